@@ -1,0 +1,51 @@
+# Everything runs in .venv, which the first target creates: a machine needs Python >= 3.11 and make.
+# PYTHON=python3.12 make test   another interpreter;   JOBS=4   test processes;   ARGS='-k relu'   pytest or script arguments.
+
+PYTHON ?= python3
+JOBS ?= 2
+ARGS ?=
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help run test codegen check format conformance bench clean
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
+
+# The stamp is written last, so an interrupted installation starts again.
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "ortable needs Python 3.11 or newer, not " + sys.version.split()[0] + ": set PYTHON")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+run: $(READY)  ## train a small model through ONNX Runtime and print its graphs
+	$(BIN)/python examples/train_diabetes.py $(ARGS)
+
+test: $(READY)  ## all tests
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal $(ARGS)
+
+codegen: $(READY)  ## write generated/ from specs/ (only the files that change)
+	$(BIN)/python -m ortablegen generate
+
+check: $(READY)  ## generated/ is up to date; lint, format, types
+	$(BIN)/python -m ortablegen check
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY)  ## lay out the sources
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+conformance: $(READY)  ## every case of every spec, at every opset, against eager
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/specs --opsets all $(ARGS)
+
+bench: $(READY)  ## conversion time, next to torch.onnx
+	$(BIN)/python benchmarks/conversion.py $(ARGS)
+
+clean:  ## remove the environment, caches and build products
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,262 @@
+"""Checks whole entries: order and reach of cases, arguments read or ignored, results counted, rules and samples sound."""
+
+from __future__ import annotations
+
+import ast
+
+from collections.abc import Iterable
+
+from ortablegen import kinds, vocabulary
+from ortablegen.check_code import CodeChecker
+from ortablegen.diagnostics import Diagnostics, Span
+from ortablegen.kinds import Kind, of_torch
+from ortablegen.model import AliasEntry, Code, LowerCase, OpEntry, PythonLowering, Sample, Specs
+from ortablegen.narrowing import Env, Value, narrowed
+from ortablegen.onnx_schemas import DOMAIN_RANGE
+from ortablegen.rule_words import check_rules
+from ortablegen.samples import SampleProblem, check_sample
+from ortablegen.schema import OpSchema
+
+
+def check_specs(specs: Specs, diagnostics: Diagnostics, *, user_lowerings: frozenset[str] | None = None) -> None:
+    """Report everything wrong with ``specs``.
+
+    ``user_lowerings``: names that ``python:`` may use in a user's file; None means this package's own lowerings.
+    """
+    _check_duplicates(specs, diagnostics)
+    _check_sorted(specs, diagnostics)
+    ops = {entry.key: entry for entry in specs.ops}
+    for entry in specs.ops:
+        _OpChecker(entry, diagnostics, user_lowerings).check()
+    for alias in specs.aliases:
+        _check_alias(alias, ops, diagnostics)
+    for call in specs.calls:
+        if "::" not in call.of:
+            diagnostics.error(call.span, f"'of: {call.of}' is no ATen operator", fix="write aten::name")
+    for hop in specs.hops:
+        check_python(hop.python, diagnostics, user_lowerings)
+
+
+def _check_duplicates(specs: Specs, diagnostics: Diagnostics) -> None:
+    seen: dict[str, Span] = {}
+    keyed: list[tuple[str, Span]] = [(e.key, e.span) for e in (*specs.ops, *specs.aliases)]
+    keyed += [(f"{c.kind} {c.name}", c.span) for c in specs.calls] + [(f"hop {h.name}", h.span) for h in specs.hops]
+    for key, span in sorted(keyed, key=lambda pair: pair[1]):
+        if key in seen:
+            diagnostics.error(span, f"duplicate entry for '{key}'", [f"first given at {seen[key]}"])
+        else:
+            seen[key] = span
+
+
+def _check_sorted(specs: Specs, diagnostics: Diagnostics) -> None:
+    groups: dict[tuple[str, str], list[tuple[str, Span]]] = {}
+    for entry in (*specs.ops, *specs.aliases):
+        groups.setdefault((entry.file, "operators"), []).append((entry.key, entry.span))
+    for call in specs.calls:
+        groups.setdefault((call.file, call.kind), []).append((call.name, call.span))
+    for pairs in groups.values():
+        pairs.sort(key=lambda pair: pair[1])
+        for (before, _), (after, span) in zip(pairs, pairs[1:], strict=False):
+            if after < before:
+                diagnostics.error(span, f"'{after}' stands after '{before}'", fix="keep the entries of a file sorted")
+                break
+
+
+def check_python(python: PythonLowering, diagnostics: Diagnostics, user_lowerings: frozenset[str] | None) -> None:
+    """A Python lowering exists and says why."""
+    if not (python.why or "").strip():
+        diagnostics.error(python.span, "a Python lowering needs 'why:'", fix="say what the language cannot express")
+    if user_lowerings is not None:
+        if python.path not in user_lowerings:
+            known = ", ".join(sorted(user_lowerings)) or "none"
+            diagnostics.error(
+                python.span,
+                f"no lowering '{python.path}' was given",
+                [f"given: {known}"],
+                fix="pass it: load_specs(path, lowerings={'name': function})",
+            )
+    elif vocabulary.lowering_parameters(python.path) is None:
+        diagnostics.error(python.span, f"there is no function '{python.path}'", fix="write it in ortable/lowerings/")
+
+
+def argument_env(schema: OpSchema) -> Env:
+    """The classes of a schema's arguments."""
+    return {argument.name: Value(of_torch(argument.type)) for argument in schema.arguments}
+
+
+class _OpChecker:
+    """Checks one op entry."""
+
+    def __init__(self, entry: OpEntry, diagnostics: Diagnostics, user_lowerings: frozenset[str] | None) -> None:
+        self.entry = entry
+        self.diagnostics = diagnostics
+        self.user_lowerings = user_lowerings
+        self.read: set[str] = set()
+
+    def error(self, span: Span, message: str, notes: Iterable[str] = (), fix: str | None = None) -> None:
+        self.diagnostics.error(span, message, notes, fix)
+
+    def check(self) -> None:
+        entry = self.entry
+        if entry.schema.is_mutable:
+            self.error(
+                entry.span,
+                f"'{entry.key}' writes into its arguments",
+                ["a mutating graph is functionalised before conversion, so this entry would never be reached"],
+                fix="write the entry of the functional overload",
+            )
+        env = argument_env(entry.schema)
+        env["res"] = Value(Kind(kinds.RES))
+        linked = self.check_promote(env)
+        for name, code in entry.let:
+            env[name] = self.run(code, env, condition=True)
+        self.check_ignore(env)
+        self.check_cases(env, linked)
+        self.check_read()
+        check_rules(entry, self.diagnostics)
+        for sample in entry.samples:
+            _check_sample(sample, entry.schema, self.diagnostics)
+
+    def check_promote(self, env: Env) -> tuple[str, ...]:
+        promote = self.entry.promote
+        if promote is None:
+            return ()
+        for name in promote.args:
+            if name not in env or env[name].kind.base not in (kinds.RESULT, kinds.SCALAR):
+                self.error(promote.span, f"promote names '{name}', which is no tensor argument of the operator")
+            else:
+                env[name] = Value(Kind(kinds.RESULT, env[name].kind.optional))
+            self.read.add(name)
+        return promote.args if promote.kind in ("default", "bool_to_long", "int_to_float") else ()
+
+    def run(self, code: Code, env: Env, *, condition: bool, case: LowerCase | None = None) -> Value:
+        """Check an expression; its reads count for the entry."""
+        checker = self.checker(code, env, condition, case, ())
+        value = checker.value(code.expression)
+        self.read |= checker.read
+        if value.kind.base in kinds.GRAPH_KINDS and condition and case is not None:
+            self.error(code.span, "a result of the graph in a condition")
+        return value
+
+    def checker(
+        self, code: Code, env: Env, condition: bool, case: LowerCase | None, linked: tuple[str, ...]
+    ) -> CodeChecker:
+        low, high = DOMAIN_RANGE[""]
+        if case is not None and case.opset is not None:
+            sign, version = case.opset
+            low, high = (max(low, version), high) if sign == ">=" else (low, min(high, version - 1))
+        target = case.target if case is not None else None
+        return CodeChecker(code, dict(env), self.diagnostics, (low, high), target, condition, linked)
+
+    def check_ignore(self, env: Env) -> None:
+        for name, _, span in self.entry.ignore:
+            if name not in {argument.name for argument in self.entry.schema.arguments}:
+                self.error(span, f"'{name}' is ignored, but the operator has no such argument")
+
+    def check_cases(self, env: Env, linked: tuple[str, ...]) -> None:
+        cases = self.entry.lower
+        seen: dict[tuple[object, ...], Span] = {}
+        for position, case in enumerate(cases):
+            last = position == len(cases) - 1
+            if last and not case.is_catch_all:
+                self.error(
+                    case.span,
+                    "the last case has a condition, so a call may find no case",
+                    fix="drop its when/target/opset, or add '- refuse: <reason>' as the last case",
+                )
+            if not last and case.is_catch_all:
+                self.error(
+                    cases[position + 1].span,
+                    "this case can't be reached",
+                    [f"the case at line {case.span.line} takes every call"],
+                )
+                break
+            key = (ast.dump(case.when.expression) if case.when else None, case.target, case.opset)
+            if key in seen and not last:
+                self.error(case.span, "this case can't be reached", [f"line {seen[key].line} has the same condition"])
+            seen[key] = case.span
+            env = self.check_case(case, env, linked)
+
+    def check_case(self, case: LowerCase, env: Env, linked: tuple[str, ...]) -> Env:
+        """Check one case; returns what is known when it was not taken."""
+        inside = env
+        if case.when is not None:
+            self.run(case.when, env, condition=True, case=case)
+            inside = narrowed(env, case.when.expression, True, linked)
+        if case.do is not None:
+            checker = self.checker(case.do, inside, False, case, linked)
+            checker.block(self.entry.schema.returns)
+            self.read |= checker.read
+        if case.python is not None:
+            check_python(case.python, self.diagnostics, self.user_lowerings)
+            self.read |= self.read_by_python(case.python)
+        if case.refuse is not None and not case.refuse.strip():
+            self.error(case.span, "a refusal needs its reason")
+        if case.when is not None and case.target is None and case.opset is None:
+            return narrowed(env, case.when.expression, False, linked)
+        return env
+
+    def read_by_python(self, python: PythonLowering) -> set[str]:
+        if self.user_lowerings is not None:
+            return {argument.name for argument in self.entry.schema.arguments}
+        read = vocabulary.lowering_parameters(python.path)
+        # a lowering that does not exist is reported once, not once an argument
+        return set(read) if read is not None else {argument.name for argument in self.entry.schema.arguments}
+
+    def check_read(self) -> None:
+        ignored = {name for name, _, _ in self.entry.ignore}
+        if all(case.refuse is not None for case in self.entry.lower):
+            return
+        for argument in self.entry.schema.arguments:
+            if argument.name not in self.read and argument.name not in ignored:
+                self.error(
+                    self.entry.span,
+                    f"argument '{argument.name}' of {self.entry.key} is never read",
+                    [f"schema: {self.entry.schema.text}"],
+                    fix=f"use it, or say why not: ignore: {{{argument.name}: <reason>}}",
+                )
+            if argument.name in self.read and argument.name in ignored:
+                self.error(self.entry.span, f"argument '{argument.name}' is both read and ignored")
+
+
+def _check_alias(alias: AliasEntry, ops: dict[str, OpEntry], diagnostics: Diagnostics) -> None:
+    target = ops.get(alias.of)
+    if target is None:
+        diagnostics.error(alias.of_span, f"there is no op entry '{alias.of}'", fix="an alias points to an op entry")
+        return
+    if alias.schema.is_mutable:
+        diagnostics.error(alias.span, f"'{alias.key}' writes into its arguments", fix="alias the functional overload")
+    env = argument_env(alias.schema)
+    read: set[str] = set()
+    given = dict(alias.args)
+    wanted = {argument.name for argument in target.schema.arguments}
+    for name, code in alias.args:
+        if name not in wanted:
+            diagnostics.error(code.span, f"{alias.of} has no argument '{name}'", [f"schema: {target.schema.text}"])
+        checker = CodeChecker(code, dict(env), diagnostics, DOMAIN_RANGE[""], None, True)
+        checker.value(code.expression)
+        read |= checker.read
+    for argument in target.schema.arguments:
+        if argument.name in env and argument.name not in given:
+            read.add(argument.name)
+        elif argument.name not in given and not argument.has_default:
+            diagnostics.error(alias.span, f"the alias gives no value for argument '{argument.name}' of {alias.of}")
+    ignored = {name for name, _, _ in alias.ignore}
+    for argument in alias.schema.arguments:
+        if argument.name not in read and argument.name not in ignored:
+            diagnostics.error(
+                alias.span,
+                f"argument '{argument.name}' of {alias.key} is never read",
+                fix=f"map it in args, or say why not: ignore: {{{argument.name}: <reason>}}",
+            )
+    for sample in alias.samples:
+        _check_sample(sample, alias.schema, diagnostics)
+
+
+def _check_sample(sample: Sample, schema: OpSchema, diagnostics: Diagnostics) -> None:
+    try:
+        check_sample(sample, schema)
+    except SampleProblem as problem:
+        diagnostics.error(sample.span, str(problem), fix='tensors are written "f32[2,3]", other values as Python literals')
+
+

@@ -1,0 +1,251 @@
+"""Emits the converters, rules and dispatch tables of ATen specs as Python text: sorted, one layout, no line numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jinja2
+
+from ortablegen import kinds, rule_words, vocabulary
+from ortablegen.emit_code import Needs, block_lines, expression_text
+from ortablegen.kinds import of_torch
+from ortablegen.model import AliasEntry, CallEntry, HopEntry, LowerCase, OpEntry, Specs
+from ortablegen.schema import Argument, OpSchema
+
+_TEMPLATES = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+    keep_trailing_newline=True,
+    undefined=jinja2.StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+
+
+def emit_aten(specs: Specs) -> dict[str, str]:
+    """``ortable_generated/aten/*.py`` as relative path -> text."""
+    files = {
+        "ortable_generated/aten/__init__.py": _TEMPLATES.get_template("aten_init.py.jinja").render(),
+        "ortable_generated/aten/dispatch.py": _dispatch(specs),
+    }
+    for file in specs.families():
+        files[f"ortable_generated/aten/{family_name(file)}.py"] = family_text(specs, file)
+    return files
+
+
+def family_name(file: str) -> str:
+    """``specs/aten/linalg.yaml`` -> ``linalg``."""
+    return Path(file).stem
+
+
+def family_text(specs: Specs, file: str) -> str:
+    """One generated module: the converters and rules of one spec file."""
+    needs = Needs()
+    by_key = {entry.key: entry for entry in specs.ops}
+    functions: list[tuple[str, list[str]]] = []
+    for entry in (*specs.ops, *specs.aliases, *specs.hops):
+        if entry.file != file:
+            continue
+        if isinstance(entry, OpEntry):
+            functions.append((entry.schema.function_name, _converter(entry, needs)))
+            functions.append(("rule_" + entry.schema.function_name, _rule(entry, needs)))
+        elif isinstance(entry, AliasEntry):
+            functions.extend(_alias(entry, by_key[entry.of], needs))
+        else:
+            functions.append((f"hop_{entry.name}", _hop(entry, needs)))
+    text = "\n\n\n".join("\n".join(lines) for _, lines in sorted(functions))
+    return _TEMPLATES.get_template("aten_family.py.jinja").render(
+        file=file, imports=needs.lines(), functions=text, kinds=_annotation_names(text)
+    )
+
+
+def _annotation_names(text: str) -> list[str]:
+    return sorted(word for word in kinds.WORDS if f": {word}" in text or f"-> {word}" in text)
+
+
+# -- one converter ------------------------------------------------------------------------------
+
+
+def _converter(entry: OpEntry, needs: Needs) -> list[str]:
+    lines = [_signature(entry.schema.function_name, entry.schema, "graph: GraphBuilder, res: Res"), _docstring(entry.schema)]
+    for name in _number_slots(entry):
+        needs.add("ortable.prelude", "as_tensor")
+        lines.append(f"    {name} = as_tensor(graph, {name})")
+    if entry.promote is not None:
+        needs.add("ortable.promotion", "promote_values")
+        names = ", ".join(entry.promote.args)
+        comma = "," if len(entry.promote.args) == 1 else ""
+        lines.append(f"    {names}{comma} = promote_values(graph, {entry.promote.kind!r}, [{names}])")
+    for name, code in entry.let:
+        lines.append(f"    {name} = {expression_text(code.expression, needs)}")
+    for case in entry.lower:
+        lines.extend(_case(entry, case, needs))
+    return lines
+
+
+def _number_slots(entry: OpEntry) -> list[str]:
+    """Tensor arguments into which torch may put a Python number or a SymInt (``where(c, x, 1.0)``)."""
+    promoted = entry.promote.args if entry.promote is not None else ()
+    tensors = [a.name for a in entry.schema.arguments if a.type in ("Tensor", "Tensor?")]
+    if len(tensors) < 2 or all(case.do is None for case in entry.lower):
+        return []
+    return [name for name in tensors if name not in promoted]
+
+
+def _case(entry: OpEntry, case: LowerCase, needs: Needs) -> list[str]:
+    tests: list[str] = []
+    if case.target is not None:
+        tests.append(f"graph.target == {case.target!r}")
+    if case.opset is not None:
+        tests.append(f"graph.opset {case.opset[0]} {case.opset[1]}")
+    if case.when is not None:
+        text = expression_text(case.when.expression, needs)
+        tests.append(f"({text})" if tests and " or " in text else text)
+    body = [f"# {line}" for line in (case.note or "").splitlines()]
+    body += _case_body(entry, case, needs)
+    if not tests:
+        return ["    " + line for line in body]
+    return [f"    if {' and '.join(tests)}:", *("        " + line for line in body)]
+
+
+def _case_body(entry: OpEntry, case: LowerCase, needs: Needs) -> list[str]:
+    if case.refuse is not None:
+        needs.add("ortable.errors", "UnsupportedCase")
+        return [f"raise UnsupportedCase({f'{entry.key}: {case.refuse}'!r})"]
+    if case.python is not None:
+        return [f"return {_python_call(case.python.path, entry.schema, needs)}"]
+    assert case.do is not None
+    returns = entry.schema.returns
+    return block_lines(case.do.body, needs, len(returns) == 1 and not returns[0].endswith("[]"))
+
+
+def _python_call(path: str, schema: OpSchema, needs: Needs) -> str:
+    module, _, name = path.rpartition(".")
+    needs.add(module or "ortable_user_lowerings", name)
+    passed = [f"{a.name}={a.name}" if a.kwarg_only else a.name for a in schema.arguments]
+    return f"{name}(graph, res, {', '.join(passed)})"
+
+
+def _signature(function: str, schema: OpSchema, first: str) -> str:
+    parts = [first]
+    star = False
+    for argument in schema.arguments:
+        if argument.kwarg_only and not star:
+            parts.append("*")
+            star = True
+        parts.append(_parameter(argument))
+    result = "Result" if schema.returns == ("Tensor",) else "Any"
+    if function.startswith("rule_"):
+        result = "Rules"
+    return f"def {function}({', '.join(parts)}) -> {result}:"
+
+
+def _parameter(argument: Argument) -> str:
+    kind = of_torch(argument.type)
+    word = kind.base if kind.base in kinds.WORDS and kind.base != kinds.OPAQUE else "Any"
+    annotation = f"{word} | None" if kind.optional and word != "Any" else word
+    if not argument.has_default:
+        return f"{argument.name}: {annotation}"
+    return f"{argument.name}: {annotation} = {_default(argument)}"
+
+
+def _default(argument: Argument) -> str:
+    if isinstance(argument.default, list):
+        return repr(tuple(argument.default))
+    return repr(argument.default)
+
+
+def _docstring(schema: OpSchema) -> str:
+    return f'    """{schema.text}"""' if '"' not in schema.text else f"    '''{schema.text}'''"
+
+
+# -- rules, aliases, higher-order operators -----------------------------------------------------
+
+
+def _rule(entry: OpEntry, needs: Needs) -> list[str]:
+    def value(node: object) -> str:
+        return expression_text(node, needs)  # type: ignore[arg-type]
+
+    lines = [_signature("rule_" + entry.schema.function_name, entry.schema, "graph: GraphBuilder")]
+    pairs: list[str] = []
+    for rule in entry.out:
+        dtype = rule_words.emit_dtype(rule.dtype, value)
+        shape = rule_words.emit_shape(rule.shape, entry, value)
+        if dtype.needs == {("ortable.promotion", "promoted_dtype")} and entry.promote is not None:
+            dtype.text = dtype.text.replace("(graph, ", f"(graph, {entry.promote.kind!r}, ", 1)
+        elif ("ortable.promotion", "promoted_dtype") in dtype.needs:
+            dtype.text = dtype.text.replace("promoted_dtype(graph, ", "promoted_dtype(graph, 'default', ")
+        needs.names |= dtype.needs | shape.needs
+        pairs.append(f"({dtype.text}, {shape.text})")
+    lines.append(f"    return ({', '.join(pairs)},)")
+    return lines
+
+
+def _alias(alias: AliasEntry, target: OpEntry, needs: Needs) -> list[tuple[str, list[str]]]:
+    """A converter and a rule that call the target's with arguments renamed or fixed."""
+    given = {name: expression_text(code.expression, needs) for name, code in alias.args}
+    own = {argument.name for argument in alias.schema.arguments}
+    passed: list[str] = []
+    for argument in target.schema.arguments:
+        text = given.get(argument.name, argument.name if argument.name in own else None)
+        if text is not None:
+            passed.append(f"{argument.name}={text}")
+    found: list[tuple[str, list[str]]] = []
+    for prefix, first, call in (("", "graph: GraphBuilder, res: Res", "graph, res"), ("rule_", "graph: GraphBuilder", "graph")):
+        name, of = prefix + alias.schema.function_name, prefix + target.schema.function_name
+        if alias.file != target.file:
+            needs.add(f"ortable_generated.aten.{family_name(target.file)}", of)
+        lines = [_signature(name, alias.schema, first)]
+        if not prefix:
+            lines.append(_docstring(alias.schema))
+        found.append((name, [*lines, f"    return {of}({call}, {', '.join(passed)})"]))
+    return found
+
+
+def _hop(entry: HopEntry, needs: Needs) -> list[str]:
+    module, _, name = entry.python.path.rpartition(".")
+    needs.add(module, name)
+    arguments = ", ".join(entry.args)
+    annotated = ", ".join(f"{argument}: Any" for argument in entry.args)
+    return [
+        f"def hop_{entry.name}(graph: GraphBuilder, res: Res, {annotated}) -> Any:",
+        f'    """Higher-order operator {entry.name}({arguments})"""',
+        f"    return {name}(graph, res, {arguments})",
+    ]
+
+
+# -- dispatch -----------------------------------------------------------------------------------
+
+
+def _dispatch(specs: Specs) -> str:
+    operators = sorted(
+        ((entry.key, family_name(entry.file), entry.schema.function_name, entry.file)
+         for entry in (*specs.ops, *specs.aliases)),
+    )  # fmt: skip
+    hops = sorted((entry.name, family_name(entry.file), f"hop_{entry.name}") for entry in specs.hops)
+    return _TEMPLATES.get_template("aten_dispatch.py.jinja").render(
+        operators=operators,
+        hops=hops,
+        callables=_call_rows(specs.calls, "callable"),
+        methods=_call_rows(specs.calls, "method"),
+        mutates=sorted((entry.key, entry.mutates) for entry in specs.ops if entry.mutates is not None),
+        families=sorted({family for _, family, *_ in operators} | {family for _, family, _ in hops}),
+    )
+
+
+def _call_rows(calls: tuple[CallEntry, ...], kind: str) -> list[tuple[str, str]]:
+    rows = []
+    for call in sorted((c for c in calls if c.kind == kind), key=lambda c: c.name):
+        rows.append((call.name, f"CallTarget({call.of!r}, {dict(call.fixed)!r}, {call.pack!r})"))
+    return rows
+
+
+def count_escapes(specs: Specs) -> tuple[int, int]:
+    """(entries that use a Python lowering, distinct lowering functions)."""
+    paths = [[case.python.path for case in entry.lower if case.python is not None] for entry in specs.ops]
+    distinct = {path for each in paths for path in each} | {hop.python.path for hop in specs.hops}
+    return sum(bool(each) for each in paths) + len(specs.hops), len(distinct)
+
+
+def known_words() -> int:
+    """How many prelude words specs may use."""
+    return len(vocabulary.prelude())

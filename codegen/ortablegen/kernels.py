@@ -1,0 +1,251 @@
+"""Which types ONNX Runtime's CPU provider has kernels for: reads them from the installed package into
+specs/runtime/kernels_cpu.yaml (a verb, checked in), and emits ``ortable_generated/kernels.py`` from that file."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import yaml
+from ortable import dtypes
+
+from ortablegen.onnx_rules import element_type
+from ortablegen.onnx_schemas import FLOOR, MICROSOFT, Formal, OnnxSchema, operators, versions_between
+
+PROVIDER = "CPUExecutionProvider"
+_DOMAINS = ("", MICROSOFT)
+# Types of tensors that graphs of torch hold; functions are measured for these.
+_MEASURED = (1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 16)
+_OPEN_END = 2147483647
+Kernel = Mapping[str, tuple[int, ...]]
+
+# Casts that keep every value, cheapest first: bool to integers, integers to wider ones, floats to wider ones.
+_SIGNED = (dtypes.int32, dtypes.int64, dtypes.int16)
+WIDER: dict[int, tuple[int, ...]] = {
+    dtypes.boolean: (dtypes.uint8, dtypes.int8, *_SIGNED, dtypes.uint16, dtypes.uint32, dtypes.uint64),
+    dtypes.uint8: (*_SIGNED, dtypes.uint16, dtypes.uint32, dtypes.uint64),
+    dtypes.int8: _SIGNED,
+    dtypes.uint16: (dtypes.int32, dtypes.int64, dtypes.uint32, dtypes.uint64),
+    dtypes.int16: (dtypes.int32, dtypes.int64),
+    dtypes.uint32: (dtypes.int64, dtypes.uint64),
+    dtypes.int32: (dtypes.int64,),
+    dtypes.float16: (dtypes.float32, dtypes.float64),
+    dtypes.bfloat16: (dtypes.float32, dtypes.float64),
+    dtypes.float32: (dtypes.float64,),
+}
+
+
+def kernel_matches(start: int, end: int, since: int) -> bool:
+    """ONNX Runtime's rule: an open-ended kernel runs only the schema version it was registered for."""
+    return start == since or (end != _OPEN_END and start <= since <= end)
+
+
+# -- reading the installed package
+
+
+def write_kernel_table(path: Path) -> None:
+    """Write what the installed ONNX Runtime can run to ``path``."""
+    path.write_text(read_kernels(), encoding="utf-8")
+
+
+def read_kernels() -> str:
+    """The YAML text of the kernel table: one line per operator and schema version, sorted."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    raw: dict[tuple[str, str], list[Any]] = {}
+    for found in state.get_all_opkernel_def():
+        if found.provider == PROVIDER and found.domain in _DOMAINS:
+            raw.setdefault((found.op_name, found.domain), []).append(found)
+    lines = [_HEADER]
+    for domain in _DOMAINS:
+        for op in operators(domain):
+            found = raw.get((op, domain), [])
+            rows = [_row(schema, found) for schema in versions_between(op, domain)]
+            if any(kernels or functions for _, kernels, functions in rows):
+                lines += [_line(*row) for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+_HEADER = """\
+# Read from the installed ONNX Runtime by `python -m ortablegen kernels`; not written by hand.
+# One line per operator and schema version between the lowest and the highest supported opset. A kernel runs a node when each
+# type parameter it names has one of the types listed; `functions` are types that run because the operator has a
+# function body in ONNX whose operators have kernels (measured with a one-node session)."""
+
+
+def _row(schema: OnnxSchema, found: Iterable[Any]) -> tuple[OnnxSchema, list[Kernel], list[Kernel]]:
+    """The schema, its kernels, and the types that run through its function body only."""
+    matching = [k for k in found if kernel_matches(*k.version_range, schema.since)]
+    kernels = merge_kernels(_by_parameter(schema, k.type_constraints) for k in matching)
+    return schema, kernels, _measure(schema, kernels) if schema.has_function else []
+
+
+def _line(schema: OnnxSchema, kernels: Sequence[Kernel], functions: Sequence[Kernel]) -> str:
+    # a version without any kernel has its line too: it must hide the older one
+    name = f"op: {schema.op}" + (f", domain: {schema.domain}" if schema.domain else "")
+    text = f"- {{{name}, since: {schema.since}, kernels: [{', '.join(map(_flow, kernels))}]"
+    if functions:
+        text += f", functions: [{', '.join(map(_flow, functions))}]"
+    return text + "}"
+
+
+def _flow(kernel: Kernel) -> str:
+    pairs = (f"{name}: [{', '.join(map(dtypes.name, types))}]" for name, types in sorted(kernel.items()))
+    return "{" + ", ".join(pairs) + "}"
+
+
+def _by_parameter(schema: OnnxSchema, constraints: Mapping[str, Sequence[str]]) -> Kernel:
+    """A kernel's constraints by type parameter of the schema; it may name an input or output instead."""
+    parameters = {name for name, _ in schema.type_params}
+    formals = {f.name: f.type for f in (*schema.inputs, *schema.outputs)}
+    result: dict[str, tuple[int, ...]] = {}
+    for name, types in constraints.items():
+        parameter = name if name in parameters else formals.get(name)
+        elements = tuple(sorted({t for t in map(element_type, types) if t is not None}))
+        if parameter in parameters and parameter is not None and elements:
+            result[parameter] = elements
+    return result
+
+
+def merge_kernels(kernels: Iterable[Kernel]) -> list[Kernel]:
+    """Kernels that differ in one parameter only, joined; sorted."""
+    left = [dict(k) for k in kernels]
+    changed = True
+    while changed:
+        changed = False
+        for a, b in itertools.combinations(left, 2):
+            different = [p for p in a.keys() | b.keys() if a.get(p) != b.get(p)]
+            if len(different) > 1 or a.keys() != b.keys():
+                continue
+            for p in different:
+                a[p] = tuple(sorted({*a[p], *b[p]}))
+            left = [k for k in left if k is not b]
+            changed = True
+            break
+    return sorted(left, key=lambda k: sorted(k.items()))
+
+
+def matches(kernel: Kernel, binding: Mapping[str, int]) -> bool:
+    """True when the kernel runs with its parameters bound to these types."""
+    return all(p not in binding or binding[p] in types for p, types in kernel.items())
+
+
+def _measure(schema: OnnxSchema, kernels: Sequence[Kernel]) -> list[Kernel]:
+    """Types without a kernel that a session runs anyway, by expanding the function body."""
+    if any(a.type.startswith("GRAPH") for a in schema.attributes):
+        return []
+    bound = sorted({f.type for f in schema.inputs} & {name for name, _ in schema.type_params})
+    choices = [[t for t in _elements(schema, name) if t in _MEASURED] for name in bound]
+    if not all(choices):
+        return []
+    found: list[Kernel] = []
+    for types in itertools.product(*choices):
+        binding = dict(zip(bound, types, strict=True))
+        if not any(matches(k, binding) for k in kernels) and _runs(schema, binding):
+            found.append({name: (t,) for name, t in binding.items()})
+    return merge_kernels(found)
+
+
+def _elements(schema: OnnxSchema, type_name: str) -> list[int]:
+    return sorted({t for t in map(element_type, schema.allowed(type_name)) if t is not None})
+
+
+def _runs(schema: OnnxSchema, binding: Mapping[str, int]) -> bool:
+    """True when sessions of one node load, with no optional input and with all of them."""
+    if not _loads(schema, binding, [f for f in schema.inputs if not f.optional]):
+        return False
+    return not any(f.optional for f in schema.inputs) or _loads(schema, binding, list(schema.inputs))
+
+
+def _loads(schema: OnnxSchema, binding: Mapping[str, int], formals: Sequence[Formal]) -> bool:
+    import onnxruntime
+    from onnx import TensorProto, helper
+
+    names = [f.name for f in formals]
+    inputs = []
+    for formal in formals:
+        element = binding.get(formal.type) or element_type(schema.allowed(formal.type)[0])
+        inputs.append(helper.make_tensor_value_info(formal.name, element, None))
+    attributes = {a.name: _PLAIN[a.type] for a in schema.attributes if a.required}
+    node = helper.make_node(schema.op, names, ["out"], domain=schema.domain, **attributes)
+    # an output without a type: the session infers it
+    graph = helper.make_graph([node], "probe", inputs, [helper.make_empty_tensor_value_info("out")])
+    opset = helper.make_opsetid(schema.domain, max(schema.since, FLOOR))
+    model = helper.make_model(graph, opset_imports=[opset], ir_version=10)
+    assert model.graph.input[0].type.tensor_type.elem_type != TensorProto.UNDEFINED
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    try:
+        onnxruntime.InferenceSession(model.SerializeToString(), options, providers=[PROVIDER])
+    except Exception:  # the runtime's many error classes share no base; any refusal is a refusal
+        return False
+    return True
+
+
+_PLAIN: dict[str, Any] = {"INT": 1, "FLOAT": 1.0, "STRING": "", "INTS": [1], "FLOATS": [1.0]}
+
+
+# -- emitting
+
+
+def emit_kernels(path: Path) -> dict[str, str]:
+    """``ortable_generated/kernels.py`` from the checked-in table at ``path``."""
+    table: dict[str, list[str]] = {}
+    for row in yaml.safe_load(path.read_text(encoding="utf-8")) or ():
+        schema = _schema_of(row)
+        if schema is not None:
+            table.setdefault(schema.key, []).append(_entry(schema, row))
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    text = environment.get_template("kernels.jinja").render(
+        table=sorted(table.items()), wider=sorted(WIDER.items()), name=path.name
+    )
+    return {"ortable_generated/kernels.py": text}
+
+
+def _schema_of(row: Mapping[str, Any]) -> OnnxSchema | None:
+    domain = row.get("domain", "")
+    return next((s for s in versions_between(row["op"], domain) if s.since == row["since"]), None)
+
+
+def _entry(schema: OnnxSchema, row: Mapping[str, Any]) -> str:
+    kernels = [_element_numbers(k) for k in (*row["kernels"], *row.get("functions", ()))]
+    legal = {name: tuple(_elements(schema, name)) for name, _ in schema.type_params}
+    legal = {name: types for name, types in legal.items() if types}
+    usable = merge_kernels(_within(_with_half(k), legal) for k in kernels)
+    inputs = tuple(_formal(schema, f) for f in schema.inputs)
+    outputs = tuple(_formal(schema, f) for f in schema.outputs)
+    return f"({schema.since}, {inputs!r}, {outputs!r}, {legal!r}, {tuple(usable)!r})"
+
+
+def _element_numbers(kernel: Mapping[str, Sequence[str]]) -> dict[str, tuple[int, ...]]:
+    numbers = {name: number for number, name in dtypes.NAMES.items()}
+    return {name: tuple(numbers[t] for t in types) for name, types in kernel.items()}
+
+
+def _with_half(kernel: Kernel) -> Kernel:
+    """ONNX Runtime itself casts a float16 operand without a kernel to float32 and back."""
+    half, single = dtypes.float16, dtypes.float32
+    return {p: tuple(sorted({*types, half})) if single in types else types for p, types in kernel.items()}
+
+
+def _within(kernel: Kernel, legal: Mapping[str, tuple[int, ...]]) -> Kernel:
+    return {p: tuple(t for t in types if t in legal.get(p, types)) for p, types in kernel.items()}
+
+
+def _formal(schema: OnnxSchema, formal: Formal) -> str | int | None:
+    """How the table writes the type of a formal: a parameter, a fixed element type, or None."""
+    if formal.variadic and not formal.homogeneous:
+        return None
+    if formal.type in dict(schema.type_params):
+        return formal.type + ("*" if formal.variadic else "")
+    return element_type(formal.type)

@@ -1,0 +1,107 @@
+"""Value classes of the language: what is known while converting (ints, dtypes, None) against results of the graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# One word per class. The prelude's annotations use the same words.
+RESULT, RESULTS = "Result", "Results"
+INT, SYMINT, FLOAT, BOOL, STR, SCALAR, DTYPE = "Int", "SymInt", "Float", "Bool", "Str", "Scalar", "Dtype"
+INTS, SYMINTS, FLOATS, BOOLS, STRS = "Ints", "SymInts", "Floats", "Bools", "Strs"
+RES, NONE, ANY, OPAQUE = "Res", "None", "Any", "Opaque"
+
+WORDS = frozenset(
+    {RESULT, RESULTS, INT, SYMINT, FLOAT, BOOL, STR, SCALAR, DTYPE, INTS, SYMINTS, FLOATS, BOOLS, STRS, RES, ANY, OPAQUE}
+)
+GRAPH_KINDS = frozenset({RESULT, RESULTS})
+SYMBOLIC = frozenset({SYMINT, SYMINTS, SCALAR})
+ELEMENT = {INTS: INT, SYMINTS: SYMINT, FLOATS: FLOAT, BOOLS: BOOL, RESULTS: RESULT, STRS: STR, RES: RES}
+LIST = {INT: INTS, SYMINT: SYMINTS, FLOAT: FLOATS, BOOL: BOOLS, RESULT: RESULTS, STR: STRS, DTYPE: INTS}
+_NUMBERS = (BOOL, INT, SYMINT, FLOAT, SCALAR)
+_TORCH = {
+    "Tensor": RESULT, "Tensor[]": RESULTS, "Tensor?[]": RESULTS,
+    "int": INT, "SymInt": SYMINT, "float": FLOAT, "bool": BOOL, "Scalar": SCALAR, "str": STR, "ScalarType": DTYPE,
+    "int[]": INTS, "SymInt[]": SYMINTS, "float[]": FLOATS, "bool[]": BOOLS, "complex": SCALAR, "SymBool": SCALAR,
+    "Scalar[]": ANY, "str[]": STRS,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A value class; ``optional`` values may be None; ``elements_optional`` is for ``Tensor?[]``."""
+
+    base: str
+    optional: bool = False
+    elements_optional: bool = False
+
+    def __str__(self) -> str:
+        return self.base + (" or None" if self.optional else "")
+
+    def required(self) -> Kind:
+        """The same class without None."""
+        return Kind(self.base, False, self.elements_optional)
+
+
+def of_torch(type_text: str) -> Kind:
+    """The class of a torch argument type, for example ``SymInt[]?`` -> SymInts or None."""
+    optional = type_text.endswith("?")
+    plain = type_text[:-1] if optional else type_text
+    return Kind(_TORCH.get(plain, OPAQUE), optional, plain == "Tensor?[]")
+
+
+def of_annotation(text: str) -> Kind:
+    """The class of a prelude annotation, for example ``Ints | None``."""
+    parts = [part.strip() for part in text.split("|")]
+    base = next((part for part in parts if part != "None"), "None")
+    return Kind(base if base in WORDS else ANY, "None" in parts)
+
+
+def join(left: Kind, right: Kind) -> Kind:
+    """The class of ``left if c else right``."""
+    if left.base == NONE:
+        return Kind(right.base, True, right.elements_optional)
+    if right.base == NONE:
+        return Kind(left.base, True, left.elements_optional)
+    optional = left.optional or right.optional
+    if left.base == right.base:
+        return Kind(left.base, optional, left.elements_optional or right.elements_optional)
+    if left.base in _NUMBERS and right.base in _NUMBERS:
+        return Kind(arithmetic(left.base, right.base), optional)
+    lists = {left.base, right.base}
+    if lists == {INTS, SYMINTS}:
+        return Kind(SYMINTS, optional)
+    return Kind(ANY, optional)
+
+
+def arithmetic(left: str, right: str, division: bool = False) -> str:
+    """The class of a sum, product or quotient of two numbers."""
+    both = {left, right}
+    if SCALAR in both:
+        return SCALAR
+    if FLOAT in both or division:
+        return SCALAR if SYMINT in both else FLOAT
+    return SYMINT if SYMINT in both else INT
+
+
+def fits(value: Kind, wanted: Kind) -> bool:
+    """True when ``value`` may be passed where a prelude word wants ``wanted``."""
+    if value.base == NONE:
+        return wanted.optional
+    if value.optional and not wanted.optional and wanted.base != ANY:
+        return False
+    return (
+        value.base == wanted.base
+        or ANY in (value.base, wanted.base)
+        or wanted.base in _WIDER.get(value.base, ())
+    )
+
+
+_WIDER = {
+    BOOL: (INT, SYMINT, SCALAR, FLOAT),
+    INT: (SYMINT, FLOAT, SCALAR, DTYPE, SYMINTS, INTS),
+    SYMINT: (SCALAR, SYMINTS),
+    FLOAT: (SCALAR,),
+    INTS: (SYMINTS,),
+    DTYPE: (INT,),
+    RES: (RESULT,),
+}

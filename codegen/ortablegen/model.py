@@ -1,0 +1,183 @@
+"""The specs as frozen dataclasses: what an entry says, with the position of everything that an error may point to."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+
+from ortablegen.diagnostics import Span
+from ortablegen.schema import OpSchema
+
+
+@dataclass(frozen=True)
+class Code:
+    """A piece of spec language: its text, where it starts, and its parsed statements.
+
+    ``body`` holds ``ast`` statements for a block, or one ``ast.Expr`` for an expression.
+    """
+
+    text: str
+    span: Span
+    body: tuple[ast.stmt, ...]
+    indent: int = 0
+
+    @property
+    def expression(self) -> ast.expr:
+        """The expression of a one-expression piece."""
+        statement = self.body[0]
+        assert isinstance(statement, ast.Expr)
+        return statement.value
+
+    def at(self, node: ast.AST) -> Span:
+        """The position of an ``ast`` node in the spec file."""
+        line = getattr(node, "lineno", 1)
+        column = getattr(node, "col_offset", 0)
+        first = self.span.column if line == 1 and not self.indent else 1 + self.indent
+        return Span(self.span.file, self.span.line + line - 1, first + column)
+
+
+@dataclass(frozen=True)
+class PythonLowering:
+    """``python: module.function`` with the reason why the language cannot say it."""
+
+    path: str
+    span: Span
+    why: str | None
+
+
+@dataclass(frozen=True)
+class LowerCase:
+    """One case of ``lower``: a condition and exactly one of a block, a Python lowering, a refusal."""
+
+    span: Span
+    when: Code | None = None
+    target: str | None = None
+    opset: tuple[str, int] | None = None
+    note: str | None = None
+    do: Code | None = None
+    python: PythonLowering | None = None
+    refuse: str | None = None
+
+    @property
+    def is_catch_all(self) -> bool:
+        """True when every call takes this case."""
+        return self.when is None and self.target is None and self.opset is None
+
+
+@dataclass(frozen=True)
+class ShapeRule:
+    """How the shape of one result follows: an expression, named patterns that unify, or ``meta``."""
+
+    kind: str
+    span: Span
+    code: Code | None = None
+    patterns: tuple[tuple[str, ...] | None, ...] = ()
+    results: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class OutRule:
+    """Shape and dtype rule of one result."""
+
+    shape: ShapeRule
+    dtype: Code
+    span: Span
+
+
+@dataclass(frozen=True)
+class Promote:
+    """``promote: {args: [...], kind: ...}``."""
+
+    args: tuple[str, ...]
+    kind: str
+    span: Span
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One call of ``cases``: values of arguments as written, and what the reader of samples needs besides."""
+
+    span: Span
+    values: tuple[tuple[str, object], ...]
+    expect: tuple[str, ...] | None = None
+    refused: str | None = None
+    tolerance: float | None = None
+
+
+@dataclass(frozen=True)
+class OpEntry:
+    """A torch overload, its rules, its lowering cases and its sample calls."""
+
+    schema: OpSchema
+    file: str
+    span: Span
+    out: tuple[OutRule, ...]
+    lower: tuple[LowerCase, ...]
+    samples: tuple[Sample, ...]
+    promote: Promote | None = None
+    let: tuple[tuple[str, Code], ...] = ()
+    ignore: tuple[tuple[str, str, Span], ...] = ()
+    mutates: str | None = None
+
+    @property
+    def key(self) -> str:
+        """``aten::add.Tensor``."""
+        return self.schema.key
+
+
+@dataclass(frozen=True)
+class AliasEntry:
+    """A torch overload that means the same as another one, with arguments renamed, fixed or defaulted."""
+
+    schema: OpSchema
+    of: str
+    of_span: Span
+    file: str
+    span: Span
+    args: tuple[tuple[str, Code], ...]
+    ignore: tuple[tuple[str, str, Span], ...]
+    samples: tuple[Sample, ...]
+
+    @property
+    def key(self) -> str:
+        """``aten::detach``."""
+        return self.schema.key
+
+
+@dataclass(frozen=True)
+class CallEntry:
+    """A Python function or a tensor method that stands for an ATen packet; torch itself picks the overload."""
+
+    kind: str
+    name: str
+    of: str
+    file: str
+    span: Span
+    pack: str | None = None
+    fixed: tuple[tuple[str, object], ...] = ()
+
+
+@dataclass(frozen=True)
+class HopEntry:
+    """A higher-order operator, which has no schema: a Python lowering over named arguments."""
+
+    name: str
+    args: tuple[str, ...]
+    python: PythonLowering
+    file: str
+    span: Span
+
+
+@dataclass(frozen=True)
+class Specs:
+    """All entries, in file order within files sorted by name."""
+
+    ops: tuple[OpEntry, ...] = ()
+    aliases: tuple[AliasEntry, ...] = ()
+    calls: tuple[CallEntry, ...] = ()
+    hops: tuple[HopEntry, ...] = ()
+    lowerings: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def families(self) -> tuple[str, ...]:
+        """Names of the spec files that hold operators, sorted: one generated module each."""
+        return tuple(sorted({entry.file for entry in (*self.ops, *self.aliases, *self.hops)}))

@@ -1,0 +1,163 @@
+"""torch schemas as frozen dataclasses: parsed by torch itself and compared verbatim with the installed registry."""
+
+from __future__ import annotations
+
+import difflib
+import keyword
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument of a torch schema.
+
+    ``name`` is what specs and generated code call it (a Python keyword gets a trailing underscore), ``torch_name``
+    what torch calls it; ``type`` is torch's real type, where ``SymInt`` and ``ScalarType`` are not printed as int.
+    """
+
+    name: str
+    torch_name: str
+    type: str
+    kwarg_only: bool
+    has_default: bool
+    default: Any = None
+
+
+@dataclass(frozen=True)
+class OpSchema:
+    """One overload: ``key`` is ``OpOverload.name()``, for example ``aten::add.Tensor``."""
+
+    key: str
+    text: str
+    arguments: tuple[Argument, ...]
+    returns: tuple[str, ...]
+    is_mutable: bool
+
+    @property
+    def function_name(self) -> str:
+        """The name of the generated converter, for example ``aten_add_Tensor``."""
+        return self.key.replace("::", "_").replace(".", "_")
+
+
+class SchemaProblem(Exception):
+    """A schema text that torch cannot parse, does not know, or knows differently."""
+
+    def __init__(self, message: str, notes: tuple[str, ...] = (), fix: str | None = None) -> None:
+        super().__init__(message)
+        self.notes = notes
+        self.fix = fix
+
+
+def schema_of(text: str) -> OpSchema:
+    """Parse the verbatim schema ``text`` and check it against torch's registry.
+
+    Raises:
+        SchemaProblem: not parsable, unknown to torch, or different from torch's.
+    """
+    import torch
+
+    try:
+        parsed = torch._C.parse_schema(text)
+    except RuntimeError as error:
+        raise SchemaProblem(
+            f"torch cannot parse this schema: {str(error).strip().splitlines()[0]}",
+            fix="copy the schema from torch: print(torch.ops.aten.relu.default._schema)",
+        ) from None
+    key = parsed.name + (f".{parsed.overload_name}" if parsed.overload_name else "")
+    known = schema_of_key(key)
+    if known.text != " ".join(text.split()):
+        raise SchemaProblem(f"the schema of '{key}' differs from torch's", notes=(f"torch has: {known.text}",))
+    return known
+
+
+@lru_cache(maxsize=None)
+def schema_of_key(key: str) -> OpSchema:
+    """The registered schema of ``key`` (``aten::add.Tensor``).
+
+    Raises:
+        SchemaProblem: torch has no such overload; the notes name the closest ones.
+    """
+    found = registered_schema(key)
+    if found is None:
+        close = difflib.get_close_matches(key, known_keys(), n=3, cutoff=0.6)
+        notes = (f"did you mean {', '.join(close)}?",) if close else ()
+        raise SchemaProblem(f"torch has no operator '{key}'", notes=notes)
+    return from_torch_schema(found)
+
+
+def registered_schema(key: str) -> Any:
+    """torch's own schema object for ``key``, or None."""
+    import torch
+
+    name, _, overload = key.partition(".")
+    namespace, _, plain = name.partition("::")
+    try:
+        packet = getattr(getattr(torch.ops, namespace), plain)
+        return getattr(packet, overload or "default")._schema
+    except (AttributeError, RuntimeError):
+        return None
+
+
+def from_torch_schema(schema: Any) -> OpSchema:
+    """Turn a ``torch._C.FunctionSchema`` into an :class:`OpSchema`."""
+    key = schema.name + (f".{schema.overload_name}" if schema.overload_name else "")
+    arguments = tuple(_argument(argument) for argument in schema.arguments)
+    returns = tuple(type_text(result.real_type) for result in schema.returns)
+    return OpSchema(key, str(schema), arguments, returns, schema.is_mutable)
+
+
+def _argument(argument: Any) -> Argument:
+    name = argument.name
+    if keyword.iskeyword(name):
+        name += "_"
+    default = argument.default_value if argument.has_default_value() else None
+    return Argument(
+        name=name,
+        torch_name=argument.name,
+        type=type_text(argument.real_type),
+        kwarg_only=argument.kwarg_only,
+        has_default=argument.has_default_value(),
+        default=default,
+    )
+
+
+_KINDS = {
+    "TensorType": "Tensor",
+    "IntType": "int",
+    "SymIntType": "SymInt",
+    "FloatType": "float",
+    "BoolType": "bool",
+    "SymBoolType": "SymBool",
+    "StringType": "str",
+    "NumberType": "Scalar",
+    "ScalarTypeType": "ScalarType",
+    "ComplexType": "complex",
+}
+
+
+def type_text(real_type: Any) -> str:
+    """A torch type as the schema writes it: ``SymInt[]``, ``Tensor?``, ``ScalarType?``.
+
+    ``str()`` of a torch type prints SymInt as int, so this walks the kinds.
+    """
+    kind = real_type.kind()
+    if kind == "OptionalType":
+        return type_text(real_type.getElementType()) + "?"
+    if kind == "ListType":
+        return type_text(real_type.getElementType()) + "[]"
+    return _KINDS.get(kind, str(real_type))
+
+
+@lru_cache(maxsize=None)
+def known_keys() -> tuple[str, ...]:
+    """All overloads of the ``aten`` and ``prims`` name spaces, sorted."""
+    import torch
+
+    names = {
+        schema.name + (f".{schema.overload_name}" if schema.overload_name else "")
+        for schema in torch._C._jit_get_all_schemas()
+        if schema.name.startswith(("aten::", "prims::"))
+    }
+    return tuple(sorted(names))

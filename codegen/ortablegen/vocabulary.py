@@ -1,0 +1,102 @@
+"""The words that specs may use: the prelude's (read from its source, never imported), dtypes, constants, rule words."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from ortable import dtypes
+
+from ortablegen.kinds import ANY, BOOL, FLOAT, INT, INTS, STR, SYMINT, Kind, of_annotation
+
+RUNTIME = Path(dtypes.__file__).parent
+DTYPES = (
+    "float16", "float32", "float64", "bfloat16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
+    "uint64", "boolean", "complex64", "complex128",
+)  # fmt: skip
+CONSTANTS = {"inf": "float('inf')", "nan": "float('nan')", "pi": "3.141592653589793"}
+# Python's own functions that the language keeps: (result class, or None when it follows the argument).
+BUILTINS: dict[str, str | None] = {
+    "len": INT, "int": INT, "float": FLOAT, "bool": BOOL, "abs": None, "min": None, "max": None, "sum": SYMINT,
+    "range": INTS, "list": None, "tuple": None, "sorted": INTS, "str": STR, "any": BOOL, "all": BOOL, "reversed": None,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a prelude word."""
+
+    name: str
+    kind: Kind
+    required: bool
+    variadic: bool = False
+
+
+@dataclass(frozen=True)
+class Word:
+    """A prelude word: where it lives, whether it takes the graph first, its parameters and result class."""
+
+    name: str
+    module: str
+    takes_graph: bool
+    parameters: tuple[Parameter, ...]
+    result: Kind
+    makes_nodes: bool
+
+
+@lru_cache(maxsize=None)
+def prelude() -> dict[str, Word]:
+    """The words of ``ortable/prelude*.py``, read with ``ast``."""
+    words: dict[str, Word] = {}
+    for path in sorted(RUNTIME.glob("prelude*.py")):
+        for function in _public_functions(path):
+            words[function.name] = _word(function, f"ortable.{path.stem}")
+    return words
+
+
+@lru_cache(maxsize=None)
+def lowering_parameters(path: str) -> tuple[str, ...] | None:
+    """Parameters of ``ortable.lowerings.x.f`` that its body reads, after graph and res; None when it does not exist."""
+    module, _, name = path.rpartition(".")
+    prefix = "ortable."
+    if not module.startswith(prefix):
+        return None
+    file = RUNTIME.joinpath(*module[len(prefix) :].split(".")).with_suffix(".py")
+    for function in _public_functions(file):
+        if function.name == name:
+            read = {n.id for n in ast.walk(ast.Module(function.body, [])) if isinstance(n, ast.Name)}
+            names = [a.arg for a in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)]
+            return tuple(n for n in names if n in read)
+    return None
+
+
+def _public_functions(path: Path) -> list[ast.FunctionDef]:
+    if not path.exists():
+        return []
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return [node for node in tree.body if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")]
+
+
+def _word(function: ast.FunctionDef, module: str) -> Word:
+    arguments = function.args.args
+    takes_graph = bool(arguments) and arguments[0].arg == "graph"
+    given = arguments[1:] if takes_graph else arguments
+    defaults = len(function.args.defaults)
+    parameters = [
+        Parameter(argument.arg, _annotation(argument), position < len(given) - defaults)
+        for position, argument in enumerate(given)
+    ]
+    if function.args.vararg is not None:
+        parameters.append(Parameter(function.args.vararg.arg, _annotation(function.args.vararg), False, True))
+    parameters.extend(
+        Parameter(argument.arg, _annotation(argument), default is None)
+        for argument, default in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
+    )
+    result = of_annotation(ast.unparse(function.returns)) if function.returns is not None else Kind(ANY)
+    return Word(function.name, module, takes_graph, tuple(parameters), result, result.base in ("Result", "Results"))
+
+
+def _annotation(argument: ast.arg) -> Kind:
+    return of_annotation(ast.unparse(argument.annotation)) if argument.annotation is not None else Kind(ANY)

@@ -1,0 +1,62 @@
+"""Writes the generated tree: only files whose bytes change are touched, files no spec asks for any more are deleted."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class WriteReport:
+    """What a run changed, as paths relative to the root, sorted."""
+
+    written: tuple[str, ...]
+    deleted: tuple[str, ...]
+    unchanged: int
+
+
+def compare_tree(files: Mapping[str, str], root: Path) -> WriteReport:
+    """What :func:`write_tree` would do; touches nothing."""
+    written = [name for name, text in files.items() if _read(root / name) != text.encode()]
+    return WriteReport(tuple(sorted(written)), tuple(_orphans(files, root)), len(files) - len(written))
+
+
+def write_tree(files: Mapping[str, str], root: Path) -> WriteReport:
+    """Make ``root`` hold exactly ``files`` (relative path -> text); each file is replaced atomically."""
+    report = compare_tree(files, root)
+    for name in report.written:
+        _replace(root / name, files[name].encode())
+    for name in report.deleted:
+        (root / name).unlink()
+        _remove_empty_parents((root / name).parent, root)
+    return report
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def _orphans(files: Mapping[str, str], root: Path) -> list[str]:
+    present = (path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
+    return sorted(name for name in present if name not in files and "__pycache__" not in name)
+
+
+def _replace(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    with os.fdopen(handle, "wb") as stream:
+        stream.write(data)
+    os.chmod(temporary, 0o644)
+    os.replace(temporary, path)
+
+
+def _remove_empty_parents(folder: Path, root: Path) -> None:
+    while folder != root and not any(folder.iterdir()):
+        folder.rmdir()
+        folder = folder.parent

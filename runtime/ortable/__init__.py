@@ -1,0 +1,45 @@
+"""ortable: PyTorch to ONNX from tables, and ONNX Runtime behind ``torch.compile(backend="ortable")``.
+Importing it is cheap: every public name is loaded from its module when it is first used."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+_PUBLIC: dict[str, str] = {
+    "DynamoInterpreter": "ortable.interpreter",
+    "ExportOptions": "ortable.export",
+    "ExtendedReferenceEvaluator": "ortable.debug",
+    "FunctionNotFoundError": "ortable.errors",
+    "GraphBuilder": "ortable.builder",
+    "OrtBackend": "ortable.backend",
+    "OrtOptions": "ortable.backend",
+    "OrtableError": "ortable.errors",
+    "filter_decomposition_table": "ortable.backend",
+    "get_decomposition_table": "ortable.backend",
+    "load_specs": "ortable.specs",
+    "match_input_parameters": "ortable.export",
+    "onnx_custom_backend": "ortable.backend",
+    "onnx_debug_backend": "ortable.backend",
+    "plot_dot": "ortable.debug",
+    "pretty_onnx": "ortable.debug",
+    "supported_ops": "ortable.specs",
+    "to_onnx": "ortable.export",
+}
+
+__all__ = sorted(_PUBLIC)
+
+
+def __getattr__(name: str) -> Any:
+    module = _PUBLIC.get(name)
+    if module is None:
+        raise AttributeError(f"module 'ortable' has no attribute {name!r}")
+    value = getattr(importlib.import_module(module), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PUBLIC})

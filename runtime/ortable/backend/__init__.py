@@ -1,0 +1,25 @@
+"""The torch.compile backend: wiring, compilation of one graph, sessions, calls, records.
+Names are loaded when first used, so that importing the package costs nothing."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+_HOMES = {
+    "OrtBackend": "call",
+    "OrtOptions": "options",
+    "filter_decomposition_table": "decompositions",
+    "get_decomposition_table": "decompositions",
+    "onnx_custom_backend": "wiring",
+    "onnx_debug_backend": "wiring",
+    "ortable": "entry",
+}
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{home}"), name)

@@ -1,0 +1,194 @@
+"""One ATen graph to one ONNX model, with the roles of its arguments and results.
+Runs inside AOTAutograd's compilers, under a fake tensor mode: it reads shapes and types, never values."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from onnx import GraphProto, ModelProto
+from torch.fx import Graph, GraphModule, Node
+
+from ortable import dtypes
+from ortable.errors import FunctionNotFoundError, OptionError
+
+from .inputs import InputPlan, check_inputs, declare_inputs, shape_of, strides_of
+from .options import OrtOptions
+from .outputs import Mutation, OutputPlan, described_kind, plan_outputs
+from .roles import DimSource, Fetch, InputRole, OutputRole
+from .session import provider_names
+from .strides import contiguous_strides, dense_order, inverse
+
+__all__ = ["CompiledGraph", "compile_graph"]
+
+
+@dataclass(frozen=True)
+class CompiledGraph:
+    """What one graph became: the model, the roles, and where symbols are found at call time.
+
+    `inputs` and `outputs` follow the arguments and the results; `mutations` copy hidden results (those
+    of `outputs` past `n_results`) into arguments.  `fed` holds the names of the ONNX inputs that a
+    node reads.  `timings` are seconds per phase.
+    """
+
+    model: ModelProto
+    kind: str
+    inputs: tuple[InputRole, ...]
+    outputs: tuple[OutputRole, ...]
+    n_results: int
+    fetches: tuple[Fetch, ...]
+    mutations: tuple[Mutation, ...]
+    sources: Mapping[str, DimSource]
+    fed: frozenset[str]
+    timings: dict[str, float] = field(default_factory=dict)
+
+
+def compile_graph(graph_module: GraphModule, options: OrtOptions) -> CompiledGraph:
+    """Converts an ATen graph whose nodes carry `meta["val"]`.
+
+    :raises FunctionNotFoundError: operators without a converter, all of them, or refused by `raise_on`
+    :raises ConversionError: an argument, a result or an operator that cannot be converted
+    :raises ProviderError: tensors on a device that no provider of the options serves
+    """
+    from ortable.builder import GraphBuilder
+    from ortable.interpreter import DynamoInterpreter
+
+    begin = time.perf_counter()
+    _refuse(graph_module, options.raise_on)
+    inputs = InputPlan(graph_module)
+    check_inputs(inputs, provider_names(options.providers))
+    outputs = plan_outputs(graph_module, inputs)
+    body, copies = _body(graph_module, outputs)
+    builder = GraphBuilder(target_opset(options.target_opset), target="onnxruntime")
+    interpreter = DynamoInterpreter(builder, module=graph_module)
+    roles = declare_inputs(builder, inputs, interpreter, copies)
+    interpreter.values[next(reversed(body.graph.nodes))] = None  # outputs are declared below
+    interpreter.run(body)
+    fetches = tuple(
+        _declare_output(builder, node, name, interpreter.values[copies[node]], node in outputs.kept)
+        for node, name in zip(outputs.fetched, outputs.names, strict=True)
+    )
+    converted = time.perf_counter()
+    if options.optimize:
+        builder.optimize()
+    optimized = time.perf_counter()
+    model = _transformed(builder.to_onnx(), options.pre_ort_model_transforms)
+    serialized = time.perf_counter()
+    output = next(n for n in reversed(graph_module.graph.nodes) if n.op == "output")
+    return CompiledGraph(
+        model=model,
+        kind=described_kind(output, inputs.nodes),
+        inputs=roles,
+        outputs=tuple(outputs.roles),
+        n_results=outputs.n_results,
+        fetches=fetches,
+        mutations=tuple(outputs.mutations),
+        sources=inputs.sources,
+        fed=frozenset(_read_names(model.graph)),
+        timings={
+            "convert": converted - begin,
+            "optimize": optimized - converted,
+            "to_onnx": serialized - optimized,
+        },
+    )
+
+
+def target_opset(asked: int | Mapping[str, int] | None) -> int | dict[str, int]:
+    """The opsets of the model: those asked for, or the newest that ortable and ONNX Runtime run."""
+    if asked is None:
+        from ortable.builder.versions import ORT_MAX_OPSET
+
+        return ORT_MAX_OPSET
+    return asked if isinstance(asked, int) else dict(asked)
+
+
+def _refuse(graph_module: GraphModule, names: Sequence[str]) -> None:
+    """Fails when the graph calls an operator that option `raise_on` names (`aten::relu`, with or
+    without its overload)."""
+    if not names:
+        return
+    refused = {name.replace(".default", "") for name in names}
+    for node in graph_module.graph.nodes:
+        if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
+            name = node.target.name()
+            if name in refused or name.partition(".")[0] in refused:
+                raise FunctionNotFoundError(
+                    f"Operator {name} is refused: option raise_on names it. Remove it from raise_on "
+                    "to convert this graph."
+                )
+
+
+def _body(graph_module: GraphModule, outputs: OutputPlan) -> tuple[GraphModule, dict[Node, Node]]:
+    """The part of the graph that ONNX Runtime runs: what `outputs.fetched` depends on, as a graph of
+    its own without results, and the copies of the original nodes in it.
+    """
+    live: set[Node] = set()
+    stack = list(outputs.fetched)
+    while stack:
+        node = stack.pop()
+        if node not in live:
+            live.add(node)
+            stack.extend(node.all_input_nodes)
+    graph = Graph()
+    copies: dict[Node, Node] = {}
+    for node in graph_module.graph.nodes:
+        if node in live:
+            copies[node] = graph.node_copy(node, lambda n: copies[n])
+    graph.output(tuple(copies[node] for node in outputs.fetched))
+    return GraphModule(graph_module, graph), copies
+
+
+def _declare_output(builder: Any, node: Node, name: str, result: Any, kept: bool) -> Fetch:
+    """Makes the ONNX output `name` for `node`, in the memory order that torch promises when `kept`."""
+    value = node.meta["val"]
+    if not isinstance(value, torch.Tensor):
+        vector = result if isinstance(result, str) else builder.dim_as_vector(result)
+        _name_output(builder, vector, name)
+        builder.make_tensor_output(name, dtypes.int64, (1,), indexed=False, is_dimension=True)
+        return Fetch(name)
+    elem_type, shape, strides = dtypes.from_torch(value.dtype), shape_of(value), strides_of(value)
+    is_bool = elem_type == dtypes.boolean
+    identity = tuple(range(len(shape)))
+    order = dense_order(shape, strides) if kept else identity
+    if order is not None and order != identity:
+        result = builder.make_node("Transpose", [result], perm=list(order))
+        shape = tuple(shape[axis] for axis in order)
+    _name_output(builder, result, name)
+    builder.make_tensor_output(name, elem_type, shape, indexed=False)
+    if order is None and strides != contiguous_strides(shape):
+        return Fetch(name, is_bool, strides=strides)
+    return Fetch(name, is_bool, None if order in (None, identity) else inverse(order))
+
+
+def _name_output(builder: Any, result: str, name: str) -> None:
+    """Gives a result the name of an output; the identity pass renames what may be renamed."""
+    builder.make_node("Identity", [result], [name])
+
+
+def _transformed(model: ModelProto, transforms: Sequence[Any]) -> ModelProto:
+    """The model after the user's transforms, in order."""
+    for transform in transforms:
+        changed = transform(model)
+        if changed is None:
+            continue
+        if not isinstance(changed, ModelProto):
+            raise OptionError(
+                f"pre_ort_model_transforms: {transform!r} returned a {type(changed).__name__}; return "
+                "a ModelProto, or None after changing it in place."
+            )
+        model = changed
+    return model
+
+
+def _read_names(graph: GraphProto) -> set[str]:
+    """Names that a node, a subgraph or the list of outputs reads."""
+    names = {value.name for value in graph.output}
+    for node in graph.node:
+        names.update(node.input)
+        for att in node.attribute:
+            for inner in [att.g, *att.graphs] if att.HasField("g") else att.graphs:
+                names |= _read_names(inner)
+    return names

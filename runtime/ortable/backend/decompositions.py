@@ -1,0 +1,74 @@
+"""Decompositions handed to AOTAutograd: torch's core ATen table without what ortable converts whole.
+An operator with a converter stays whole: one node for it beats the many of its decomposition."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+__all__ = ["filter_decomposition_table", "get_decomposition_table", "resolve_table"]
+
+Table = dict[Any, Callable[..., Any]]
+
+
+@functools.cache
+def _default_table() -> Table:
+    from torch._decomp import core_aten_decompositions, decomposition_table
+    from torch._ops import OpOverload
+
+    from ortable_generated.aten.dispatch import CONVERTERS
+    from ortable_generated.decompositions import DECOMPOSE
+
+    wanted = set(DECOMPOSE)
+    table = {
+        op: fct
+        for op, fct in core_aten_decompositions().items()
+        if isinstance(op, OpOverload) and (op.name() in wanted or op.name() not in CONVERTERS)
+    }
+    for op, fct in decomposition_table.items():
+        if isinstance(op, OpOverload) and op.name() in wanted:
+            table[op] = fct
+    return table
+
+
+def get_decomposition_table() -> Table:
+    """The recommended decompositions, `OpOverload -> callable`, for `aot_autograd(decompositions=)`,
+    `ExportedProgram.run_decompositions` or `make_fx`.  A new dict at every call.
+    """
+    return dict(_default_table())
+
+
+def filter_decomposition_table(
+    existing_table: Mapping[Any, Callable[..., Any]] | None = None,
+    filter_fct: Callable[[Any], bool] | None = None,
+) -> Table:
+    """A table without its inefficient entries.
+
+    :param existing_table: the table to filter; default: every decomposition that torch registers
+    :param filter_fct: takes an OpOverload, returns True to keep its decomposition;
+        default: keep those of operators that ortable cannot convert
+    """
+    if existing_table is None:
+        from torch._decomp import decomposition_table
+
+        existing_table = decomposition_table
+    if filter_fct is None:
+        from ortable_generated.aten.dispatch import CONVERTERS
+
+        def filter_fct(op: Any) -> bool:
+            return getattr(op, "name", lambda: None)() not in CONVERTERS
+
+    return {op: fct for op, fct in existing_table.items() if filter_fct(op)}
+
+
+def resolve_table(export_options: Any) -> Table | None:
+    """The table that ExportOptions ask for; None when they leave the choice to the caller."""
+    table = getattr(export_options, "decomposition_table", None)
+    if table is None:
+        return None
+    if table in ("default", "all", "ortable"):
+        return get_decomposition_table()
+    if callable(table):
+        table = table()
+    return dict(table.items())

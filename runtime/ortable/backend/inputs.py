@@ -1,0 +1,139 @@
+"""Placeholders of an ATen graph: roles of the arguments, and the ONNX inputs they become."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from ortable import dims, dtypes
+from ortable.dims import Dim, SymDim
+from ortable.errors import ConversionError, ProviderError
+
+from .roles import DimSource, InputKind, InputRole
+from .strides import dense_order, inverse
+
+__all__ = ["InputPlan", "check_inputs", "declare_inputs", "shape_of", "strides_of"]
+
+_NO_DLPACK = (torch.complex64, torch.complex128, torch.complex32)
+
+
+def shape_of(value: torch.Tensor) -> tuple[Dim, ...]:
+    """Shape of a fake tensor: ints and symbolic dimensions."""
+    return tuple(dims.from_torch(size) for size in value.shape)
+
+
+def strides_of(value: torch.Tensor) -> tuple[Dim, ...]:
+    """Strides of a fake tensor: ints and symbolic dimensions."""
+    return tuple(dims.from_torch(stride) for stride in value.stride())
+
+
+class InputPlan:
+    """The arguments of one graph: placeholders in order, and where the value of each symbol is found.
+
+    An int argument that is a bare symbol is the first choice, a dimension of a tensor the second.
+    """
+
+    def __init__(self, graph_module: GraphModule) -> None:
+        self.nodes: list[Node] = [n for n in graph_module.graph.nodes if n.op == "placeholder"]
+        self.position = {node: index for index, node in enumerate(self.nodes)}
+        self.sources: dict[str, DimSource] = {}
+        values = [node.meta.get("val") for node in self.nodes]
+        for index, value in enumerate(values):
+            if isinstance(value, torch.SymInt):
+                self._add_source(dims.from_torch(value), index, None)
+        for index, value in enumerate(values):
+            if isinstance(value, torch.Tensor):
+                for axis, dim in enumerate(shape_of(value)):
+                    self._add_source(dim, index, axis)
+
+    def _add_source(self, dim: Dim, index: int, axis: int | None) -> None:
+        if isinstance(dim, SymDim) and dims.is_symbol(dim):
+            self.sources.setdefault(str(dim), DimSource(str(dim), index, axis))
+
+    def known(self, dim: Dim) -> bool:
+        """Whether the value of `dim` can be computed from the arguments."""
+        if isinstance(dim, int):
+            return True
+        try:
+            dims.evaluate(dim, dict.fromkeys(self.sources, 3))
+        except ValueError:
+            return False
+        return True
+
+
+def check_inputs(plan: InputPlan, provider_names: tuple[str, ...]) -> None:
+    """Refuses arguments that ONNX Runtime cannot take through dlpack, by name.
+
+    :raises ConversionError: layout, dtype or kind of an argument
+    :raises ProviderError: a tensor on another device than the CPU
+    """
+    for index, node in enumerate(plan.nodes):
+        value = node.meta.get("val")
+        if isinstance(value, torch.SymFloat | torch.SymBool):
+            raise ConversionError(
+                f"Argument {index} ({node.name}) of the graph is a symbolic {type(value).__name__}; "
+                "pass it as a 0-d tensor."
+            )
+        if not isinstance(value, torch.Tensor):
+            continue
+        if value.layout is not torch.strided:
+            raise ConversionError(
+                f"Argument {index} ({node.name}) has layout {value.layout}; ONNX Runtime takes dense "
+                "tensors only: call to_dense() before the model."
+            )
+        if value.dtype in _NO_DLPACK or value.dtype.itemsize == 0:
+            raise ConversionError(
+                f"Argument {index} ({node.name}) has dtype {value.dtype}, which ONNX Runtime cannot "
+                "take; split complex tensors with torch.view_as_real before the model."
+            )
+        if value.device.type != "cpu":
+            raise ProviderError(
+                f"Argument {index} ({node.name}) is on {value.device}, and this graph runs with "
+                f"{', '.join(provider_names)}: tensors must be on the CPU."
+            )
+
+
+def declare_inputs(
+    builder: Any, plan: InputPlan, interpreter: Any, copies: Mapping[Node, Node]
+) -> tuple[InputRole, ...]:
+    """Makes the ONNX inputs, binds the placeholders of the converted graph (`copies` of the original
+    ones) to them, and returns the roles in the order of the arguments.
+
+    Tensors that no converted node reads get no ONNX input.  A tensor whose memory is a permutation of
+    a contiguous one is taken in that permutation and transposed in the graph, without a copy.
+    """
+    roles = []
+    for index, node in enumerate(plan.nodes):
+        role, bound = _declare(builder, index, node, node in copies)
+        roles.append(role)
+        if node in copies:
+            interpreter.values[copies[node]] = bound
+    return tuple(roles)
+
+
+def _declare(builder: Any, index: int, node: Node, live: bool) -> tuple[InputRole, Any]:
+    """The role of one argument, and what the interpreter sees in its place."""
+    value = node.meta.get("val")
+    if isinstance(value, torch.SymInt):
+        dim = dims.from_torch(value)
+        if isinstance(dim, int):
+            return InputRole(index, InputKind.CONSTANT, "", value=dim), dim
+        name = f"input_dim_{index}"
+        builder.make_tensor_input(name, dtypes.int64, (dim,), is_dimension=True)
+        return InputRole(index, InputKind.DIMENSION, name, dtypes.int64, (1,), dim), dim
+    if not isinstance(value, torch.Tensor):
+        return InputRole(index, InputKind.CONSTANT, "", value=value), value
+    elem_type, shape = dtypes.from_torch(value.dtype), shape_of(value)
+    if not live:
+        return InputRole(index, InputKind.UNUSED, "", elem_type, shape), None
+    name = f"input{index}"
+    order = dense_order(shape, strides_of(value))
+    if order is None or order == tuple(range(len(shape))):
+        builder.make_tensor_input(name, elem_type, shape)
+        return InputRole(index, InputKind.TENSOR, name, elem_type, shape), name
+    builder.make_tensor_input(name, elem_type, tuple(shape[axis] for axis in order))
+    bound = builder.make_node("Transpose", [name], perm=list(inverse(order)))
+    return InputRole(index, InputKind.TENSOR, name, elem_type, shape, permutation=order), bound

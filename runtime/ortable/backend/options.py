@@ -1,0 +1,189 @@
+"""The options of the torch.compile backend: one frozen record, checked when it is made.
+An unknown name or a value of the wrong type is an OptionError that says what is accepted."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from ortable.errors import OptionError
+
+__all__ = ["OrtOptions"]
+
+Provider = str | tuple[str, dict[str, Any]]
+Transform = Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class OrtOptions:
+    """What `torch.compile(..., backend="ortable", options={...})` accepts.
+
+    ==========================  ===========================================================
+    `providers`                 names, or `(name, {option: value})`, of ONNX Runtime's execution
+                                providers in order of preference; default: the CPU
+    `target_opset`              ONNX opset, an int or `{domain: version}`; default: the newest supported
+    `optimize`                  run the passes of the GraphBuilder
+    `storage`                   a dict that receives one record per compiled graph under `"instance"`
+    `dump_prefix`               write every ONNX model into `<prefix>_<n>.onnx` and its text beside it
+    `verbose`                   0: silent, 1: one line per graph, 2: also the FX and ONNX graphs
+    `session_options`           an `onnxruntime.SessionOptions`, or a dict: attributes of that class
+                                (`{"log_severity_level": 0}`), other keys are its config entries
+    `run_options`               an `onnxruntime.RunOptions`, or a dict, likewise
+    `pre_ort_model_transforms`  one callable or several, `ModelProto -> ModelProto | None` (None:
+                                changed in place), applied before the session is created
+    `export_options`            an object with `decomposition_table` (`ortable.ExportOptions`)
+    `raise_on`                  ATen names (`"aten::relu"`) to refuse on purpose, to try out fallbacks
+                                and the minifier
+    ==========================  ===========================================================
+    """
+
+    providers: tuple[Provider, ...] = ("CPUExecutionProvider",)
+    target_opset: int | Mapping[str, int] | None = None
+    optimize: bool = True
+    storage: MutableMapping[str, Any] | None = None
+    dump_prefix: str | None = None
+    verbose: int = 0
+    session_options: Any = None
+    run_options: Any = None
+    pre_ort_model_transforms: tuple[Transform, ...] = ()
+    export_options: Any = None
+    raise_on: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, check in _CHECKS.items():
+            object.__setattr__(self, name, check(name, getattr(self, name)))
+
+    @classmethod
+    def from_mapping(cls, *sources: Mapping[str, Any] | None) -> OrtOptions:
+        """Merges mappings of option names; a name given twice, or unknown, is an OptionError.
+
+        A value of None means "not given".
+        """
+        known = [f.name for f in fields(cls)]
+        merged: dict[str, Any] = {}
+        for source in sources:
+            if source is None:
+                continue
+            if not isinstance(source, Mapping):
+                raise OptionError(
+                    f"options must be a dict of option names, not {type(source).__name__}."
+                )
+            for name, value in source.items():
+                if name not in known:
+                    raise OptionError(_unknown(name, known))
+                if value is None:
+                    continue
+                if name in merged:
+                    raise OptionError(f"Option {name!r} is given twice; give it once.")
+                merged[name] = value
+        return cls(**merged)
+
+
+def _unknown(name: object, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(str(name), known, n=1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    return f"Unknown option {name!r}.{hint} Known options: {', '.join(sorted(known))}."
+
+
+def _wrong(name: str, value: object, expected: str) -> OptionError:
+    return OptionError(
+        f"Option {name!r} must be {expected}, got {value!r} of type {type(value).__name__}."
+    )
+
+
+def _check_providers(name: str, value: Any) -> tuple[Provider, ...]:
+    expected = "a list of provider names or (name, {option: value}) pairs, not empty"
+    if isinstance(value, str):
+        value = (value,)
+    if not isinstance(value, list | tuple) or not value:
+        raise _wrong(name, value, expected)
+    for item in value:
+        pair = isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str)
+        if not isinstance(item, str) and not (pair and isinstance(item[1], dict)):
+            raise _wrong(name, value, expected)
+    return tuple(value)
+
+
+def _check_opset(name: str, value: Any) -> Any:
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value > 0):
+        return value
+    if isinstance(value, Mapping) and all(
+        isinstance(k, str) and isinstance(v, int) for k, v in value.items()
+    ):
+        return dict(value)
+    raise _wrong(name, value, "an opset number or a dict {domain: version}")
+
+
+def _check_bool(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise _wrong(name, value, "True or False")
+    return value
+
+
+def _check_storage(name: str, value: Any) -> Any:
+    if value is not None and not isinstance(value, MutableMapping):
+        raise _wrong(name, value, "a dict")
+    return value
+
+
+def _check_text(name: str, value: Any) -> Any:
+    if value is not None and not isinstance(value, str):
+        raise _wrong(name, value, "a string")
+    return value
+
+
+def _check_verbose(name: str, value: Any) -> int:
+    if not isinstance(value, int) or value < 0:
+        raise _wrong(name, value, "0, 1 or 2")
+    return int(value)
+
+
+def _check_ort_options(name: str, value: Any) -> Any:
+    kind = "SessionOptions" if name == "session_options" else "RunOptions"
+    if value is None or type(value).__name__ == kind:
+        return value
+    if isinstance(value, Mapping) and all(isinstance(k, str) for k in value):
+        return dict(value)
+    raise _wrong(name, value, f"an onnxruntime.{kind} or a dict of its settings")
+
+
+def _check_transforms(name: str, value: Any) -> tuple[Transform, ...]:
+    values = (value,) if callable(value) else value
+    if not isinstance(values, Iterable) or isinstance(values, str):
+        raise _wrong(name, value, "a callable or a list of callables")
+    values = tuple(values)
+    if not all(callable(v) for v in values):
+        raise _wrong(name, value, "a callable or a list of callables")
+    return values
+
+
+def _check_export_options(name: str, value: Any) -> Any:
+    if value is not None and not hasattr(value, "decomposition_table"):
+        raise _wrong(name, value, "an ortable.ExportOptions")
+    return value
+
+
+def _check_names(name: str, value: Any) -> tuple[str, ...]:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise _wrong(name, value, "a list of operator names such as 'aten::relu'")
+    values = tuple(value)
+    if not all(isinstance(v, str) for v in values):
+        raise _wrong(name, value, "a list of operator names such as 'aten::relu'")
+    return values
+
+
+_CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    "providers": _check_providers,
+    "target_opset": _check_opset,
+    "optimize": _check_bool,
+    "storage": _check_storage,
+    "dump_prefix": _check_text,
+    "verbose": _check_verbose,
+    "session_options": _check_ort_options,
+    "run_options": _check_ort_options,
+    "pre_ort_model_transforms": _check_transforms,
+    "export_options": _check_export_options,
+    "raise_on": _check_names,
+}

@@ -1,0 +1,167 @@
+"""Results of an ATen graph: which ones ONNX Runtime computes, and which ones are handed back by torch.
+Arguments, ints, None, duplicates and views never pass through ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from ortable import dims, dtypes
+from ortable.errors import ConversionError
+
+from .inputs import InputPlan, shape_of
+from .roles import OutputKind, OutputRole, ViewStep
+from .views import trace_views
+
+__all__ = ["Mutation", "OutputPlan", "described_kind", "plan_outputs"]
+
+aten = torch.ops.aten
+_COPIES = (aten.copy_.default, aten.copy_)
+_ALIAS = (ViewStep(aten.alias.default, (), {}),)
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """An argument that the graph overwrites: torch copies the result at `result` into it at the end."""
+
+    source: int
+    result: int
+
+
+@dataclass
+class OutputPlan:
+    """Roles of the results, then of the values that `mutations` copy into arguments; `fetched` are the
+    nodes that ONNX Runtime must return, in order; `kept` says whose strides are promised."""
+
+    roles: list[OutputRole] = field(default_factory=list)
+    n_results: int = 0
+    mutations: list[Mutation] = field(default_factory=list)
+    fetched: list[Node] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    kept: set[Node] = field(default_factory=set)
+
+
+def _is_saved(description: Any) -> bool:
+    """Results that only the compiler's own backward, or a copy into an argument, reads."""
+    return type(description).__name__ in ("SavedForBackwardsAOTOutput", "InputMutationAOTOutput")
+
+
+def plan_outputs(graph_module: GraphModule, inputs: InputPlan) -> OutputPlan:
+    """Decides the role of every result and of every `copy_` into an argument.
+
+    :raises ConversionError: a result that is neither a tensor, an int, a Python constant nor None
+    """
+    plan = OutputPlan()
+    output = next(n for n in reversed(graph_module.graph.nodes) if n.op == "output")
+    results = output.args[0]
+    results = list(results) if isinstance(results, list | tuple) else [results]
+    described = output.meta.get("desc") or []
+    described = list(described) if isinstance(described, list | tuple) else []
+    saved = [_is_saved(d) for d in described] + [False] * len(results)
+    copies = {n: n.args[0] for n in graph_module.graph.nodes if _is_copy(n, inputs)}
+    builder = _RoleBuilder(plan, inputs, copies)
+    for index, result in enumerate(results):
+        plan.roles.append(builder.role(index, result, promised=not saved[index]))
+    plan.n_results = len(plan.roles)
+    for node, target in copies.items():
+        index = len(plan.roles)
+        plan.mutations.append(Mutation(inputs.position[target], index))
+        plan.roles.append(builder.role(index, node.args[1], promised=False))
+    return plan
+
+
+def _is_copy(node: Node, inputs: InputPlan) -> bool:
+    return node.op == "call_function" and node.target in _COPIES and node.args[0] in inputs.position
+
+
+class _RoleBuilder:
+    """The running state of `plan_outputs`: what was returned already, and by which position."""
+
+    def __init__(self, plan: OutputPlan, inputs: InputPlan, copies: dict[Node, Any]) -> None:
+        self.plan = plan
+        self.inputs = inputs
+        self.copies = copies
+        self.seen: dict[Node, int] = {}
+        self.direct: set[Node] = set()  # bases that a result hands out as they are
+
+    def role(self, index: int, result: Any, promised: bool) -> OutputRole:
+        if result is None:
+            return OutputRole(index, OutputKind.NONE, f"output_NONE_{index}")
+        if not isinstance(result, Node):
+            return OutputRole(index, OutputKind.CONSTANT, f"output_{index}", value=result)
+        result = self.copies.get(result, result)
+        if result in self.seen:
+            return OutputRole(index, OutputKind.DUPLICATE, f"output_{index}", source=self.seen[result])
+        self.seen[result] = index
+        value = result.meta.get("val")
+        if isinstance(value, torch.Tensor):
+            return self._tensor(index, result, value, promised)
+        if result in self.inputs.position:
+            word = "output_dim" if isinstance(value, torch.SymInt) else "output"
+            source = self.inputs.position[result]
+            return OutputRole(index, OutputKind.INPUT, f"{word}_{index}", source=source)
+        if value is None:
+            return OutputRole(index, OutputKind.NONE, f"output_NONE_{index}")
+        return self._number(index, result, value)
+
+    def _number(self, index: int, result: Node, value: Any) -> OutputRole:
+        if isinstance(value, int | float | bool):
+            return OutputRole(index, OutputKind.CONSTANT, f"output_{index}", value=value)
+        if not isinstance(value, torch.SymInt):
+            raise ConversionError(
+                f"Result {index} ({result.name}) of the graph is a {type(value).__name__} that depends "
+                "on symbolic sizes; ortable returns tensors and ints. Compile with dynamic=False."
+            )
+        dim = dims.from_torch(value)
+        name = f"output_dim_{index}"
+        if isinstance(dim, int):
+            return OutputRole(index, OutputKind.CONSTANT, name, value=dim)
+        if self.inputs.known(dim):
+            return OutputRole(index, OutputKind.DIMENSION, name, value=dim)
+        fetch = self._fetch(result, name)
+        return OutputRole(index, OutputKind.DIMENSION, name, fetch=fetch, value=dim)
+
+    def _tensor(self, index: int, result: Node, value: torch.Tensor, promised: bool) -> OutputRole:
+        elem_type, shape = dtypes.from_torch(value.dtype), shape_of(value)
+        name = f"output_{index}"
+        traced = trace_views(result, self.inputs.known)
+        base, steps = traced if traced is not None else (result, ())
+        base = self.copies.get(base, base)
+        if base in self.inputs.position:
+            kind = OutputKind.INPUT if base is result else OutputKind.VIEW
+            steps = () if base is result else steps or _ALIAS
+            source = self.inputs.position[base]
+            return OutputRole(index, kind, name, -1, source, None, steps, elem_type, shape)
+        if not steps and base in self.direct:
+            steps = _ALIAS
+        if not steps:
+            self.direct.add(base)
+        fetch = self._fetch(base, name)
+        if promised or steps:
+            self.plan.kept.add(base)
+        kind = OutputKind.VIEW if steps else OutputKind.TENSOR
+        return OutputRole(index, kind, name, fetch, -1, None, steps, elem_type, shape)
+
+    def _fetch(self, node: Node, name: str) -> int:
+        if node not in self.plan.fetched:
+            self.plan.fetched.append(node)
+            self.plan.names.append(name)
+        return self.plan.fetched.index(node)
+
+
+def described_kind(output: Node, placeholders: Sequence[Node]) -> str:
+    """`forward`, `backward` or `inference`, from what AOTAutograd says of inputs and outputs."""
+    described = [type(n.meta.get("desc")).__name__ for n in placeholders]
+    results = output.meta.get("desc") or []
+    if "TangentAOTInput" in described:
+        return "backward"
+    names = [type(d).__name__ for d in results] if isinstance(results, list | tuple) else []
+    if "GradAOTOutput" in names:
+        return "backward"
+    if any(n.name.startswith("primals_") for n in placeholders):
+        return "forward"
+    return "forward" if "SavedForBackwardsAOTOutput" in names else "inference"

@@ -1,0 +1,107 @@
+"""What each argument and each result of a compiled graph is, decided once when it is compiled.
+The call path and the records read these fields; names are for people."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ortable.dims import Dim
+
+__all__ = ["DimSource", "Fetch", "InputKind", "InputRole", "OutputKind", "OutputRole", "ViewStep"]
+
+
+class InputKind(enum.Enum):
+    """What the caller passes at this position."""
+
+    TENSOR = "tensor"
+    DIMENSION = "dimension"  # a Python int whose value changes from call to call
+    CONSTANT = "constant"  # a Python value known when the graph was compiled, or None
+    UNUSED = "unused"  # a tensor that nothing in the ONNX graph reads
+
+
+class OutputKind(enum.Enum):
+    """Where the result at this position comes from."""
+
+    TENSOR = "tensor"  # an output of the ONNX graph
+    VIEW = "view"  # torch views of an output of the ONNX graph or of an argument
+    INPUT = "input"  # the argument itself
+    DUPLICATE = "duplicate"  # the same object as an earlier result
+    DIMENSION = "dimension"  # a Python int computed from the arguments
+    CONSTANT = "constant"  # a Python value known when the graph was compiled
+    NONE = "none"
+
+
+@dataclass(frozen=True)
+class InputRole:
+    """One argument: position, kind, name of the ONNX input, element type and shape.
+
+    `name` is empty when the argument never reaches ONNX Runtime; `value` is the Python constant, or
+    the dimension that an int stands for.  `permutation` is applied to the tensor before it is fed.
+    """
+
+    index: int
+    kind: InputKind
+    name: str
+    elem_type: int | None = None
+    shape: tuple[Dim, ...] | None = None
+    value: Any = None
+    permutation: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class ViewStep:
+    """One torch view operator; the tensor goes in front of `args`.  Symbolic ints in the arguments
+    are evaluated at each call when `symbolic` is set."""
+
+    op: Any
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    symbolic: bool = False
+
+
+@dataclass(frozen=True)
+class OutputRole:
+    """One result: position, kind, readable name, and where it is found.
+
+    `fetch` is a position among the outputs of the ONNX graph (TENSOR, or VIEW of one), `source` a
+    position among the arguments (INPUT, or VIEW of one) or among the results (DUPLICATE), `value`
+    the constant or the dimension, `steps` the views to apply.
+    """
+
+    index: int
+    kind: OutputKind
+    name: str
+    fetch: int = -1
+    source: int = -1
+    value: Any = None
+    steps: tuple[ViewStep, ...] = ()
+    elem_type: int | None = None
+    shape: tuple[Dim, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Fetch:
+    """One output of the ONNX graph: its name, whether it holds booleans (they come back as uint8),
+    and how to give it the strides that torch promised.
+
+    `permutation` is applied to the fetched tensor (a view, no copy); `strides`, when not None, are
+    strides that no permutation gives: the result is copied into them.
+    """
+
+    name: str
+    is_bool: bool = False
+    permutation: tuple[int, ...] | None = None
+    strides: tuple[Dim, ...] | None = None
+
+
+@dataclass(frozen=True)
+class DimSource:
+    """Where the value of a symbol is found at call time: an int argument (`axis` None), or a
+    dimension of a tensor argument."""
+
+    symbol: str
+    index: int
+    axis: int | None = None

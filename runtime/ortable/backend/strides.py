@@ -1,0 +1,57 @@
+"""Memory layouts: which permutation of a tensor is contiguous, from sizes and strides that may be symbolic.
+A dense layout costs a permuted view; any other one costs a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ortable import dims
+from ortable.dims import Dim
+
+__all__ = ["contiguous_strides", "dense_order", "inverse"]
+
+
+def inverse(permutation: Sequence[int]) -> tuple[int, ...]:
+    """The permutation that undoes `permutation`."""
+    result = [0] * len(permutation)
+    for position, axis in enumerate(permutation):
+        result[axis] = position
+    return tuple(result)
+
+
+def dense_order(shape: Sequence[Dim], strides: Sequence[Dim]) -> tuple[int, ...] | None:
+    """Axes from the outermost to the innermost in memory, so that `t.permute(order)` is contiguous;
+    None when elements overlap or leave gaps, or when symbolic strides do not tell.
+
+    Axes of size 1 have no meaningful stride: the identity is returned when the others are in order.
+    """
+    rank = len(shape)
+    if any(size == 0 for size in shape):
+        return tuple(range(rank))
+    ones = [axis for axis in range(rank) if shape[axis] == 1]
+    remaining = [axis for axis in range(rank) if shape[axis] != 1]
+    order: list[int] = []
+    expected: Dim = 1
+    guarded: Dim = 1  # torch writes max(1, s) in strides of sizes that may be 0
+    while remaining:
+        found = [a for a in remaining if strides[a] == expected or strides[a] == guarded]
+        if not found:
+            return None
+        axis = found[-1]
+        remaining.remove(axis)
+        order.insert(0, axis)
+        expected = expected * shape[axis]
+        guarded = guarded * dims.maximum(1, shape[axis])
+    if order == sorted(order):
+        return tuple(range(rank))
+    return (*ones, *order)
+
+
+def contiguous_strides(shape: Sequence[Dim]) -> tuple[Dim, ...]:
+    """Strides of a contiguous tensor of that shape."""
+    result: list[Dim] = []
+    expected: Dim = 1
+    for size in reversed(shape):
+        result.insert(0, expected)
+        expected = expected * dims.maximum(1, size)
+    return tuple(result)

@@ -1,0 +1,398 @@
+"""The only place that writes protobuf: nodes, initializers and types of a GraphBuilder, field by field,
+straight into their final messages, so that weights are copied once into the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from onnx import (
+    AttributeProto,
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    SparseTensorProto,
+    TensorProto,
+    TypeProto,
+    ValueInfoProto,
+    numpy_helper,
+)
+
+from .. import dtypes
+from ..dims import SymDim
+from ..errors import BuilderError
+from . import initializers, versions
+from .large_model import EXTERNAL_FILE, LargeModel
+from .node import Node
+from .schemas import find_schema
+from .state import GraphState
+
+if TYPE_CHECKING:
+    from ..rules import ValueInfo
+    from .graph import GraphBuilder
+
+PROTO_LIMIT = 2**31 - 1
+
+
+def to_onnx(
+    graph: GraphBuilder,
+    large_model: bool,
+    external_threshold: int,
+    metadata: Mapping[str, str] | None,
+    *,
+    inline: bool = False,
+    value_info: bool = False,
+) -> ModelProto | LargeModel:
+    """The model, or the model without its large tensors together with these.
+
+    Raises BuilderError for a model of 2 GB or more that is not asked for as a large one."""
+    if not large_model:
+        _check_size(graph)
+    model = ModelProto()
+    model.ir_version = versions.ir_version(
+        graph.opsets, graph.ir_version, graph.target, bool(graph.functions)
+    )
+    model.producer_name = "ortable"
+    model.doc_string = (
+        f"large_model={large_model}, inline={inline}, external_threshold={external_threshold}"
+    )
+    tensors: dict[str, Any] | None = {} if large_model else None
+    fill_graph(graph, model.graph, tensors, external_threshold, value_info)
+    for domain, version in graph.opsets.items():
+        imported = model.opset_import.add()
+        imported.domain, imported.version = domain, version
+    model.functions.extend(graph.functions.values())
+    for key, value in (metadata or {}).items():
+        entry = model.metadata_props.add()
+        entry.key, entry.value = key, str(value)
+    if inline and graph.functions:
+        from onnx.inliner import inline_local_functions
+
+        model = inline_local_functions(model)
+    return model if tensors is None else LargeModel(model, tensors)
+
+
+def _check_size(graph: GraphBuilder) -> None:
+    total = sum(initializers.nbytes_of(value) for value in graph.initializers_dict.values())
+    if total >= PROTO_LIMIT:
+        raise BuilderError(
+            f"The initializers take {total / 2**30:.1f} GiB, a ModelProto holds less than 2 GiB; "
+            "use to_onnx(large_model=True), whose result has save(path)."
+        )
+
+
+def fill_graph(
+    graph: GraphBuilder,
+    proto: GraphProto,
+    tensors: dict[str, Any] | None = None,
+    threshold: int = 0,
+    value_info: bool = False,
+) -> None:
+    """Writes a graph into an empty GraphProto; ``tensors`` receives those of ``threshold`` bytes or more."""
+    proto.name = graph.name
+    for info in graph.inputs:
+        _fill_value(graph, proto.input.add(), info)
+    for info in graph.outputs:
+        _fill_value(graph, proto.output.add(), info)
+    for name, value in graph.initializers_dict.items():
+        tensor = proto.initializer.add()
+        if tensors is not None and initializers.nbytes_of(value) >= threshold:
+            _fill_stub(tensor, name, value)
+            tensors[name] = value
+        else:
+            fill_tensor(tensor, value, name)
+    proto.sparse_initializer.extend(graph.sparse_initializers)
+    writer = NodeWriter(graph)
+    for node in graph.nodes:
+        writer.write(node, proto.node.add())
+    if value_info:
+        declared = {info.name for info in (*graph.inputs, *graph.outputs)}
+        for node in graph.nodes:
+            for name in node.outputs:
+                if name and name not in declared and graph.values[name].dtype:
+                    _fill_value(graph, proto.value_info.add(), graph.values[name])
+
+
+# -- values
+
+
+def _fill_value(graph: GraphBuilder, proto: ValueInfoProto, info: ValueInfo) -> None:
+    proto.name = info.name
+    declared = graph._declared.get(info.name)
+    if isinstance(declared, TypeProto):
+        proto.type.CopyFrom(declared)
+        return
+    if not info.dtype:
+        return
+    tensor = proto.type.tensor_type
+    tensor.elem_type = info.dtype
+    shape = info.shape if declared is None else declared
+    if shape is None:
+        return
+    tensor.shape.SetInParent()  # rank 0 has a shape, without sizes
+    for size in shape:
+        dim = tensor.shape.dim.add()
+        if size is None:
+            continue
+        if not isinstance(size, (int, str)):
+            size = graph.to_dim(size)
+        if isinstance(size, int):
+            dim.dim_value = size
+        else:
+            dim.dim_param = str(size)
+
+
+# -- tensors
+
+
+def fill_tensor(proto: TensorProto, value: Any, name: str = "") -> None:
+    """Writes an initializer's value into an empty TensorProto."""
+    if isinstance(value, TensorProto):
+        proto.CopyFrom(value)
+        proto.name = name
+        return
+    array = initializers.to_numpy(value, name)
+    dtype = dtypes.from_numpy(array.dtype)
+    if dtype in dtypes.SUB_BYTE:
+        proto.CopyFrom(numpy_helper.from_array(array, name))
+        return
+    proto.name = name
+    proto.dims.extend(array.shape)
+    proto.data_type = dtype
+    if dtype == dtypes.string:
+        proto.string_data.extend(
+            x if isinstance(x, bytes) else str(x).encode() for x in array.ravel().tolist()
+        )
+    else:
+        if array.dtype.byteorder == ">":
+            array = array.astype(array.dtype.newbyteorder("<"))
+        proto.raw_data = array.tobytes()
+
+
+def _fill_stub(proto: TensorProto, name: str, value: Any) -> None:
+    """A tensor that says its data is elsewhere; LargeModel.save writes where."""
+    proto.name = name
+    proto.dims.extend(initializers.shape_of(value))
+    proto.data_type = initializers.dtype_of(value)
+    proto.data_location = TensorProto.EXTERNAL
+    entry = proto.external_data.add()
+    entry.key, entry.value = "location", EXTERNAL_FILE
+
+
+# -- nodes
+
+
+class NodeWriter:
+    """Writes nodes; keeps the metadata of each origin and the attribute kinds of each operator."""
+
+    def __init__(self, graph: GraphBuilder) -> None:
+        self.graph = graph
+        self.metadata: dict[int, list[tuple[str, str]]] = {}
+        self.kinds: dict[tuple[str, str], Mapping[str, int]] = {}
+
+    def write(self, node: Node, proto: NodeProto) -> None:
+        """Writes a node into an empty NodeProto."""
+        proto.op_type = node.op_type
+        if node.name:
+            proto.name = node.name
+        if node.domain:
+            proto.domain = node.domain
+        if node.inputs:
+            proto.input.extend(node.inputs)
+        proto.output.extend(node.outputs)
+        if node.attrs:
+            kinds = self._attribute_kinds(node)
+            for name, value in node.attrs.items():
+                try:
+                    _fill_attribute(proto.attribute.add(), name, value, kinds.get(name), self.graph)
+                except (TypeError, ValueError) as error:
+                    if isinstance(error, BuilderError) and isinstance(value, GraphState):
+                        raise
+                    raise BuilderError(f"Attribute {name}={value!r} of node {node!r}: {error}") from None
+        if node.origin is not None:
+            self._write_metadata(node.origin, proto)
+
+    def _attribute_kinds(self, node: Node) -> Mapping[str, int]:
+        key = (node.domain, node.op_type)
+        kinds = self.kinds.get(key)
+        if kinds is None:
+            schema = None
+            if key not in self.graph.functions:
+                version = self.graph.opsets.get(node.domain, 1)
+                schema = find_schema(node.op_type, node.domain, version)
+            kinds = self.kinds[key] = {} if schema is None else schema.attributes
+        return kinds
+
+    def _write_metadata(self, origin: Any, proto: NodeProto) -> None:
+        entries = self.metadata.get(id(origin))
+        if entries is None:
+            found: Mapping[str, str] = {}
+            if isinstance(origin, dict):
+                found = origin
+            elif self.graph.origin_metadata is not None:
+                found = self.graph.origin_metadata(origin) or {}
+            entries = self.metadata[id(origin)] = [(k, str(v)) for k, v in found.items()]
+        for key, value in entries:
+            entry = proto.metadata_props.add()
+            entry.key = key
+            entry.value = value
+
+
+def node_proto(graph: GraphBuilder, node: Node) -> NodeProto:
+    """One node as a NodeProto."""
+    proto = NodeProto()
+    NodeWriter(graph).write(node, proto)
+    return proto
+
+
+_FLOAT, _INT, _STRING = AttributeProto.FLOAT, AttributeProto.INT, AttributeProto.STRING
+_TENSOR, _GRAPH = AttributeProto.TENSOR, AttributeProto.GRAPH
+_FLOATS, _INTS, _STRINGS = AttributeProto.FLOATS, AttributeProto.INTS, AttributeProto.STRINGS
+
+
+def _fill_attribute(
+    proto: AttributeProto, name: str, value: Any, kind: int | None, graph: GraphBuilder
+) -> None:
+    """Writes an attribute of the kind that the schema says, or that the value has."""
+    if isinstance(value, AttributeProto):
+        proto.CopyFrom(value)
+        proto.name = name
+        return
+    if kind is None:
+        kind = _kind_of(value)
+    proto.name = name
+    proto.type = kind  # type: ignore[assignment]
+    if kind == _INT:
+        proto.i = _integer(value)
+    elif kind == _FLOAT:
+        proto.f = _float(value)
+    elif kind == _INTS:
+        proto.ints.extend([_integer(x) for x in value])
+    elif kind == _STRING:
+        proto.s = _bytes(value)
+    elif kind == _TENSOR:
+        fill_tensor(proto.t, initializers.as_value(value), _tensor_name(value))
+    elif kind == _GRAPH:
+        _fill_graph_attribute(proto.g, value)
+    elif kind == _FLOATS:
+        proto.floats.extend([_float(x) for x in value])
+    elif kind == _STRINGS:
+        proto.strings.extend([_bytes(x) for x in value])
+    else:
+        _fill_rare(proto, value, kind)
+
+
+def _tensor_name(value: Any) -> str:
+    return value.name if isinstance(value, TensorProto) else ""
+
+
+def _fill_graph_attribute(proto: GraphProto, value: Any) -> None:
+    if isinstance(value, GraphProto):
+        proto.CopyFrom(value)
+    else:
+        fill_graph(value, proto)
+
+
+def _fill_rare(proto: AttributeProto, value: Any, kind: int) -> None:
+    if kind == AttributeProto.TENSORS:
+        for item in value:
+            fill_tensor(proto.tensors.add(), initializers.as_value(item), _tensor_name(item))
+    elif kind == AttributeProto.GRAPHS:
+        for item in value:
+            _fill_graph_attribute(proto.graphs.add(), item)
+    elif kind == AttributeProto.SPARSE_TENSOR:
+        proto.sparse_tensor.CopyFrom(value)
+    elif kind == AttributeProto.TYPE_PROTO:
+        proto.tp.CopyFrom(value)
+    else:
+        raise BuilderError(f"attribute kind {kind} is not supported")
+
+
+def _integer(value: Any) -> int:
+    if type(value) is int:
+        return value
+    if isinstance(value, SymDim):
+        raise BuilderError(f"{value} is a symbolic dimension, an attribute must be a static integer")
+    if isinstance(value, (float, np.floating)):
+        raise BuilderError(f"{value} is not an integer")
+    return int(value)
+
+
+def _float(value: Any) -> float:
+    if isinstance(value, SymDim):
+        raise BuilderError(f"{value} is a symbolic dimension, an attribute must be a static number")
+    return float(value)
+
+
+def _bytes(value: Any) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    if not isinstance(value, str):
+        raise BuilderError(f"{value!r} is not a string")
+    return value.encode()
+
+
+def _kind_of(value: Any) -> int:
+    """Attribute kind of a value that no schema describes."""
+    if isinstance(value, (bool, int, np.integer, np.bool_)):
+        return _INT
+    if isinstance(value, (float, np.floating)):
+        return _FLOAT
+    if isinstance(value, (str, bytes)):
+        return _STRING
+    if isinstance(value, (np.ndarray, TensorProto)) or initializers.is_torch(value):
+        return _TENSOR
+    if isinstance(value, (GraphProto, GraphState)):
+        return _GRAPH
+    if isinstance(value, TypeProto):
+        return AttributeProto.TYPE_PROTO
+    if isinstance(value, SparseTensorProto):
+        return AttributeProto.SPARSE_TENSOR
+    if isinstance(value, Sequence):
+        return _kind_of_list(value)
+    raise BuilderError(f"a {type(value).__name__} cannot be an attribute")
+
+
+def _kind_of_list(values: Sequence[Any]) -> int:
+    kinds = {_kind_of(value) for value in values}
+    if not kinds:
+        raise BuilderError("the kind of an empty list is not known; give an AttributeProto")
+    if kinds == {_INT, _FLOAT}:
+        kinds = {_FLOAT}
+    several = {
+        _INT: _INTS,
+        _FLOAT: _FLOATS,
+        _STRING: _STRINGS,
+        _TENSOR: AttributeProto.TENSORS,
+        _GRAPH: AttributeProto.GRAPHS,
+    }
+    if len(kinds) > 1 or not kinds <= set(several):
+        raise BuilderError("the elements of the list are of different kinds")
+    return several[kinds.pop()]
+
+
+# -- functions
+
+
+def to_function(graph: GraphBuilder, name: str, domain: str) -> FunctionProto:
+    """The graph as a local function of the same inputs and outputs; initializers become Constant nodes."""
+    proto = FunctionProto()
+    proto.name, proto.domain = name, domain
+    proto.input.extend(info.name for info in graph.inputs)
+    proto.output.extend(info.name for info in graph.outputs)
+    for key, version in graph.opsets.items():
+        imported = proto.opset_import.add()
+        imported.domain, imported.version = key, version
+    for constant, value in graph.initializers_dict.items():
+        node = proto.node.add()
+        node.op_type, node.name = "Constant", constant
+        node.output.append(constant)
+        attribute = node.attribute.add()
+        attribute.name, attribute.type = "value", _TENSOR
+        fill_tensor(attribute.t, value, "")
+    writer = NodeWriter(graph)
+    for item in graph.nodes:
+        writer.write(item, proto.node.add())
+    return proto

@@ -1,0 +1,23 @@
+"""Tools to look at graphs and to find where they go wrong: text, pictures, reference evaluation.
+Names are loaded when first used, so that importing the package costs nothing."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+_HOMES = {
+    "ExtendedReferenceEvaluator": "reference",
+    "draw_onnx": "plot",
+    "plot_dot": "plot",
+    "pretty_onnx": "text",
+    "to_dot": "plot",
+}
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{home}"), name)

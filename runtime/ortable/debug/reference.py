@@ -1,0 +1,119 @@
+"""onnx's reference evaluator with the ONNX Runtime operators that ortable emits.
+Node by node in numpy: slow, and easy to look into."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from onnx.reference import ReferenceEvaluator
+from onnx.reference.op_run import OpRun
+
+__all__ = ["ExtendedReferenceEvaluator"]
+
+
+def _transposed(x: np.ndarray, trans: int, trans_batch: int) -> np.ndarray:
+    if trans_batch and x.ndim > 2:
+        x = np.moveaxis(x, 0, -2)
+    return np.swapaxes(x, -1, -2) if trans and x.ndim > 1 else x
+
+
+def _erf(x: np.ndarray) -> np.ndarray:
+    from math import erf
+
+    return np.vectorize(erf, otypes=[np.float64])(x)
+
+
+class FusedMatMul(OpRun):
+    """com.microsoft.FusedMatMul: alpha * op(A) @ op(B), with transpositions as attributes."""
+
+    op_domain = "com.microsoft"
+
+    def _run(
+        self,
+        a: np.ndarray,
+        b: np.ndarray,
+        alpha: float | None = None,
+        transA: int | None = None,
+        transB: int | None = None,
+        transBatchA: int | None = None,
+        transBatchB: int | None = None,
+    ) -> tuple[np.ndarray]:
+        left = _transposed(a, transA or 0, transBatchA or 0)
+        right = _transposed(b, transB or 0, transBatchB or 0)
+        scale = np.array(1.0 if alpha is None else alpha, dtype=a.dtype)
+        return ((np.matmul(left, right) * scale).astype(a.dtype),)
+
+
+class Gelu(OpRun):
+    """com.microsoft.Gelu: x * (1 + erf(x / sqrt(2))) / 2."""
+
+    op_domain = "com.microsoft"
+
+    def _run(self, x: np.ndarray, approximate: str | None = None) -> tuple[np.ndarray]:
+        # onnx passes the default of the attribute of ai.onnx.Gelu, which this operator lacks
+        return ((x * 0.5 * (1.0 + _erf(x / np.sqrt(2.0)))).astype(x.dtype),)
+
+
+class BiasGelu(OpRun):
+    """com.microsoft.BiasGelu: Gelu(x + bias)."""
+
+    op_domain = "com.microsoft"
+
+    def _run(self, x: np.ndarray, bias: np.ndarray) -> tuple[np.ndarray]:
+        y = x + bias
+        return ((y * 0.5 * (1.0 + _erf(y / np.sqrt(2.0)))).astype(x.dtype),)
+
+
+class FastGelu(OpRun):
+    """com.microsoft.FastGelu: the tanh approximation of Gelu, with an optional bias."""
+
+    op_domain = "com.microsoft"
+
+    def _run(self, x: np.ndarray, bias: np.ndarray | None = None) -> tuple[np.ndarray]:
+        y = x if bias is None else x + bias
+        inner = np.sqrt(2.0 / np.pi) * (y + 0.044715 * y * y * y)
+        return ((y * 0.5 * (1.0 + np.tanh(inner))).astype(x.dtype),)
+
+
+class QuickGelu(OpRun):
+    """com.microsoft.QuickGelu: x * sigmoid(alpha * x)."""
+
+    op_domain = "com.microsoft"
+
+    def _run(self, x: np.ndarray, alpha: float | None = None) -> tuple[np.ndarray]:
+        scale = 1.702 if alpha is None else alpha
+        return ((x / (1.0 + np.exp(-scale * x))).astype(x.dtype),)
+
+
+class ExtendedReferenceEvaluator(ReferenceEvaluator):
+    """`onnx.reference.ReferenceEvaluator` with operators of domain com.microsoft.
+
+    :param proto: a model, a graph, a function, a node, a path, or bytes
+    :param verbose: onnx's levels: 0 nothing, 2 every node, 3 every result as well
+    :param new_ops: more operators, `OpRun` classes; they come before the ones added here
+    """
+
+    extra_ops: tuple[type[OpRun], ...] = (FusedMatMul, Gelu, BiasGelu, FastGelu, QuickGelu)
+
+    def __init__(
+        self,
+        proto: Any,
+        opsets: dict[str, int] | None = None,
+        functions: Sequence[Any] | None = None,
+        verbose: int = 0,
+        new_ops: Sequence[type[OpRun]] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        given = list(new_ops or ())
+        taken = {(op.op_domain, op.__name__) for op in given}
+        given += [op for op in self.extra_ops if (op.op_domain, op.__name__) not in taken]
+        super().__init__(
+            proto,
+            opsets=opsets,
+            functions=list(functions) if functions is not None else None,
+            verbose=verbose,
+            new_ops=given,
+            **kwargs,
+        )

@@ -1,0 +1,85 @@
+"""Runs a compiled graph in the reference evaluator in place of ONNX Runtime, for `onnx_debug_backend`.
+Arguments and results are handled exactly as the fast backend handles them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from ortable import dtypes
+from ortable.backend.call import Results, SymbolValues, as_promised
+from ortable.backend.compile import CompiledGraph
+from ortable.backend.roles import InputKind
+
+from .reference import ExtendedReferenceEvaluator
+
+__all__ = ["ReferenceBackend"]
+
+# dtypes that numpy only has through ml_dtypes: carried as integers of the same width
+_CARRIERS = {
+    torch.bfloat16: (torch.int16, dtypes.bfloat16),
+    torch.float8_e4m3fn: (torch.int8, dtypes.float8e4m3fn),
+    torch.float8_e5m2: (torch.int8, dtypes.float8e5m2),
+}
+_BY_NUMPY = {dtypes.to_numpy(onnx): (torch_t, c) for torch_t, (c, onnx) in _CARRIERS.items()}
+
+
+def to_numpy(tensor: torch.Tensor) -> np.ndarray:
+    """A numpy array with the values of a tensor on the CPU (copied: results must not alias)."""
+    tensor = tensor.detach().resolve_neg().resolve_conj().contiguous()
+    carrier = _CARRIERS.get(tensor.dtype)
+    if carrier is None:
+        return tensor.numpy().copy()
+    return tensor.view(carrier[0]).numpy().copy().view(dtypes.to_numpy(carrier[1]))
+
+
+def to_torch(value: Any) -> torch.Tensor:
+    """A tensor with the values of a numpy array or scalar."""
+    array = np.array(value)
+    found = _BY_NUMPY.get(array.dtype)
+    if found is None:
+        return torch.from_numpy(array)
+    torch_type, carrier = found
+    width = np.int16 if carrier is torch.int16 else np.int8
+    return torch.from_numpy(array.view(width)).view(torch_type)
+
+
+class ReferenceBackend:
+    """One compiled graph, node by node in numpy; `verbose` prints nodes (1) and results (2)."""
+
+    _boxed_call = True
+
+    def __init__(self, compiled: CompiledGraph, verbose: int = 0) -> None:
+        self.compiled = compiled
+        level = verbose + 1 if verbose else 0  # onnx prints what is below the level
+        self.evaluator = ExtendedReferenceEvaluator(compiled.model, verbose=level)
+        self._results = Results(compiled)
+
+    def __call__(self, args: list[Any]) -> list[Any]:
+        results = self._results(args, self._run(args))
+        args.clear()
+        return results
+
+    def _run(self, args: Sequence[Any]) -> list[torch.Tensor]:
+        feeds: dict[str, Any] = {}
+        for role in self.compiled.inputs:
+            if not role.name:
+                continue
+            value = args[role.index]
+            if role.kind is InputKind.DIMENSION:
+                feeds[role.name] = np.array([value], dtype=np.int64)
+                continue
+            if role.permutation is not None:
+                value = value.permute(role.permutation)
+            feeds[role.name] = to_numpy(value)
+        names = [fetch.name for fetch in self.compiled.fetches]
+        values = SymbolValues(args, self._results.sources)
+        return [
+            as_promised(to_torch(output), fetch, values)
+            for output, fetch in zip(
+                self.evaluator.run(names, feeds), self.compiled.fetches, strict=True
+            )
+        ]

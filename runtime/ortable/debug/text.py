@@ -1,0 +1,217 @@
+"""Renders ONNX objects as short text: one line per input, initializer, node and output.
+A node that consumes a result of the line above it is indented one step further than that line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from onnx import (
+    AttributeProto,
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    SparseTensorProto,
+    TensorProto,
+    TypeProto,
+    ValueInfoProto,
+    load,
+)
+from onnx.numpy_helper import to_array
+
+from ortable import dtypes
+
+__all__ = ["pretty_onnx"]
+
+_DOC_LENGTH = 55
+_SHOWN_VALUES = 10
+
+
+def pretty_onnx(
+    onx: Any, *, with_attributes: bool = True, shorten: bool = True, indent: str = "  "
+) -> str:
+    """Text of a ModelProto (or the path or bytes of one), GraphProto, FunctionProto, NodeProto,
+    ValueInfoProto, AttributeProto or TensorProto.
+
+    :param with_attributes: print the attributes of nodes
+    :param shorten: print at most 10 values of an initializer and 55 characters of a doc string
+    :param indent: one step of indentation
+    :raises TypeError: for any other kind of object
+    """
+    writer = _Writer(with_attributes, shorten, indent)
+    if isinstance(onx, str | os.PathLike):
+        onx = load(os.fspath(onx), load_external_data=False)
+    elif isinstance(onx, bytes):
+        onx = ModelProto.FromString(onx)
+    elif hasattr(onx, "proto") and isinstance(onx.proto, ModelProto):
+        onx = onx.proto
+    if isinstance(onx, ModelProto):
+        return "\n".join(writer.model(onx))
+    if isinstance(onx, GraphProto):
+        return "\n".join(writer.graph(onx))
+    if isinstance(onx, FunctionProto):
+        return "\n".join(writer.function(onx))
+    if isinstance(onx, NodeProto):
+        return writer.node(onx)
+    if isinstance(onx, ValueInfoProto):
+        return f"{onx.name}: {_type_text(onx.type)}"
+    if isinstance(onx, TensorProto):
+        return writer.tensor("tensor", onx)
+    if isinstance(onx, AttributeProto):
+        return writer.attribute(onx)
+    raise TypeError(f"pretty_onnx cannot render an object of type {type(onx).__name__}.")
+
+
+def _dtype_text(elem_type: int) -> str:
+    return f"dtype('{dtypes.name(elem_type)}')"
+
+
+def _shape_list(tensor_type: TypeProto.Tensor) -> list[int | str] | None:
+    if not tensor_type.HasField("shape"):
+        return None
+    return [
+        d.dim_value if d.HasField("dim_value") else (d.dim_param or "?")
+        for d in tensor_type.shape.dim
+    ]
+
+
+def _type_text(proto: TypeProto) -> str:
+    kind = proto.WhichOneof("value")
+    if kind == "tensor_type":
+        tensor = proto.tensor_type
+        if not tensor.elem_type:
+            return f"type=None shape={_shape_list(tensor)}"
+        return f"type={_dtype_text(tensor.elem_type)} shape={_shape_list(tensor)}"
+    if kind == "sequence_type":
+        return f"sequence({_type_text(proto.sequence_type.elem_type)})"
+    if kind == "optional_type":
+        return f"optional({_type_text(proto.optional_type.elem_type)})"
+    return f"type={kind}"
+
+
+def _float_text(value: float) -> str:
+    """Two decimals when nothing is lost by them; attributes are float32."""
+    short = f"{value:.2f}"
+    return short if np.float32(short) == np.float32(value) else str(np.float32(value))
+
+
+class _Writer:
+    """The choices of one call, and the recursion into subgraphs and functions."""
+
+    def __init__(self, with_attributes: bool, shorten: bool, indent: str) -> None:
+        self.with_attributes = with_attributes
+        self.shorten = shorten
+        self.indent = indent
+
+    def model(self, model: ModelProto) -> list[str]:
+        lines = _opset_lines(model.opset_import)
+        if model.doc_string:
+            lines.append(f"doc_string: {self._doc(model.doc_string)}")
+        lines += self.graph(model.graph)
+        for function in model.functions:
+            lines += self.function(function)
+        return lines
+
+    def graph(self, graph: GraphProto) -> list[str]:
+        lines = [f"input: name={v.name!r} {_type_text(v.type)}" for v in graph.input]
+        lines += [self.tensor("init", t) for t in graph.initializer]
+        lines += [self._sparse(t) for t in graph.sparse_initializer]
+        lines += self._nodes(graph.node)
+        lines += [f"output: name={v.name!r} {_type_text(v.type)}" for v in graph.output]
+        return lines
+
+    def function(self, function: FunctionProto) -> list[str]:
+        lines = [f"----- function name={function.name} domain={function.domain}"]
+        if function.doc_string:
+            lines.append(f"----- doc_string: {self._doc(function.doc_string)}")
+        lines += _opset_lines(function.opset_import)
+        lines += [f"input: {name!r}" for name in function.input]
+        lines += [f"attribute: {name!r}" for name in function.attribute]
+        lines += self._nodes(function.node)
+        lines += [f"output: name={name!r} type=? shape=?" for name in function.output]
+        return lines
+
+    def _doc(self, text: str) -> str:
+        text = " ".join(text.split())
+        if self.shorten and len(text) > _DOC_LENGTH:
+            return text[:_DOC_LENGTH] + "..."
+        return text
+
+    def tensor(self, word: str, tensor: TensorProto) -> str:
+        shape = tuple(tensor.dims)
+        head = f"{word}: name={tensor.name!r} type={_dtype_text(tensor.data_type)} shape={shape}"
+        if tensor.data_location == TensorProto.EXTERNAL:
+            return f"{head} -- external"
+        size = int(np.prod(shape, dtype=np.int64))
+        if self.shorten and size > _SHOWN_VALUES:
+            return head
+        values = to_array(tensor).ravel()
+        return f"{head} -- {' '.join(repr(values).split())}"
+
+    def _sparse(self, tensor: SparseTensorProto) -> str:
+        kind = _dtype_text(tensor.values.data_type)
+        return f"sparse_init: name={tensor.values.name!r} type={kind} shape={tuple(tensor.dims)}"
+
+    def _nodes(self, nodes: Iterable[NodeProto]) -> list[str]:
+        lines: list[str] = []
+        depth = 0
+        previous: set[str] = set()
+        for node in nodes:
+            depth = depth + 1 if previous.intersection(node.input) else 0
+            lines.append(self.indent * depth + self.node(node))
+            for att in node.attribute:
+                for graph in _graphs(att):
+                    head = f"----- subgraph of {node.op_type}, attribute {att.name}"
+                    lines.append(f"{self.indent * (depth + 1)}{head}")
+                    lines += [self.indent * (depth + 1) + line for line in self.graph(graph)]
+            previous = {name for name in node.output if name}
+        return lines
+
+    def node(self, node: NodeProto) -> str:
+        name = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+        parts = list(node.input)
+        if self.with_attributes:
+            parts += [self.attribute(att) for att in node.attribute]
+        return f"{name}({', '.join(parts)}) -> {', '.join(node.output)}"
+
+    def attribute(self, att: AttributeProto) -> str:
+        return f"{att.name}={self._attribute_value(att)}"
+
+    def _attribute_value(self, att: AttributeProto) -> str:
+        if att.ref_attr_name:
+            return f"@{att.ref_attr_name}"
+        if att.type == AttributeProto.INT:
+            return str(att.i)
+        if att.type == AttributeProto.FLOAT:
+            return _float_text(att.f)
+        if att.type == AttributeProto.STRING:
+            return repr(att.s.decode("utf-8", "backslashreplace"))
+        if att.type == AttributeProto.INTS:
+            return f"[{','.join(str(i) for i in att.ints)}]"
+        if att.type == AttributeProto.FLOATS:
+            return f"[{','.join(_float_text(f) for f in att.floats)}]"
+        if att.type == AttributeProto.STRINGS:
+            return repr([s.decode("utf-8", "backslashreplace") for s in att.strings])
+        if att.type == AttributeProto.TENSOR:
+            return self._tensor_value(att.t)
+        if att.type == AttributeProto.GRAPH:
+            return f"graph[{len(att.g.node)}]"
+        return f"<{AttributeProto.AttributeType.Name(att.type).lower()}>"
+
+    def _tensor_value(self, tensor: TensorProto) -> str:
+        if self.shorten and int(np.prod(tuple(tensor.dims), dtype=np.int64)) > _SHOWN_VALUES:
+            return f"{dtypes.name(tensor.data_type)}{tuple(tensor.dims)}"
+        return " ".join(repr(to_array(tensor)).split())
+
+
+def _opset_lines(opsets: Sequence[Any]) -> list[str]:
+    return [f"opset: domain={o.domain!r} version={o.version!r}" for o in opsets]
+
+
+def _graphs(att: AttributeProto) -> list[GraphProto]:
+    if att.type == AttributeProto.GRAPH:
+        return [att.g]
+    return list(att.graphs) if att.type == AttributeProto.GRAPHS else []

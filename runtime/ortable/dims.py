@@ -1,0 +1,881 @@
+"""Dimensions: plain ints, or interned polynomials with integer coefficients over symbols and opaque
+floor divisions, remainders, maxima and minima.  Equal polynomials are one object; nothing is parsed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from math import gcd
+from numbers import Integral
+from typing import Any, NamedTuple, TypeAlias
+from weakref import WeakKeyDictionary
+
+from .errors import BuilderError
+
+__all__ = [
+    "Dim",
+    "Part",
+    "Shape",
+    "SymDim",
+    "ceildiv",
+    "differs",
+    "evaluate",
+    "floordiv",
+    "from_torch",
+    "is_symbol",
+    "maximum",
+    "minimum",
+    "mod",
+    "opaque",
+    "parts",
+    "prod",
+    "same",
+    "substitute",
+    "symbol",
+    "symbols",
+]
+
+Monomial: TypeAlias = "tuple[int, ...]"  # sorted atom numbers, repeated for powers; () is 1
+Terms: TypeAlias = "tuple[tuple[Monomial, int], ...]"
+
+_SYMBOL, _FLOORDIV, _MOD, _MAX, _MIN, _OPAQUE = "symbol", "floordiv", "mod", "max", "min", "opaque"
+
+
+class _Atom:
+    """What a polynomial is made of: a symbol, or an operation that is not polynomial."""
+
+    __slots__ = ("args", "index", "kind", "lower", "name", "upper")
+
+    def __init__(
+        self, index: int, kind: str, name: str, args: tuple[Any, ...], bounds: _Bounds
+    ) -> None:
+        self.index = index
+        self.kind = kind
+        self.name = name
+        self.args = args
+        self.lower, self.upper = bounds
+
+
+_Bounds: TypeAlias = "tuple[int | None, int | None]"
+
+
+class SymDim:
+    """A symbolic dimension. Never built directly: use `symbol` and arithmetic.
+
+    ``==`` is identity, which equals equality of polynomials because they are interned. ``<``, ``<=``,
+    ``>``, ``>=`` are True only when provable for every value of the symbols, so ``not a < b`` does
+    not mean ``a >= b``. Symbols are at least their ``minimum`` (0 unless told)."""
+
+    __slots__ = ("__weakref__", "_bounds", "_negated", "_text", "terms")
+
+    terms: Terms
+    _bounds: _Bounds | None
+    _negated: SymDim | None
+    _text: str | None
+
+    def __add__(self, other: Dim) -> Dim:
+        found = _add_cache.get((self, other))
+        return found if found is not None else _cached(_add_cache, _add, self, other)
+
+    def __mul__(self, other: Dim) -> Dim:
+        found = _mul_cache.get((self, other))
+        return found if found is not None else _cached(_mul_cache, _mul, self, other)
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __neg__(self) -> SymDim:
+        if self._negated is None:
+            self._negated = _intern(tuple((m, -c) for m, c in self.terms))
+        return self._negated
+
+    def __pos__(self) -> SymDim:
+        return self
+
+    def __sub__(self, other: Dim) -> Dim:
+        if isinstance(other, (int, SymDim)):
+            return self + (-other)
+        return NotImplemented
+
+    def __rsub__(self, other: int) -> Dim:
+        if isinstance(other, int):
+            return -self + other
+        return NotImplemented
+
+    def __floordiv__(self, other: Dim) -> Dim:
+        return floordiv(self, other)
+
+    def __rfloordiv__(self, other: int) -> Dim:
+        return floordiv(other, self)
+
+    def __mod__(self, other: Dim) -> Dim:
+        return mod(self, other)
+
+    def __rmod__(self, other: int) -> Dim:
+        return mod(other, self)
+
+    def __pow__(self, exponent: int) -> Dim:
+        if not isinstance(exponent, int) or exponent < 0:
+            raise BuilderError(f"({self})**{exponent}: a dimension has only powers >= 0.")
+        result: Dim = 1
+        for _ in range(exponent):
+            result = self * result
+        return result
+
+    def __le__(self, other: Dim) -> bool:
+        return _nonnegative(other - self)
+
+    def __lt__(self, other: Dim) -> bool:
+        return _nonnegative(other - self - 1)
+
+    def __ge__(self, other: Dim) -> bool:
+        return _nonnegative(self - other)
+
+    def __gt__(self, other: Dim) -> bool:
+        return _nonnegative(self - other - 1)
+
+    def __bool__(self) -> bool:
+        if differs(self, 0):
+            return True
+        raise BuilderError(
+            f"Whether dimension {self} is zero is not known; compare it (`dim == 1`, `dim > 0`) instead."
+        )
+
+    def __str__(self) -> str:
+        if self._text is None:
+            self._text = _render(self)
+        return self._text
+
+    def __repr__(self) -> str:
+        return f"SymDim({self})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_rebuild, (_flatten(self),))
+
+    def __deepcopy__(self, memo: object) -> SymDim:
+        return self
+
+    def __copy__(self) -> SymDim:
+        return self
+
+
+Dim: TypeAlias = int | SymDim
+Shape: TypeAlias = tuple[Dim, ...]
+
+_CACHE_LIMIT = 200_000
+_lock = threading.Lock()
+_interned: dict[Terms, SymDim] = {}
+_atoms: list[_Atom] = []
+_atom_numbers: dict[tuple[Any, ...], int] = {}
+_add_cache: dict[tuple[Dim, Dim], Dim] = {}
+_mul_cache: dict[tuple[Dim, Dim], Dim] = {}
+_div_cache: dict[tuple[Dim, Dim], Dim] = {}
+_mod_cache: dict[tuple[Dim, Dim], Dim] = {}
+
+
+# -- construction
+
+
+def symbol(name: str, minimum: int | None = 0) -> SymDim:
+    """The dimension called ``name``; it is known to be at least ``minimum`` (None: nothing known).
+
+    The same name with another minimum is another dimension."""
+    return _from_atom(_atom(_SYMBOL, name, (minimum,), (minimum, None)))
+
+
+def opaque(text: str, args: Iterable[Dim] = (), minimum: int | None = None) -> SymDim:
+    """An integer of which only the text, the lower bound and the dimensions it depends on are known."""
+    return _from_atom(_atom(_OPAQUE, text, (*args, minimum), (minimum, None)))
+
+
+def floordiv(a: Dim, b: Dim) -> Dim:
+    """``a // b``, rounded towards minus infinity as Python does. BuilderError when b is 0."""
+    found = _div_cache.get((a, b))
+    return found if found is not None else _cached(_div_cache, _floordiv, a, b)
+
+
+def ceildiv(a: Dim, b: Dim) -> Dim:
+    """``a / b`` rounded up."""
+    if isinstance(b, int):
+        return floordiv(a + (b - 1), b) if b > 0 else -floordiv(a, -b)
+    return -floordiv(-a, b)
+
+
+def mod(a: Dim, b: Dim) -> Dim:
+    """``a % b`` with the sign of b, as in Python. BuilderError when b is 0."""
+    found = _mod_cache.get((a, b))
+    return found if found is not None else _cached(_mod_cache, _mod, a, b)
+
+
+def maximum(*values: Dim) -> Dim:
+    """The largest of the values; those provably not larger than another are left out."""
+    return _extremum(_MAX, values)
+
+
+def minimum(*values: Dim) -> Dim:
+    """The smallest of the values; those provably not smaller than another are left out."""
+    return _extremum(_MIN, values)
+
+
+def prod(values: Iterable[Dim]) -> Dim:
+    """Product of the dimensions, 1 when there are none."""
+    result: Dim = 1
+    for value in values:
+        result = result * value
+    return result
+
+
+# -- questions
+
+
+def same(a: Dim, b: Dim) -> bool:
+    """True only if both are equal whatever the symbols are."""
+    return a is b or (isinstance(a, int) and isinstance(b, int) and a == b)
+
+
+def differs(a: Dim, b: Dim) -> bool:
+    """True only if a and b are different whatever the symbols are."""
+    difference = a - b
+    if isinstance(difference, int):
+        return difference != 0
+    step, constant = 0, 0
+    for monomial, coefficient in difference.terms:
+        if monomial:
+            step = gcd(step, coefficient)
+        else:
+            constant = coefficient
+    return bool(constant % step) or _nonnegative(difference - 1) or _nonnegative(-difference - 1)
+
+
+def is_symbol(dim: object) -> bool:
+    """True for a bare symbol."""
+    return (
+        isinstance(dim, SymDim)
+        and len(dim.terms) == 1
+        and dim.terms[0][1] == 1
+        and len(dim.terms[0][0]) == 1
+        and _atoms[dim.terms[0][0][0]].kind == _SYMBOL
+    )
+
+
+def symbols(dim: Dim) -> frozenset[str]:
+    """Names of the symbols that the dimension depends on."""
+    if isinstance(dim, int):
+        return frozenset()
+    names: set[str] = set()
+    for number in {n for monomial, _ in dim.terms for n in monomial}:
+        atom = _atoms[number]
+        if atom.kind == _SYMBOL:
+            names.add(atom.name)
+            continue
+        for arg in atom.args:
+            if arg is not None:
+                names |= symbols(arg)
+    return frozenset(names)
+
+
+class Part(NamedTuple):
+    """A factor of a polynomial: ``kind`` is symbol, floordiv, mod, max, min or opaque."""
+
+    dim: SymDim
+    kind: str
+    args: tuple[Dim, ...]
+
+
+def parts(dim: SymDim) -> list[tuple[int, tuple[Part, ...]]]:
+    """The polynomial as a sum of products, (coefficient, factors), a positive one first if there is one."""
+    made = [(c, tuple(_part(_atoms[number]) for number in m)) for m, c in reversed(dim.terms)]
+    return sorted(made, key=lambda term: term[0] < 0)
+
+
+def _part(atom: _Atom) -> Part:
+    args = () if atom.kind in (_SYMBOL, _OPAQUE) else atom.args
+    return Part(_from_atom(atom), atom.kind, args)
+
+
+def evaluate(dim: Dim, values: Mapping[str, int]) -> int:
+    """Value of the dimension when its symbols have these values.
+
+    Raises BuilderError for a missing symbol, an opaque part or a division by zero."""
+
+    def value_of(atom: _Atom) -> Dim:
+        if atom.kind != _SYMBOL:
+            raise BuilderError(f"{atom.name!r} in dimension {dim} has no known value.")
+        if atom.name not in values:
+            raise BuilderError(f"No value is given for {atom.name!r} in dimension {dim}.")
+        return values[atom.name]
+
+    result = _map_atoms(dim, value_of)
+    assert isinstance(result, int)
+    return result
+
+
+def substitute(dim: Dim, values: Mapping[str, Dim]) -> Dim:
+    """The dimension with some symbols replaced by other dimensions."""
+
+    def value_of(atom: _Atom) -> Dim:
+        found = values.get(atom.name) if atom.kind == _SYMBOL else None
+        return found if found is not None else _from_atom(atom)
+
+    return _map_atoms(dim, value_of)
+
+
+# -- arithmetic of polynomials
+
+
+def _cached(
+    cache: dict[tuple[Dim, Dim], Dim], compute: Callable[[Any, Any], Any], a: Any, b: Any
+) -> Dim:
+    if not isinstance(a, (int, SymDim)) or not isinstance(b, (int, SymDim)):
+        return NotImplemented
+    if len(cache) > _CACHE_LIMIT:
+        cache.clear()  # only a cache: interned objects stay
+    result = compute(a, b)
+    cache[a, b] = result
+    return result
+
+
+def _intern(terms: Terms) -> SymDim:
+    found = _interned.get(terms)
+    if found is not None:
+        return found
+    made = object.__new__(SymDim)
+    made.terms = terms
+    made._bounds = made._negated = made._text = None
+    return _interned.setdefault(terms, made)
+
+
+def _from_dict(terms: dict[Monomial, int]) -> Dim:
+    kept = sorted(item for item in terms.items() if item[1])
+    if not kept:
+        return 0
+    if len(kept) == 1 and not kept[0][0]:
+        return kept[0][1]
+    return _intern(tuple(kept))
+
+
+def _terms(dim: Dim) -> Terms:
+    if isinstance(dim, int):
+        return (((), int(dim)),) if dim else ()
+    return dim.terms
+
+
+def _add(a: Dim, b: Dim) -> Dim:
+    total = dict(_terms(a))
+    for monomial, coefficient in _terms(b):
+        total[monomial] = total.get(monomial, 0) + coefficient
+    return _from_dict(total)
+
+
+def _mul(a: Dim, b: Dim) -> Dim:
+    total: dict[Monomial, int] = {}
+    for left, c in _terms(a):
+        for right, d in _terms(b):
+            monomial = tuple(sorted(left + right))
+            total[monomial] = total.get(monomial, 0) + c * d
+    return _from_dict(total)
+
+
+def _atom(kind: str, name: str, args: tuple[Any, ...], bounds: _Bounds) -> _Atom:
+    key = (kind, name, args)
+    number = _atom_numbers.get(key)
+    if number is None:
+        with _lock:
+            number = _atom_numbers.get(key)
+            if number is None:
+                number = len(_atoms)
+                _atoms.append(_Atom(number, kind, name, args, bounds))
+                _atom_numbers[key] = number
+    return _atoms[number]
+
+
+def _from_atom(atom: _Atom) -> SymDim:
+    return _intern((((atom.index,), 1),))
+
+
+def _lone_atom(dim: Dim, kind: str) -> _Atom | None:
+    """The atom when the dimension is exactly one atom of this kind."""
+    if isinstance(dim, SymDim) and len(dim.terms) == 1:
+        monomial, coefficient = dim.terms[0]
+        if coefficient == 1 and len(monomial) == 1 and _atoms[monomial[0]].kind == kind:
+            return _atoms[monomial[0]]
+    return None
+
+
+def _split_constant(dim: Dim) -> tuple[Dim, int]:
+    """(dimension without its constant term, constant term)"""
+    if isinstance(dim, int):
+        return 0, dim
+    if dim.terms[0][0] == ():  # the empty monomial sorts first
+        constant = dim.terms[0][1]
+        return dim - constant, constant
+    return dim, 0
+
+
+def _floordiv(a: Dim, b: Dim) -> Dim:
+    if isinstance(b, int):
+        if b == 0:
+            raise BuilderError(f"({a})//0: division of a dimension by zero.")
+        if isinstance(a, int):
+            return a // b
+        return _floordiv_int(a, b) if b > 0 else _floordiv_int(-a, -b)
+    if _nonnegative(a) and _nonnegative(b - a - 1):
+        return 0
+    quotient = _exact_quotient(a, b)
+    if quotient is not None and differs(b, 0):
+        return quotient
+    return _from_atom(_atom(_FLOORDIV, "", (a, b), _floordiv_bounds(a, b)))
+
+
+def _floordiv_int(a: SymDim, b: int) -> Dim:
+    """a // b for b > 0: multiples of b leave the division, common factors cancel."""
+    whole = {m: c // b for m, c in a.terms if c % b == 0}
+    rest, constant = _split_constant(_from_dict({m: c for m, c in a.terms if c % b}))
+    whole[()] = whole.get((), 0) + constant // b
+    quotient, constant = _from_dict(whole), constant % b
+    if isinstance(rest, int):
+        return quotient
+    common = b
+    for _, coefficient in rest.terms:
+        common = gcd(common, coefficient)
+    rest = _from_dict({m: c // common for m, c in rest.terms})
+    b, constant = b // common, constant // common
+    if b == 1:
+        return quotient + rest + constant
+    assert isinstance(rest, SymDim)
+    if rest.terms[0][1] < 0:
+        # (-x)//b is -((x + b - 1)//b): one form for both ways of writing a rounding up
+        return quotient - _floordiv_int_canonical(-rest + (b - 1 - constant), b)
+    return quotient + _floordiv_int_canonical(rest + constant, b)
+
+
+def _floordiv_int_canonical(a: Dim, b: int) -> Dim:
+    shifted, constant = _split_constant(a)
+    if constant >= b or constant < 0:
+        return floordiv(a, b)
+    if _nonnegative(a) and _nonnegative(b - 1 - a):
+        return 0
+    inner = _lone_atom(shifted, _FLOORDIV)
+    if inner is not None and isinstance(inner.args[1], int):
+        # (x//i + c)//b is (x + i*c)//(i*b): true for floors and positive ints
+        return floordiv(inner.args[0] + inner.args[1] * constant, inner.args[1] * b)
+    return _from_atom(_atom(_FLOORDIV, "", (a, b), _floordiv_bounds(a, b)))
+
+
+def _exact_quotient(a: Dim, b: SymDim) -> Dim | None:
+    """q with a == q*b as polynomials, or None."""
+    lead_monomial, lead_coefficient = b.terms[-1]
+    quotient: Dim = 0
+    for _ in range(32):
+        if isinstance(a, int):
+            return quotient if a == 0 else None
+        monomial, coefficient = a.terms[-1]
+        rest = _divide_monomial(monomial, lead_monomial)
+        if rest is None or coefficient % lead_coefficient:
+            return None
+        part = _from_dict({rest: coefficient // lead_coefficient})
+        quotient = quotient + part
+        a = a - part * b
+    return None
+
+
+def _divide_monomial(a: Monomial, b: Monomial) -> Monomial | None:
+    rest = list(a)
+    for number in b:
+        if number not in rest:
+            return None
+        rest.remove(number)
+    return tuple(rest)
+
+
+def _mod(a: Dim, b: Dim) -> Dim:
+    if isinstance(b, int):
+        if b == 0:
+            raise BuilderError(f"({a})%0: division of a dimension by zero.")
+        if isinstance(a, int):
+            return a % b
+        if b < 0:
+            return -mod(-a, -b)
+        a = _from_dict({m: c % b for m, c in a.terms})
+        if isinstance(a, int):
+            return a
+        common = b
+        for _, coefficient in a.terms:
+            common = gcd(common, coefficient)
+        if common > 1:
+            return common * mod(_from_dict({m: c // common for m, c in a.terms}), b // common)
+        inner = _lone_atom(a, _MOD)
+        if inner is not None and isinstance(inner.args[1], int) and inner.args[1] % b == 0:
+            return mod(inner.args[0], b)
+    elif differs(b, 0) and _exact_quotient(a, b) is not None:
+        return 0
+    if _nonnegative(a) and _nonnegative(b - a - 1):
+        return a
+    return _from_atom(_atom(_MOD, "", (a, b), _mod_bounds(a, b)))
+
+
+def _extremum(kind: str, values: tuple[Dim, ...]) -> Dim:
+    flat: list[Dim] = []
+    for value in values:
+        atom = _lone_atom(value, kind)
+        flat.extend(atom.args if atom is not None else (value,))
+    kept: list[Dim] = []
+    for value in flat:
+        if any(_dominates(kind, other, value) for other in kept):
+            continue
+        kept = [other for other in kept if not _dominates(kind, value, other)]
+        kept.append(value)
+    if not kept:
+        raise BuilderError(f"{kind}() of no dimension.")
+    if len(kept) == 1:
+        return kept[0]
+    kept.sort(key=_terms)
+    bounds = [_bounds(value) for value in kept]
+    lowers, uppers = [low for low, _ in bounds], [high for _, high in bounds]
+    if kind == _MAX:
+        known = (_some(max, lowers), _all(max, uppers))
+    else:
+        known = (_all(min, lowers), _some(min, uppers))
+    return _from_atom(_atom(kind, "", tuple(kept), known))
+
+
+def _dominates(kind: str, a: Dim, b: Dim) -> bool:
+    return _nonnegative(a - b) if kind == _MAX else _nonnegative(b - a)
+
+
+def _some(choose: Callable[..., int], values: list[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return choose(known) if known else None
+
+
+def _all(choose: Callable[..., int], values: list[int | None]) -> int | None:
+    return None if None in values else _some(choose, values)
+
+
+# -- bounds and proofs
+
+
+def _bounds(dim: Dim) -> _Bounds:
+    """Interval that holds the dimension wherever it is defined; None is unbounded."""
+    if isinstance(dim, int):
+        return dim, dim
+    if dim._bounds is None:
+        low: int | None = 0
+        high: int | None = 0
+        for monomial, coefficient in dim.terms:
+            span = _scale(_monomial_bounds(monomial), coefficient)
+            low = None if low is None or span[0] is None else low + span[0]
+            high = None if high is None or span[1] is None else high + span[1]
+        dim._bounds = (low, high)
+    return dim._bounds
+
+
+def _scale(span: _Bounds, factor: int) -> _Bounds:
+    low = None if span[0] is None else span[0] * factor
+    high = None if span[1] is None else span[1] * factor
+    return (low, high) if factor >= 0 else (high, low)
+
+
+def _monomial_bounds(monomial: Monomial) -> _Bounds:
+    low: int | None = 1
+    high: int | None = 1
+    for number in monomial:
+        atom = _atoms[number]
+        low, high = _times((low, high), (atom.lower, atom.upper))
+    if low is None and len(monomial) % 2 == 0 and monomial[::2] == monomial[1::2]:
+        low = 0  # a square
+    return low, high
+
+
+def _times(a: _Bounds, b: _Bounds) -> _Bounds:
+    if None not in a and None not in b:
+        corners = [x * y for x in a for y in b if x is not None and y is not None]
+        return min(corners), max(corners)
+    if a[0] is not None and a[0] >= 0 and b[0] is not None and b[0] >= 0:
+        high = None if a[1] is None or b[1] is None else a[1] * b[1]
+        return a[0] * b[0], high
+    return None, None
+
+
+def _floordiv_bounds(a: Dim, b: Dim) -> _Bounds:
+    low, high = _bounds(a)
+    if isinstance(b, int):  # positive here
+        return (None if low is None else low // b), (None if high is None else high // b)
+    divisor = _bounds(b)[0]
+    if low is not None and low >= 0 and divisor is not None and divisor >= 0:
+        return 0, (None if high is None else high // max(divisor, 1))
+    return None, None
+
+
+def _mod_bounds(a: Dim, b: Dim) -> _Bounds:
+    divisor_low, divisor_high = _bounds(b)
+    if divisor_low is None or divisor_low < 0:
+        return None, None
+    low, high = _bounds(a)
+    limits = [None if divisor_high is None else divisor_high - 1]
+    if low is not None and low >= 0:
+        limits.append(high)
+    return 0, _some(min, limits)
+
+
+def _nonnegative(dim: Dim, depth: int = 3) -> bool:
+    """True only if dim >= 0 for all values of its symbols."""
+    if isinstance(dim, int):
+        return dim >= 0
+    low, high = _bounds(dim)
+    if low is not None and low >= 0:
+        return True
+    if depth == 0 or (high is not None and high < 0):
+        return False
+    if depth == 3 and _nonnegative_shifted(dim):
+        return True
+    for monomial, coefficient in dim.terms:
+        if len(monomial) == 1 and _atoms[monomial[0]].kind in _RELAXED:
+            rest = dim - _from_dict({monomial: coefficient})
+            if _relax(_atoms[monomial[0]], coefficient, rest, depth - 1):
+                return True
+    return False
+
+
+_RELAXED = frozenset({_FLOORDIV, _MAX, _MIN})
+
+
+def _relax(atom: _Atom, factor: int, rest: Dim, depth: int) -> bool:
+    """Proves factor*atom + rest >= 0 with the atom replaced by its own arguments."""
+    if atom.kind == _FLOORDIV:
+        a, b = atom.args
+        if not isinstance(b, int):
+            return False
+        # b*(a//b) lies between a - b + 1 and a
+        return _nonnegative(factor * (a - b + 1 if factor > 0 else a) + b * rest, depth)
+    proofs = (_nonnegative(factor * arg + rest, depth) for arg in atom.args)
+    return any(proofs) if (atom.kind == _MAX) == (factor > 0) else all(proofs)
+
+
+def _nonnegative_shifted(dim: SymDim) -> bool:
+    """Writes each bounded atom as bound + something >= 0 and looks at the signs that result."""
+    shifted: dict[Monomial, int] = {}
+    for monomial, coefficient in dim.terms:
+        parts: dict[Monomial, int] = {(): coefficient}
+        for number in monomial:
+            bound = _atoms[number].lower
+            if bound is None:
+                return False
+            grown: dict[Monomial, int] = {}
+            for m, c in parts.items():
+                longer = (*m, number)
+                grown[longer] = grown.get(longer, 0) + c
+                if bound:
+                    grown[m] = grown.get(m, 0) + c * bound
+            parts = grown
+        for m, c in parts.items():
+            shifted[m] = shifted.get(m, 0) + c
+    return all(c >= 0 for c in shifted.values())
+
+
+# -- walking, text
+
+
+def _map_atoms(dim: Dim, value_of: Callable[[_Atom], Dim]) -> Dim:
+    if isinstance(dim, int):
+        return dim
+    total: Dim = 0
+    for monomial, coefficient in dim.terms:
+        term: Dim = coefficient
+        for number in monomial:
+            term = term * _map_atom(_atoms[number], value_of)
+        total = total + term
+    return total
+
+
+def _map_atom(atom: _Atom, value_of: Callable[[_Atom], Dim]) -> Dim:
+    if atom.kind in (_SYMBOL, _OPAQUE):
+        return value_of(atom)
+    args = [_map_atoms(arg, value_of) for arg in atom.args]
+    return _OPERATIONS[atom.kind](*args)
+
+
+_OPERATIONS: dict[str, Callable[..., Dim]] = {
+    _FLOORDIV: floordiv,
+    _MOD: mod,
+    _MAX: maximum,
+    _MIN: minimum,
+}
+
+
+def _atom_text(atom: _Atom, in_product: bool) -> str:
+    if atom.kind in (_SYMBOL, _OPAQUE):
+        return atom.name
+    if atom.kind in (_MAX, _MIN):
+        return f"{atom.kind}({', '.join(sorted(map(str, atom.args)))})"
+    sign = "//" if atom.kind == _FLOORDIV else "%"
+    text = sign.join(_operand_text(arg) for arg in atom.args)
+    return f"({text})" if in_product else text
+
+
+def _operand_text(dim: Dim) -> str:
+    plain = isinstance(dim, int) and dim >= 0
+    if not plain and (is_symbol(dim) or _lone_atom(dim, _MAX) or _lone_atom(dim, _MIN)):
+        plain = True
+    return str(dim) if plain else f"({dim})"
+
+
+def _render(dim: SymDim) -> str:
+    parts: list[tuple[bool, int, str, bool]] = []  # (negative, -degree, text of the absolute value)
+    for monomial, coefficient in dim.terms:
+        size = abs(coefficient)
+        several = len(monomial) > 1 or (size != 1 and bool(monomial)) or coefficient < 0
+        texts = []
+        for number in sorted(set(monomial), key=lambda n: _atom_text(_atoms[n], True)):
+            power = monomial.count(number)
+            text = _atom_text(_atoms[number], several)
+            texts.append(f"{text}**{power}" if power > 1 else text)
+        if size != 1 or not monomial:
+            texts.insert(0, str(size))
+        parts.append((coefficient < 0, -len(monomial), "*".join(texts), coefficient < 0))
+    parts.sort(key=lambda part: (part[1], part[2]))
+    if parts[0][0]:  # start with something positive when there is one
+        parts.sort(key=lambda part: part[0])
+    text = ("-" if parts[0][0] else "") + parts[0][2]
+    for negative, _, part, _ in parts[1:]:
+        text += (" - " if negative else " + ") + part
+    return text
+
+
+def _flatten(dim: Dim) -> Any:
+    """Picklable form."""
+    if isinstance(dim, int):
+        return dim
+    return [
+        (c, [(_atoms[n].kind, _atoms[n].name, [_flatten_arg(x) for x in _atoms[n].args]) for n in m])
+        for m, c in dim.terms
+    ]
+
+
+def _flatten_arg(arg: Any) -> Any:
+    return arg if arg is None else _flatten(arg)
+
+
+def _rebuild(flat: Any) -> Any:
+    if flat is None or isinstance(flat, int):
+        return flat
+    total: Dim = 0
+    for coefficient, factors in flat:
+        term: Dim = coefficient
+        for kind, name, args in factors:
+            values = [_rebuild(arg) for arg in args]
+            if kind == _SYMBOL:
+                term = term * symbol(name, values[0])
+            elif kind == _OPAQUE:
+                term = term * opaque(name, values[:-1], values[-1])
+            else:
+                term = term * _OPERATIONS[kind](*values)
+        total = total + term
+    return total
+
+
+# -- torch.SymInt and sympy, by duck typing
+
+_env_caches: WeakKeyDictionary[Any, dict[Any, Dim]] = WeakKeyDictionary()
+_plain_cache: dict[Any, Dim] = {}
+_rename_cache: dict[tuple[Dim, tuple[tuple[str, str], ...]], Dim] = {}
+
+
+def from_torch(value: Any, rename: Mapping[str, str] | None = None) -> Dim:
+    """Dimension of a Python int, a ``torch.SymInt`` or a sympy expression.
+
+    ``rename`` maps torch's symbols to the user's (``{"s77": "batch"}``). A function this module does
+    not know becomes an opaque part with sympy's text. Raises BuilderError for floats and booleans."""
+    if isinstance(value, SymDim):
+        return value
+    if isinstance(value, int):
+        return int(value)
+    node = getattr(value, "node", None)
+    if node is None and isinstance(value, Integral):
+        return int(value)
+    if node is None:
+        cache, expr, env = _plain_cache, value, None
+    else:
+        expr, env = node.expr, getattr(node, "shape_env", None)
+        if isinstance(expr, int):
+            return int(expr)
+        cache = _plain_cache if env is None else _env_caches.setdefault(env, {})
+    dim = cache.get(expr)
+    if dim is None:
+        dim = cache[expr] = _from_sympy(expr, env)
+    if not rename or isinstance(dim, int):
+        return dim
+    renaming = tuple((n, rename[n]) for n in sorted(symbols(dim)) if n in rename)
+    if not renaming:
+        return dim
+    renamed = _rename_cache.get((dim, renaming))
+    if renamed is None:
+        renamed = _rename_cache[dim, renaming] = _rename(dim, dict(renaming))
+    return renamed
+
+
+def _rename(dim: Dim, names: dict[str, str]) -> Dim:
+    def value_of(atom: _Atom) -> Dim:
+        if atom.kind == _SYMBOL:
+            return symbol(names.get(atom.name, atom.name), atom.args[0])
+        return opaque(atom.name, [_map_atoms(x, value_of) for x in atom.args[:-1]], atom.args[-1])
+
+    return _map_atoms(dim, value_of)
+
+
+def _from_sympy(expr: Any, env: Any) -> Dim:
+    kind = type(expr).__name__
+    if getattr(expr, "is_Integer", False):
+        return int(expr)
+    if kind in ("Symbol", "Dummy"):
+        return symbol(expr.name, _symbol_minimum(expr, env))
+    args = getattr(expr, "args", ())
+    if kind == "Pow":
+        exponent = args[1]
+        if getattr(exponent, "is_Integer", False) and int(exponent) >= 0:
+            return prod([_from_sympy(args[0], env)] * int(exponent))
+    elif kind in ("FloorToInt", "CeilToInt") and type(args[0]).__name__ == "IntTrueDiv":
+        a, b = (_from_sympy(arg, env) for arg in args[0].args)
+        return floordiv(a, b) if kind == "FloorToInt" else ceildiv(a, b)
+    elif kind == "ModularIndexing":
+        base, divisor, modulus = (_from_sympy(arg, env) for arg in args)
+        return mod(floordiv(base, divisor), modulus)
+    elif kind in _SYMPY and (kind != "Mul" or not any(_is_fraction(arg) for arg in args)):
+        return _SYMPY[kind](*(_from_sympy(arg, env) for arg in args))
+    if getattr(expr, "is_integer", None) is not True:
+        raise BuilderError(
+            f"{expr} ({kind}) is not an integer, so it cannot be a dimension; "
+            "only integer symbols (torch.SymInt) are supported."
+        )
+    free = sorted(getattr(expr, "free_symbols", ()), key=str)
+    at_least = 0 if getattr(expr, "is_nonnegative", None) else None
+    return opaque(str(expr), [_from_sympy(x, env) for x in free], at_least)
+
+
+def _is_fraction(expr: Any) -> bool:
+    return bool(getattr(expr, "is_Rational", False)) and not expr.is_Integer
+
+
+def _symbol_minimum(expr: Any, env: Any) -> int | None:
+    """0 for sizes; None for an integer that may be negative (``int(tensor)``, an int argument)."""
+    ranges = getattr(env, "var_to_range", None)
+    known = ranges.get(expr) if ranges is not None else None
+    if known is not None:
+        return 0 if known.lower >= 0 else None
+    if getattr(expr, "is_nonnegative", None):
+        return 0
+    return None if expr.name[:1] == "u" and expr.name[1:].isdigit() else 0
+
+
+_SYMPY: dict[str, Callable[..., Dim]] = {
+    "Add": lambda *args: sum(args[1:], start=args[0]),
+    "Mul": lambda *args: prod(args),
+    "FloorDiv": floordiv,
+    "CleanDiv": floordiv,
+    "CeilDiv": ceildiv,
+    "PythonMod": mod,
+    "Mod": mod,
+    "Max": maximum,
+    "Min": minimum,
+    "Identity": lambda arg: arg,
+}

@@ -1,0 +1,62 @@
+"""Errors raised by ortable: every one derives from OrtableError and from the closest builtin,
+so that callers may catch either.  Messages say what failed, where, and what to do about it."""
+
+from __future__ import annotations
+
+__all__ = [
+    "BuilderError",
+    "ConversionError",
+    "ExportError",
+    "FunctionNotFoundError",
+    "InputError",
+    "KernelError",
+    "OptionError",
+    "OrtableError",
+    "ProviderError",
+    "SpecError",
+    "UnsupportedCase",
+]
+
+
+class OrtableError(Exception):
+    """Base class of every error that ortable raises on purpose."""
+
+
+class BuilderError(OrtableError, ValueError):
+    """A graph cannot be built as asked: unknown name, shapes or types that do not fit."""
+
+
+class KernelError(BuilderError):
+    """The target runtime has no kernel for an operator and type, and no exact cast reaches one."""
+
+
+class FunctionNotFoundError(OrtableError, RuntimeError):
+    """A torch operator has no converter."""
+
+
+class UnsupportedCase(OrtableError, NotImplementedError):
+    """An operator has a converter, but it refuses these arguments, with a reason."""
+
+
+class ConversionError(OrtableError, RuntimeError):
+    """A converter failed, or produced a type or shape that differs from torch's."""
+
+
+class OptionError(OrtableError, ValueError):
+    """An option is unknown, or its value is not one of those accepted."""
+
+
+class ExportError(OrtableError, RuntimeError):
+    """A model could not be turned into a torch graph or into an ONNX model."""
+
+
+class ProviderError(OrtableError, RuntimeError):
+    """An execution provider is missing or failed."""
+
+
+class InputError(OrtableError, ValueError):
+    """Inputs given at export or at call time do not fit the model."""
+
+
+class SpecError(OrtableError, ValueError):
+    """A spec file is wrong."""

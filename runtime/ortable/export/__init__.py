@@ -1,0 +1,19 @@
+"""From a PyTorch model to an ONNX model: to_onnx, its options, and the converters that a caller may add.
+Public: to_onnx, ExportOptions, Dispatcher, OxsDispatcher, from_seed_style, match_input_parameters."""
+
+from __future__ import annotations
+
+from .dispatcher import Dispatcher, from_seed_style
+from .inputs import match_input_parameters
+from .options import ExportOptions
+from .oxs import OxsDispatcher
+from .to_onnx import to_onnx
+
+__all__ = [
+    "Dispatcher",
+    "ExportOptions",
+    "OxsDispatcher",
+    "from_seed_style",
+    "match_input_parameters",
+    "to_onnx",
+]

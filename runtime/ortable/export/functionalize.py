@@ -1,0 +1,112 @@
+"""Steps of torch on an exported program before it is converted, each only when needed: functionalisation when the graph
+writes in place, decomposition of operators without a converter that the tables name, and the table that the user chose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import GraphModule, Node
+
+from ..errors import ExportError
+from ..interpreter.calls import find_converter
+from ..interpreter.mutation import first_write
+from ..interpreter.tables import Tables
+from .options import ExportOptions
+
+# Regions that change what the operators inside compute: torch writes the casts out when it decomposes.
+_REGIONS = frozenset({"wrap_with_autocast"})
+
+
+def prepared(
+    program: ExportedProgram, tables: Tables, dispatcher: Any, options: ExportOptions
+) -> tuple[ExportedProgram, list[str]]:
+    """A program that writes nothing in place, and what was done to get it, in words.
+
+    Composite operators stay whole unless ``options`` has a table.
+    Raises ExportError when torch fails to rewrite the graph.
+    """
+    table = options.table()
+    if table is not None:
+        chosen = options.decomposition_table
+        name = chosen if isinstance(chosen, str) else "the user's"
+        return _run(program, table), [f"decomposed with the table '{name}' ({len(table)} entries)"]
+    reason = why_rewrite(program.graph_module, tables)
+    needed = to_decompose(program.graph_module, tables, dispatcher)
+    if reason is None and not needed:
+        return program, []
+    notes = []
+    if reason is not None:
+        notes.append(f"functionalised: {reason}")
+    if needed:
+        notes.append(f"decomposed: {', '.join(sorted(op.name() for op in needed))}")
+    rewritten = _run(program, needed)
+    more = to_decompose(rewritten.graph_module, tables, dispatcher)
+    if more:
+        notes.append(f"decomposed: {', '.join(sorted(op.name() for op in more))}")
+        rewritten = _run(rewritten, more)
+    return rewritten, notes
+
+
+def why_rewrite(graph_module: GraphModule, tables: Tables) -> str | None:
+    """Why the graph cannot be converted as it is: an in-place write, or a region that torch must write out."""
+    found = first_write(graph_module, tables.mutates)
+    if found is not None:
+        node, why = found
+        return f"node '{node.name}' writes to its argument, {why}"
+    for node in graph_module.graph.nodes:
+        if (
+            isinstance(node.target, torch._ops.HigherOrderOperator)
+            and node.target.name() in _REGIONS
+        ):
+            return f"node '{node.name}' is a region of {node.target.name()}"
+    return None
+
+
+def to_decompose(
+    graph_module: GraphModule, tables: Tables, dispatcher: Any
+) -> dict[torch._ops.OperatorBase, Callable[..., Any]]:
+    """Decompositions of the graph's operators that have no converter and are named in the table of decompositions."""
+    wanted: dict[torch._ops.OperatorBase, Callable[..., Any]] = {}
+    if not tables.decompose:
+        return wanted
+    names = frozenset(tables.decompose)
+    for node in _operators(graph_module):
+        target = node.target
+        name = target.name()
+        if target in wanted or find_converter(tables, name, target, dispatcher) is not None:
+            continue
+        if name in names or name.partition(".")[0] in names:
+            function = _decomposition(target)
+            if function is not None:
+                wanted[target] = function
+    return wanted
+
+
+def _decomposition(target: Any) -> Callable[..., Any] | None:
+    found = torch._decomp.get_decompositions([target]).get(target)
+    if found is None and target.has_kernel_for_dispatch_key(
+        torch._C.DispatchKey.CompositeImplicitAutograd
+    ):
+        return target.decompose
+    return found
+
+
+def _operators(graph_module: GraphModule) -> list[Node]:
+    found = []
+    for module in graph_module.modules():
+        if isinstance(module, GraphModule):
+            found += [n for n in module.graph.nodes if isinstance(n.target, torch._ops.OpOverload)]
+    return found
+
+
+def _run(program: ExportedProgram, table: dict[Any, Any]) -> ExportedProgram:
+    try:
+        return program.run_decompositions(table)
+    except Exception as error:  # torch raises what it likes from inside a decomposition
+        first = str(error).strip().splitlines()[0] if str(error).strip() else ""
+        raise ExportError(
+            f"torch could not rewrite the graph without in-place writes and unsupported operators: {type(error).__name__}: {first}"
+        ) from error

@@ -1,0 +1,138 @@
+"""How a model becomes a torch graph before it is converted, and the opset that the model is written for.
+Every value is checked when it is given, and an error lists what is accepted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from ..errors import OptionError
+
+OLDEST_OPSET = 18
+DEFAULT_OPSET = 18
+TARGETS = (None, "onnxruntime")
+DECOMPOSITIONS = (None, "default", "all")
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    """Options of the step from a module to a torch graph.
+
+    Args:
+        strict: the mode of ``torch.export``: True traces with dynamo, False runs the Python code with fake tensors.
+        decomposition_table: None keeps every operator that has a converter whole; ``"default"`` is torch.export's own
+            table; ``"all"`` adds every decomposition that torch registers; a dict maps overloads to functions.
+        constant_folding: compute at export what depends on constants only (with ``optimize``).
+
+    Raises:
+        OptionError: a value is not one of those.
+    """
+
+    strict: bool = False
+    decomposition_table: None | str | Mapping[Any, Callable[..., Any]] = None
+    constant_folding: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("strict", "constant_folding"):
+            if not isinstance(getattr(self, name), bool):
+                raise OptionError(
+                    f"ExportOptions.{name} is True or False, not {getattr(self, name)!r}"
+                )
+        table = self.decomposition_table
+        if not isinstance(table, Mapping) and table not in DECOMPOSITIONS:
+            raise OptionError(
+                f"ExportOptions.decomposition_table is one of {DECOMPOSITIONS} or a dict from overload to function, "
+                f"not {table!r}"
+            )
+
+    @classmethod
+    def known(cls) -> tuple[str, ...]:
+        """Names of the options."""
+        return tuple(field.name for field in fields(cls))
+
+    def table(self) -> dict[Any, Callable[..., Any]] | None:
+        """The decompositions to apply, None when the graph stays as torch.export leaves it."""
+        chosen = self.decomposition_table
+        if chosen is None:
+            return None
+        if isinstance(chosen, Mapping):
+            return dict(chosen)
+        import torch
+
+        table = torch.export.default_decompositions()
+        if chosen == "default":
+            return table
+        registered = torch._decomp.decomposition_table
+        return {**registered, **dict(table.items())}
+
+
+def checked_options(options: Any) -> ExportOptions:
+    """``options`` itself, or the defaults for None.
+
+    Raises OptionError for anything else.
+    """
+    if options is None:
+        return ExportOptions()
+    if isinstance(options, ExportOptions):
+        return options
+    raise OptionError(
+        f"export_options is an ExportOptions or None, not {type(options).__name__}; "
+        f"its fields are {', '.join(ExportOptions.known())}"
+    )
+
+
+def checked_target(target: Any) -> str | None:
+    """``target`` when it is one of ``TARGETS``; OptionError otherwise."""
+    if target not in TARGETS:
+        raise OptionError(f"target is one of {TARGETS}, not {target!r}")
+    return target
+
+
+def newest_opset() -> int:
+    """The newest opset that the generated converters cover and that the installed onnx knows."""
+    import onnx.defs
+
+    return min(onnx.defs.onnx_opset_version(), NEWEST_CONVERTED_OPSET)
+
+
+NEWEST_CONVERTED_OPSET = 26
+
+
+def checked_opset(opset: Any) -> int | dict[str, int]:
+    """The opset to write: an int for the main domain, or a dict by domain.
+
+    Raises:
+        OptionError: not an int or dict of ints, no main domain in the dict, or outside the supported range.
+    """
+    if opset is None:
+        return DEFAULT_OPSET
+    if isinstance(opset, Mapping):
+        wrong = {
+            k: v
+            for k, v in opset.items()
+            if not isinstance(k, str) or isinstance(v, bool) or not isinstance(v, int)
+        }
+        if wrong:
+            raise OptionError(
+                f"target_opset maps domains to versions, for example {{'': 18}}, not {wrong}"
+            )
+        if "" not in opset:
+            raise OptionError(
+                "target_opset as a dict needs the main domain '', for example {'': 18, 'com.microsoft': 1}"
+            )
+        return {**opset, "": _checked_version(opset[""])}
+    return _checked_version(opset)
+
+
+def _checked_version(version: Any) -> int:
+    newest = newest_opset()
+    if isinstance(version, bool) or not isinstance(version, int):
+        raise OptionError(
+            f"target_opset is an int between {OLDEST_OPSET} and {newest}, not {version!r}"
+        )
+    if not OLDEST_OPSET <= version <= newest:
+        raise OptionError(
+            f"opset {version} is not supported; supported are {OLDEST_OPSET} to {newest}"
+        )
+    return version

@@ -1,0 +1,209 @@
+"""to_onnx: a module, an exported program or a torch.fx graph becomes an ONNX model.
+The steps are: a graph of ATen operators (program.py), the interpreter, the graph passes, serialisation, validation, the file."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from ..builder import GraphBuilder
+from ..errors import ExportError, OptionError
+from ..interpreter import DynamoInterpreter, generated_tables
+from .dispatcher import checked_dispatcher
+from .files import write_model
+from .functions import add_local_functions
+from .inputs import checked_call, name_inputs, name_outputs
+from .metadata import annotate
+from .options import ExportOptions, checked_opset, checked_options, checked_target
+from .program import Program, make_program
+from .validate import validate_model
+
+
+def to_onnx(
+    mod: Any,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    target_opset: int | Mapping[str, int] | None = None,
+    dynamic_shapes: Any = None,
+    optimize: bool = True,
+    target: str | None = None,
+    export_options: ExportOptions | None = None,
+    dispatcher: Any = None,
+    export_modules_as_functions: bool = False,
+    inline: bool = False,
+    large_model: bool = False,
+    external_threshold: int = 1024,
+    filename: str | os.PathLike[str] | None = None,
+    validate: bool = False,
+    verbose: int = 0,
+    return_builder: bool = False,
+) -> Any:
+    """Convert a PyTorch model into an ONNX model.
+
+    Args:
+        mod: a ``torch.nn.Module``, a ``torch.export.ExportedProgram``, or a ``torch.fx.GraphModule``. A GraphModule of
+            torch functions, methods or modules is exported again by torch.export when ``args`` are given, and is
+            converted through the tables of torch functions otherwise.
+        args, kwargs: the example call. Tensors are inputs of the ONNX model; numbers and None are constants of it,
+            except integers that ``dynamic_shapes`` marks: these are int64[1] inputs.
+        input_names: names of the ONNX inputs; those of forward's parameters by default. Unused inputs stay inputs.
+        output_names: names of the ONNX outputs; ``output_0``, ``output_1``... by default, numbered as torch returns
+            them. An output that is None in torch has no ONNX output; numbers are 0-d tensors.
+        target_opset: version of the main domain, or a dict by domain; 18 by default.
+        dynamic_shapes: as in torch.export (``Dim`` objects keep their names); a string stands for the Dim of that name.
+        optimize: remove unused nodes and identities (and fold constants, see ExportOptions).
+        target: None writes standard ONNX; ``"onnxruntime"`` may use its own operators.
+        export_options: how torch makes the graph, see ExportOptions.
+        dispatcher: converters of the user: a dict by operator name, a Dispatcher, or an OxsDispatcher.
+        export_modules_as_functions: every submodule becomes a local function of the domain ``aten_local_function``.
+        inline: replace the calls of local functions by their nodes.
+        large_model: return a LargeModel, whose weights stay in torch until they are saved beside the model.
+        external_threshold: with ``large_model``, weights of more bytes than this are kept outside.
+        filename: also write the model there; the file appears whole or not at all.
+        validate: run the model with ONNX Runtime and compare with eager.
+        verbose: 1 prints the steps, 2 the nodes.
+        return_builder: return ``(model, builder)``.
+
+    Returns:
+        ``onnx.ModelProto`` (or LargeModel). A graph that writes in place returns the new values as outputs after the
+        user's: those of a buffer are named as in the state_dict, those of an input ``<input>_mutated``.
+        ``metadata_props`` say what made the model, and what torch did to the graph before it was converted.
+
+    Raises:
+        OptionError: an option has a value that is not accepted.
+        InputError, ExportError: the arguments do not fit, torch cannot export the model, a name is wrong, a dynamic
+            shape does not fit, or validation fails.
+        FunctionNotFoundError, UnsupportedCase, ConversionError: see ``ortable.interpreter``.
+    """
+    options = checked_options(export_options)
+    opset = checked_opset(target_opset)
+    checked_target(target)
+    dispatcher = checked_dispatcher(dispatcher)
+    args, kwargs = checked_call(args, kwargs)
+    if large_model and inline:
+        raise OptionError("inline=True works on a ModelProto: leave large_model out")
+    say = _Progress(verbose)
+
+    tables = generated_tables()
+    program = make_program(mod, args, kwargs, dynamic_shapes, options, tables, dispatcher)
+    say("torch graph", *program.notes)
+    builder = GraphBuilder(opset, target=target)
+    builder.rename_dims = program.symbol_names
+    if export_modules_as_functions:
+        add_local_functions(builder, program, tables, dispatcher, input_names, output_names)
+    else:
+        _convert(builder, program, dispatcher, input_names, output_names, verbose)
+    say(f"{len(builder.nodes)} nodes")
+    if optimize:
+        builder.optimize(folding=options.constant_folding)
+        say(f"{len(builder.nodes)} nodes after the graph passes")
+    model = builder.to_onnx(large_model=large_model, external_threshold=external_threshold)
+    annotate(model, program)
+    if inline and model.functions:
+        import onnx.inliner
+
+        model = onnx.inliner.inline_local_functions(model)
+    if validate:
+        _validate(model, mod, program, args, kwargs)
+        say("equal to eager")
+    if filename is not None:
+        write_model(model, filename)
+        say(f"written to {filename}")
+    return (model, builder) if return_builder else model
+
+
+def _convert(
+    builder: Any,
+    program: Program,
+    dispatcher: Any,
+    input_names: Sequence[str] | None,
+    output_names: Sequence[str] | None,
+    verbose: int,
+) -> DynamoInterpreter:
+    inputs = name_inputs([str(node.target) for node in program.onnx_inputs()], input_names)
+    names, order = output_plan(program, inputs, output_names)
+    interpreter = DynamoInterpreter(
+        builder,
+        program.retrieve,
+        dispatcher,
+        input_names=inputs,
+        output_names=names,
+        output_order=order,
+        verbose=verbose,
+    )
+    interpreter.run(program.graph_module)
+    return interpreter
+
+
+def output_plan(
+    program: Program, inputs: Mapping[str, str], chosen: Sequence[str] | None
+) -> tuple[list[str], list[int]]:
+    """Names of the flattened FX outputs, and the order of the ONNX outputs: the user's first, then mutated buffers and inputs.
+
+    Raises ExportError when ``chosen`` does not have one name for each output of the user, or for each ONNX output.
+    """
+    described = [(index, output) for index, output in enumerate(program.outputs)]
+    users = [(index, output) for index, output in described if output.kind == "user"]
+    others = [(index, output) for index, output in described if output.kind != "user"]
+    labels: list[str | None] = [
+        None if output.is_none else f"output_{number}" for number, (_, output) in enumerate(users)
+    ]
+    extra = [
+        output.target
+        if output.kind == "buffer"
+        else f"{inputs.get(output.target, output.target)}_mutated"
+        for _, output in others
+    ]
+    kept = sum(label is not None for label in labels)
+    if chosen is not None and len(chosen) == kept + len(extra) and extra:
+        extra = list(chosen[kept:])
+        chosen = chosen[:kept]
+    found = name_outputs(labels, chosen)
+    names = [""] * len(described)
+    for (index, _), name in zip([*users, *others], [*found, *extra], strict=True):
+        names[index] = name
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ExportError(
+            f"two outputs have the name {', '.join(map(repr, twice))}; choose others with output_names"
+        )
+    return names, [index for index, _ in [*users, *others]]
+
+
+def _validate(
+    model: Any, mod: Any, program: Program, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
+    if isinstance(mod, torch.export.ExportedProgram):
+        if not args and not kwargs and mod.example_inputs:
+            args, kwargs = mod.example_inputs
+        mod = mod.module()
+    proto = model.proto if hasattr(model, "proto") else model
+    real = {id(node) for node in program.onnx_inputs()}
+    weights = [name for name in program.paths if name not in program.weights]
+    if weights:
+        raise OptionError(f"validate=True needs weights with data; these are fake: {weights}")
+    names = iter([value.name for value in proto.graph.input])
+    inputs = [next(names) if id(node) in real else None for node in program.user_inputs]
+    count = sum(output.kind == "user" and not output.is_none for output in program.outputs)
+    validate_model(model, mod, args, kwargs, inputs, count)
+
+
+class _Progress:
+    """Prints the steps with the time each took, when asked to."""
+
+    def __init__(self, verbose: int) -> None:
+        self.verbose = verbose
+        self.last = time.perf_counter()
+
+    def __call__(self, *parts: str) -> None:
+        now = time.perf_counter()
+        if self.verbose:
+            print(f"[to_onnx] {'; '.join(parts)} ({now - self.last:.3f} s)")
+        self.last = now

@@ -1,0 +1,95 @@
+"""Which converter a target of FX stands for: ATen overloads by name, torch functions, Python operators and methods through
+the generated alias tables, where torch itself chooses the overload.  Each target is resolved once per interpreter."""
+
+from __future__ import annotations
+
+import builtins
+import math
+import operator
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from .. import dims, dtypes
+from .tables import Tables
+
+_HOMES: tuple[tuple[str, Any], ...] = (
+    ("operator", operator),
+    ("torch.nn.functional", torch.nn.functional),
+    ("torch", torch),
+    ("torch.special", torch.special),
+    ("torch.linalg", torch.linalg),
+    ("torch.fft", torch.fft),
+    ("math", math),
+    ("builtins", builtins),
+)
+
+
+def qualified_name(target: Any) -> str:
+    """The public name of a Python callable: ``operator.add``, ``torch.nn.functional.relu``, ``torch.add``."""
+    name = getattr(target, "__name__", None)
+    if name is not None:
+        for home, module in _HOMES:
+            if getattr(module, name, None) is target:
+                return f"{home}.{name}"
+    module_name = getattr(target, "__module__", None) or "?"
+    return f"{module_name}.{getattr(target, '__qualname__', None) or name or repr(target)}"
+
+
+def resolve_overload(
+    builder: Any, call: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[Any, list[Any], dict[str, Any]]:
+    """The ATen overload that torch takes for a Python call with these converted arguments, and its own arguments.
+
+    Results stand for tensors of their dtype and rank, symbolic dimensions for integers.
+    Raises RuntimeError (torch's) when no overload fits.
+    """
+    namespace, _, rest = call.packet.partition("::")
+    packet_name, _, overload = rest.partition(".")
+    packet = getattr(getattr(torch.ops, namespace), packet_name)
+    packed = pack_arguments(getattr(call, "pack", None), args, packet)
+    named = {**call.kwargs, **kwargs}
+    if not overload:
+        stand_ins = [stand_in(builder, value) for value in packed]
+        named_stand_ins = {name: stand_in(builder, value) for name, value in named.items()}
+        _, overload = torch._C._jit_resolve_packet(
+            packet._qualified_op_name, *stand_ins, **named_stand_ins
+        )
+    return getattr(packet, overload or "default"), packed, named
+
+
+def pack_arguments(pack: str | None, args: Sequence[Any], packet: Any) -> list[Any]:
+    """Python varargs (``x.view(2, 3)``) gathered into the list argument that ``pack`` names."""
+    if not pack:
+        return list(args)
+    names = [argument.name for argument in getattr(packet, packet.overloads()[0])._schema.arguments]
+    position = names.index(pack)
+    rest = args[position:]
+    if not rest or (len(rest) == 1 and isinstance(rest[0], (list, tuple))):
+        return list(args)
+    return [*args[:position], list(rest)]
+
+
+def stand_in(builder: Any, value: Any) -> Any:
+    """A Python value of the kind that torch sees in place of a converted argument."""
+    if isinstance(value, str):
+        info = builder.values.get(value)
+        if info is None:
+            return value
+        rank = info.rank if info.rank is not None else len(info.shape or ())
+        dtype = dtypes.to_torch(info.dtype) if info.dtype else torch.float32
+        return torch.empty((0,) * rank, dtype=dtype, device="meta")
+    if isinstance(value, dims.SymDim):
+        return 1
+    if isinstance(value, list):
+        return [stand_in(builder, item) for item in value]
+    if isinstance(value, tuple):
+        return tuple(stand_in(builder, item) for item in value)
+    return value
+
+
+def find_converter(tables: Tables, name: str, target: Any, dispatcher: Any) -> Any:
+    """The converter of an overload: a dispatcher, if given, sees the generated one and may return another."""
+    native = tables.converters.get(name)
+    return dispatcher.find(name, target, native) if dispatcher is not None else native

@@ -1,0 +1,442 @@
+"""DynamoInterpreter: one pass over the nodes of a torch.fx graph, one look-up and one plain call for each.
+Shapes and types come from FX metadata, from the generated rules where FX has none, and are compared with the builder's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from .. import dims, dtypes
+from ..builder.result import Res
+from ..errors import BuilderError, ConversionError, OrtableError, UnsupportedCase
+from . import calls, control_flow, failures, outputs, results, scan, symbolic, unsupported
+from .arguments import contains_result, convert_argument, convert_arguments
+from .modules import functional_form, is_guard, module_operands
+from .mutation import find_attribute
+from .origin import metadata_reader
+from .records import InputRecord, OutputRecord
+from .tables import ASSERTIONS, METADATA_ONLY, Converter, Tables, generated_tables
+
+Retriever = Callable[[Node], Any]
+
+
+class DynamoInterpreter:
+    """Converts a ``torch.fx.GraphModule`` into nodes of a GraphBuilder.
+
+    Args:
+        builder: receives the nodes. Its ``rename_dims`` maps torch's symbols to names of dimensions.
+        retriever: ``retriever(placeholder) -> tensor or None``; the tensor becomes an initializer, None an input.
+        dispatcher: an object with ``find(name, target, native) -> converter or None``, asked for every overload.
+        module: where ``get_attr`` and ``call_module`` look; the graph module itself unless given.
+        tables: converters and rules; the generated ones unless given.
+        converters: more converters, ``f(graph, res, *args, **kwargs)`` by overload name, in front of the tables'.
+        input_names: FX placeholder target -> name of the ONNX input.
+        output_names: name of each entry of the flattened output, in FX order; ``output_0``... unless given.
+        output_order: the order in which ONNX outputs are declared, as indices of the flattened output.
+        bypass_outputs: leave numbers, dimensions, None, inputs, initializers and duplicates out of the ONNX outputs:
+            the records say what they are, and the caller hands them back.
+        verbose: 2 prints each node.
+
+    After ``run``: ``inputs`` and ``outputs`` (records, see ``records.py``), ``values`` (FX node -> result or number).
+
+    Raises:
+        FunctionNotFoundError: operators without a converter, all of them, before anything is converted.
+        UnsupportedCase: a converter refuses its arguments.
+        ConversionError: a converter failed or computes another type or shape than torch, or the graph writes in place.
+    """
+
+    def __init__(
+        self,
+        builder: Any,
+        retriever: Retriever | None = None,
+        dispatcher: Any = None,
+        *,
+        module: torch.nn.Module | None = None,
+        tables: Tables | None = None,
+        converters: Mapping[str, Converter] | None = None,
+        input_names: Mapping[str, str] | None = None,
+        output_names: Sequence[str] | None = None,
+        output_order: Sequence[int] | None = None,
+        bypass_outputs: bool = False,
+        verbose: int = 0,
+    ) -> None:
+        self.builder = builder
+        self.retriever = retriever
+        self.dispatcher = dispatcher
+        self.module = module
+        self.tables = (tables or generated_tables()).extended(converters or {})
+        self.input_names = dict(input_names or {})
+        self.output_names = list(output_names) if output_names is not None else None
+        self.output_order = output_order
+        self.bypass_outputs = bypass_outputs
+        self.verbose = verbose
+        self.values: dict[Node, Any] = {}
+        self.inputs: list[InputRecord] = []
+        self.outputs: list[OutputRecord] = []
+        self.graph_module: GraphModule | None = None
+        self.rename: Mapping[str, str] | None = builder.rename_dims or None
+        self._prefix = ""
+        self._converters: dict[Any, Converter | None] = {}
+        self._leaves: dict[int, GraphModule | None] = {}
+
+    # -- the whole graph
+
+    def run(self, graph_module: GraphModule) -> list[OutputRecord]:
+        """Convert every node of ``graph_module``; returns the records of its outputs."""
+        self._enter(graph_module)
+        self.check(graph_module)
+        self.builder.origin_metadata = metadata_reader()
+        for name in [*self.input_names.values(), *(self.output_names or ())]:
+            if name:
+                self.builder.unique_name(name)  # taken, so that no intermediate result gets it
+        for node in graph_module.graph.nodes:
+            self.run_node(node)
+        self.builder.origin = None
+        return self.outputs
+
+    def check(self, graph_module: GraphModule) -> None:
+        """Raise for in-place writes, and for every operator without a converter, before anything is converted."""
+        scan.check_writes(graph_module, self.tables)
+        missing = unsupported.collect(
+            scan.missing_nodes(graph_module, self.tables, self.find_converter, self.leaf)
+        )
+        if missing:
+            self.builder.origin = missing[0].nodes[0]
+            raise unsupported.not_found_error(missing, self.tables, self.builder.get_debug_msg())
+
+    def run_node(self, node: Node) -> Any:
+        """Convert one node; what it became is returned and kept in ``values``."""
+        if node in self.values:
+            return self.values[node]  # bound by the caller of a subgraph
+        self.builder.origin = node
+        if self.verbose > 1:
+            print(f"[DynamoInterpreter] {node.op} {node.name} target={node.target}")
+        op = node.op
+        if op == "call_function":
+            value = self.call_function(node)
+        elif op == "placeholder":
+            value = self.placeholder(node)
+        elif op == "get_attr":
+            value = self.get_attr(node)
+        elif op == "output":
+            value = self.output(node)
+        elif op == "call_method":
+            value = self.call_method(node)
+        elif op == "call_module":
+            value = self.call_module(node)
+        else:
+            raise ConversionError(
+                f"node '{node.name}' has the kind '{op}', which torch.fx does not define"
+            )
+        self.values[node] = value
+        return value
+
+    # -- one method per kind of node
+
+    def placeholder(self, node: Node) -> Any:
+        """An input: a result, an initializer (when the retriever has a tensor), a dimension, or a number."""
+        tensor = self.retriever(node) if self.retriever is not None else None
+        if tensor is not None:
+            name = self.make_initializer(node.target, tensor) if node.users else None
+            return self._record(node, "initializer" if node.users else "unused", name, None, name)
+        value = results.node_value(node)
+        if value is None or isinstance(value, (bool, int, float, str)):
+            return self._record(node, "none" if value is None else "constant", None, value, value)
+        if isinstance(value, torch.SymInt):
+            dim = dims.from_torch(value, self.rename)
+            name = self.input_name(node)
+            self.builder.make_tensor_input(name, dtypes.int64, (1,), is_dimension=True)
+            self.guarded(node, self.bind_dimension, dim, name)
+            return self._record(node, "dimension", name, dim, dim)
+        if not results.is_tensor_like(value):
+            known = (
+                "nothing is known about it"
+                if value is results.UNKNOWN
+                else f"it is a {type(value).__name__}"
+            )
+            raise ConversionError(
+                f"input '{node.target}' of the graph cannot become an ONNX input: {known}. Give example inputs "
+                "(`args`), or set node.meta['val'] to a fake tensor."
+            )
+        dtype, shape = self.guarded(node, results.tensor_type, value, self.rename)
+        name = self.input_name(node)
+        self.builder.make_tensor_input(name, dtype, shape, is_dimension=False)
+        return self._record(node, "tensor", name, None, name)
+
+    def get_attr(self, node: Node) -> Any:
+        """An attribute: graphs are returned as they are, tensors become initializers named after their path."""
+        found = find_attribute(self.owner, node.target, results.UNKNOWN)
+        if found is results.UNKNOWN:
+            raise ConversionError(
+                f"node '{node.name}' reads '{node.target}', which {type(self.owner).__name__} lacks"
+            )
+        if not isinstance(found, torch.Tensor):
+            return found
+        return self.make_initializer(self._prefix + node.target, found) if node.users else None
+
+    def call_function(self, node: Node) -> Any:
+        """An ATen overload (one look-up), a higher-order operator, or a Python function."""
+        target = node.target
+        if target.__class__ is torch._ops.OpOverload:
+            if not node.users:
+                return None  # nothing reads it, and overloads that write were refused
+            converter = self._converters.get(target)
+            if converter is None:
+                return self.call_special(node)
+            args, kwargs = convert_arguments(node, self.values, self.rename)
+            return self.convert(node, converter, args, kwargs)
+        if isinstance(target, torch._ops.HigherOrderOperator):
+            return self.call_higher_order(node)
+        return self.call_python(node)
+
+    def call_special(self, node: Node) -> Any:
+        """An ATen overload seen for the first time, or one that needs no converter: sizes and run-time checks."""
+        target = node.target
+        name = target.name()
+        converter = self.find_converter(target)
+        args, kwargs = convert_arguments(node, self.values, self.rename)
+        if converter is not None:
+            return self.convert(node, converter, args, kwargs)
+        value = results.node_value(node)
+        if symbolic.is_size_target(target) and isinstance(value, (int, torch.SymInt)):
+            return dims.from_torch(value, self.rename)
+        if name in METADATA_ONLY:
+            return args[0]
+        if name in ASSERTIONS:
+            return None
+        raise self.not_found(node)
+
+    def call_higher_order(self, node: Node) -> Any:
+        """Control flow through its converter; regions that call one graph once are converted in place."""
+        args, kwargs = convert_arguments(node, self.values, self.rename)
+        called = control_flow.transparent_call(node, args)
+        if called is not None:
+            return self.inline(*called)
+        converter = self.tables.hops.get(node.target.name())
+        if converter is None:
+            raise self.not_found(node)
+        return self.convert(node, converter, args, kwargs)
+
+    def call_python(self, node: Node) -> Any:
+        """Python operators: on integers from metadata, ``getitem`` on containers; the rest through the alias table."""
+        target = node.target
+        value = results.node_value(node)
+        args, kwargs = convert_arguments(node, self.values, self.rename)
+        if outputs.is_number(value):
+            return self.guarded(node, symbolic.number, self.builder, node, value, args, self.rename)
+        name = calls.qualified_name(target)
+        if name == "operator.getitem" and isinstance(args[0], (list, tuple, dict)):
+            return args[0][args[1]]
+        if name in ASSERTIONS:
+            return None
+        if not contains_result(args) and not contains_result(list(kwargs.values())):
+            return self.guarded(node, target, *args, **kwargs)
+        return self.call_alias(node, self.tables.callables.get(name), args, kwargs)
+
+    def call_method(self, node: Node) -> Any:
+        """A tensor method, through the table of methods."""
+        args, kwargs = convert_arguments(node, self.values, self.rename)
+        return self.call_alias(node, self.tables.methods.get(node.target), args, kwargs)
+
+    def call_module(self, node: Node) -> Any:
+        """A submodule: graphs are converted in place, leaf modules are traced into torch functions first."""
+        module = find_attribute(self.owner, node.target, None)
+        if is_guard(module) or not node.users:
+            return None
+        graph_module = self.leaf(module)
+        if graph_module is None:
+            raise self.not_found(node)
+        args, kwargs = convert_arguments(node, self.values, self.rename)
+        operands = self.guarded(node, module_operands, graph_module, args, kwargs)
+        return self.inline(graph_module, operands, prefix=f"{self._prefix}{node.target}.")
+
+    def output(self, node: Node) -> list[OutputRecord]:
+        """The outputs of the graph, declared in the builder; see ``records.OutputRecord``."""
+        leaves = list(outputs.flatten_output(node.args[0]))
+        values = [convert_argument(leaf, self.values, self.rename) for leaf in leaves]
+        self.outputs = outputs.declare(
+            self.builder, leaves, values, self.output_names, self.output_order, self.bypass_outputs
+        )
+        return self.outputs
+
+    # -- calling converters
+
+    def convert(
+        self, node: Node, converter: Converter, args: list[Any], kwargs: dict[str, Any]
+    ) -> Any:
+        """Call ``converter`` for ``node`` and compare each result with what torch says of it."""
+        value = results.node_value(node)
+        try:
+            if value is results.UNKNOWN:
+                op = unsupported.missing_name(node)
+                res = results.record_from_rule(
+                    self.builder, node, self.tables.rules.get(op), args, kwargs
+                )
+            else:
+                res = results.record_of(self.builder, node, value, self.rename)
+            returned = converter(self.builder, res, *args, **kwargs)
+            if value.__class__ is torch.SymInt:
+                return self.adopt_integer(value, returned)
+        except Exception as error:
+            raise self.failure(error, node) from error
+        self.compare(node, res, returned)
+        return returned
+
+    def call_alias(self, node: Node, call: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """A torch function or method through its entry of the alias tables; torch chooses the overload."""
+        if call is None:
+            raise self.not_found(node)
+        value = results.node_value(node)
+        try:
+            overload, args, kwargs = calls.resolve_overload(self.builder, call, args, kwargs)
+            converter = self.find_converter(overload)
+            if converter is None:
+                raise UnsupportedCase(
+                    f"torch takes {overload.name()} for this call, which has no converter"
+                )
+            if value is results.UNKNOWN:
+                rule = self.tables.rules.get(overload.name())
+                res = results.record_from_rule(self.builder, node, rule, args, kwargs)
+            else:
+                res = results.record_of(self.builder, node, value, self.rename)
+            returned = converter(self.builder, res, *args, **kwargs)
+        except Exception as error:
+            raise self.failure(error, node) from error
+        self.compare(node, res, returned)
+        return returned
+
+    def compare(self, node: Node, res: Res, returned: Any) -> None:
+        """Raise ConversionError when a result has another type, rank or static dimension than torch's."""
+        names = returned if isinstance(returned, (list, tuple)) else (returned,)
+        for name, dtype, shape in zip(names, res.dtypes, res.shapes, strict=False):
+            if dtype is None or not name or name.__class__ is not str:
+                continue
+            difference = results.check_and_complete(self.builder, name, dtype, shape)
+            if difference is not None:
+                raise self.failure(BuilderError(difference), node) from None
+
+    def find_converter(self, target: Any) -> Converter | None:
+        """The converter of an overload, remembered for the next node with the same target."""
+        if target in self._converters:
+            return self._converters[target]
+        converter = calls.find_converter(self.tables, target.name(), target, self.dispatcher)
+        self._converters[target] = converter
+        return converter
+
+    # -- graphs inside the graph
+
+    def inline(self, graph_module: GraphModule, operands: Sequence[Any], prefix: str = "") -> Any:
+        """Convert ``graph_module`` in place, called with ``operands``; returns what its output node returns."""
+        outer = self.graph_module, self.module, self._prefix
+        self.graph_module, self.module, self._prefix = (
+            graph_module,
+            graph_module,
+            prefix or self._prefix,
+        )
+        for node in graph_module.graph.nodes:
+            self.values.pop(node, None)  # the same submodule may have been called before
+        control_flow.bind(graph_module, operands, self.values)
+        for node in graph_module.graph.nodes:
+            if node.op != "output":
+                self.run_node(node)
+        self.graph_module, self.module, self._prefix = outer
+        return control_flow.result_of(graph_module, self.values)
+
+    def convert_subgraph(
+        self,
+        graph_module: GraphModule,
+        operands: Sequence[Any],
+        *,
+        name: str = "subgraph",
+        child: Any = None,
+    ) -> Any:
+        """A branch or a body as a child builder whose outputs are those of ``graph_module``.
+
+        ``operands`` are results of the outer graph (visible inside) or inputs that the caller declared on ``child``.
+        """
+        child = child if child is not None else self.builder.subgraph(name)
+        inner = DynamoInterpreter(
+            child, dispatcher=self.dispatcher, tables=self.tables, verbose=self.verbose
+        )
+        inner.rename = self.rename
+        inner._converters = self._converters
+        inner._enter(graph_module)
+        count = control_flow.count_outputs(graph_module)
+        inner.output_names = [child.unique_name(f"{name}_output_{index}") for index in range(count)]
+        control_flow.bind(graph_module, operands, inner.values)
+        for node in graph_module.graph.nodes:
+            inner.run_node(node)
+        return child
+
+    # -- helpers
+
+    @property
+    def owner(self) -> Any:
+        """Where ``get_attr`` and ``call_module`` look."""
+        return self.module if self.module is not None else self.graph_module
+
+    def leaf(self, module: Any) -> GraphModule | None:
+        """``module`` as a graph, remembered; None when it cannot be one without example inputs."""
+        key = id(module)
+        if key not in self._leaves:
+            self._leaves[key] = (
+                functional_form(module) if isinstance(module, torch.nn.Module) else None
+            )
+        return self._leaves[key]
+
+    def input_name(self, node: Node) -> str:
+        """Name of the ONNX input of a placeholder: the caller's choice, else the name of forward's parameter."""
+        chosen = self.input_names.get(node.target)
+        return chosen if chosen is not None else self.builder.unique_name(node.target)
+
+    def make_initializer(self, name: str, tensor: Any) -> str:
+        """An initializer that shares memory with ``tensor``; the builder makes tied weights one."""
+        return self.builder.make_initializer(self.builder.unique_name(name), tensor)
+
+    def adopt_integer(self, value: Any, returned: Any) -> Any:
+        """An integer computed by the graph (``item()``): its symbol is read from the result that holds it."""
+        dim = dims.from_torch(value, self.rename)
+        if isinstance(returned, str):
+            if self.builder.get_type(returned) != dtypes.int64:
+                returned = self.builder.make_node("Cast", [returned], to=dtypes.int64)
+            self.bind_dimension(dim, returned)
+        return dim
+
+    def bind_dimension(self, dim: Any, name: str) -> None:
+        """Tell the builder that the int64 result ``name`` (of rank 0, or of 1 element) holds ``dim``."""
+        if isinstance(dim, dims.SymDim) and not dims.is_symbol(dim):
+            raise BuilderError(
+                f"the integer {dim} is an expression, so no symbol can be read from '{name}'"
+            )
+        self.builder.set_value_shape(name, (dim,) if self.builder.get_rank(name) else dim)
+        if isinstance(dim, dims.SymDim):
+            self.builder.add_dim_source(str(dim), name, None)
+
+    def guarded(self, node: Node, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call ``function``; whatever it raises is raised again with what ``node`` is."""
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            raise self.failure(error, node) from error
+
+    def failure(self, error: Exception, node: Node) -> OrtableError:
+        """``error`` with node, operator, arguments, module and source line."""
+        return failures.wrapped(error, node, self.tables.spec_files, self.builder)
+
+    def not_found(self, node: Node) -> OrtableError:
+        """The error for one node that the first look at the graph could not judge."""
+        missing = unsupported.collect([node])
+        return unsupported.not_found_error(missing, self.tables, self.builder.get_debug_msg())
+
+    def _record(self, node: Node, role: Any, name: str | None, value: Any, returned: Any) -> Any:
+        self.inputs.append(InputRecord(len(self.inputs), node.name, role, name, value))
+        return returned
+
+    def _enter(self, graph_module: GraphModule) -> None:
+        self.graph_module = graph_module
+        self.rename = self.rename or self.builder.rename_dims or None
+        self.builder.convert_subgraph = self.convert_subgraph
+        self.builder.debug_sections.append(lambda: failures.graph_text(self))

@@ -1,0 +1,62 @@
+"""Leaf modules in graphs of torch.fx.symbolic_trace: their forward is traced once more, this time through torch's own modules,
+into torch functions that the alias tables know.  Nothing of torch.export is involved, so no sizes are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.fx import Graph, GraphModule, Tracer
+
+from ..errors import ConversionError
+
+
+class _ThroughModules(Tracer):
+    """A tracer for which no module is a leaf."""
+
+    def is_leaf_module(self, m: torch.nn.Module, module_qualified_name: str) -> bool:
+        return False
+
+
+def functional_form(module: torch.nn.Module) -> GraphModule | None:
+    """``module`` as a graph of torch functions; None when its forward depends on values or sizes.
+
+    A GraphModule, or a module of ``torch.export.unflatten``, already is a graph.
+    """
+    if isinstance(module, GraphModule):
+        return module
+    graph = getattr(module, "graph", None)
+    if isinstance(graph, Graph):
+        return GraphModule(module, graph)
+    try:
+        traced = _ThroughModules().trace(module)
+    except (
+        Exception
+    ):  # forward is any Python code: whatever it raises, it cannot be traced without example inputs
+        return None
+    return GraphModule(module, traced)
+
+
+def is_guard(module: Any) -> bool:
+    """True for the module that ``ExportedProgram.module()`` adds to check its inputs: it computes nothing."""
+    return type(module).__name__ == "GuardsFn"
+
+
+def module_operands(
+    graph_module: GraphModule, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> list[Any]:
+    """Operands of a submodule, one per placeholder: positional, by name, else the default of its forward.
+
+    Raises ConversionError when an argument is missing.
+    """
+    operands = list(args)
+    inputs = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
+    for node in inputs[len(operands) :]:
+        if node.target in kwargs:
+            operands.append(kwargs[node.target])
+        elif node.args:
+            operands.append(node.args[0])
+        else:
+            raise ConversionError(f"the submodule is called without its argument '{node.target}'")
+    return operands

@@ -1,0 +1,98 @@
+"""Where a node comes from: FX name, ATen target, path of the submodule, line of the user's model.
+Computed once per FX node and only when asked for: at serialisation, or for an error message."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+_FRAME = re.compile(
+    r'File "(?P<file>[^"]+)", line (?P<line>\d+), in [^\n]*\n?[ \t]*(?P<code>[^\n]*)'
+)
+_TORCH = os.path.dirname(torch.__file__) + os.sep
+
+
+@dataclass(frozen=True)
+class SourceLine:
+    """A line of the user's model, as torch recorded it."""
+
+    file: str
+    line: int
+    code: str
+
+    def __str__(self) -> str:
+        text = f"{os.path.basename(self.file)}:{self.line}"
+        return f"{text}: {self.code}" if self.code else text
+
+
+def source_line(node: Node) -> SourceLine | None:
+    """The innermost frame outside torch of the trace that torch kept for ``node``; None when it kept none."""
+    trace = node.meta.get("stack_trace")
+    if not trace:
+        return None
+    frames = [match for match in _FRAME.finditer(trace) if os.sep in match["file"]]
+    if not frames:
+        return None
+    users = [frame for frame in frames if not frame["file"].startswith(_TORCH)]
+    chosen = (users or frames)[-1]
+    return SourceLine(chosen["file"], int(chosen["line"]), chosen["code"].strip())
+
+
+def module_path(node: Node) -> tuple[str, str]:
+    """Dotted path and class name of the innermost submodule that ``node`` was traced in, ``("", "")`` when unknown."""
+    stack = node.meta.get("nn_module_stack")
+    if not stack:
+        return "", ""
+    path, kind = next(reversed(stack.values()))
+    if path.startswith("_empty_nn_module_stack"):
+        return "", ""
+    kind = kind if isinstance(kind, str) else kind.__qualname__
+    return path.removeprefix("L['self'].").removeprefix("L['self']"), kind.rpartition(".")[2]
+
+
+def target_name(target: Any) -> str:
+    """How messages and metadata call the target of a node: ``aten.add.Tensor``, ``operator.getitem``, ``sum``."""
+    if isinstance(target, str):
+        return target
+    if isinstance(
+        target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops.HigherOrderOperator)
+    ):
+        return str(target)
+    module = getattr(target, "__module__", None) or "torch"
+    name = (
+        getattr(target, "__qualname__", None) or getattr(target, "__name__", None) or repr(target)
+    )
+    return f"{module.removeprefix('_') if module == '_operator' else module}.{name}"
+
+
+def metadata_of(node: Node) -> dict[str, str]:
+    """``metadata_props`` of the ONNX nodes made for ``node``: fx_node, aten_target, module_path, source."""
+    found = {"fx_node": node.name, "aten_target": target_name(node.target)}
+    path, _ = module_path(node)
+    if path:
+        found["module_path"] = path
+    source = source_line(node)
+    if source is not None:
+        found["source"] = str(source)
+    return found
+
+
+def metadata_reader() -> Callable[[object], dict[str, str]]:
+    """A function for ``GraphBuilder.origin_metadata``; the record of an FX node is made once, whoever asks again."""
+    known: dict[object, dict[str, str]] = {}
+
+    def read(origin: object) -> dict[str, str]:
+        if not isinstance(origin, Node):
+            return {}
+        record = known.get(origin)
+        if record is None:
+            record = known[origin] = metadata_of(origin)
+        return record
+
+    return read

@@ -1,0 +1,120 @@
+"""The output node: nested structures flattened, each entry classified, and ONNX outputs made for those that need one.
+A result keeps its own name inside; an Identity gives it the output's, and the identity pass removes that where it may."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from .. import dims, dtypes
+from ..errors import ConversionError
+from .records import OutputRecord, OutputRole
+
+
+def flatten_output(value: Any) -> Iterator[Any]:
+    """Leaves of the argument of an output node: tuples, lists and dicts are opened, everything else is a leaf."""
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            yield from flatten_output(item)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from flatten_output(item)
+    else:
+        yield value
+
+
+def classify(builder: Any, index: int, leaf: Any, value: Any, seen: dict[str, int]) -> OutputRecord:
+    """The record of output ``index``, before it has an ONNX name."""
+    fx_name = leaf.name if isinstance(leaf, Node) else None
+    if value is None:
+        return OutputRecord(index, "none", fx_name=fx_name)
+    if isinstance(value, dims.SymDim):
+        return OutputRecord(index, "dimension", value=value, fx_name=fx_name)
+    if isinstance(value, (bool, int, float, complex)):
+        return OutputRecord(index, "constant", value=value, fx_name=fx_name)
+    role: OutputRole = "tensor"
+    if value in seen:
+        role = "duplicate"
+    elif value in builder.initializers_dict:
+        role = "initializer"
+    elif any(info.name == value for info in builder.inputs):
+        role = "input"
+    seen.setdefault(value, index)
+    return OutputRecord(index, role, source=value, fx_name=fx_name)
+
+
+def emit(builder: Any, record: OutputRecord, name: str) -> str:
+    """Make the ONNX output ``name`` for one record, and return its name.
+
+    Numbers and dimensions are 0-d tensors: int64 for int, bool for bool, float64 for float (torch's Python scalars).
+    """
+    if record.role == "constant":
+        result = builder.make_initializer("", constant_tensor(record.value))
+    elif record.role == "dimension":
+        vector = builder.dim_as_vector(record.value)
+        axes = builder.make_initializer("", constant_tensor([0]))
+        result = builder.make_node("Squeeze", [vector, axes])
+    else:
+        result = record.source
+    builder.make_node("Identity", [result], [name])
+    info = builder.values[name]
+    builder.make_tensor_output(name, info.dtype, info.shape, indexed=False)
+    return name
+
+
+def constant_tensor(value: Any) -> Any:
+    """A Python number (or list of ints) as the array of the dtype that torch gives it."""
+    import numpy as np
+
+    if isinstance(value, bool):
+        return np.array(value, dtype=np.bool_)
+    if isinstance(value, float):
+        return np.array(value, dtype=np.float64)
+    if isinstance(value, complex):
+        return np.array(value, dtype=dtypes.to_numpy(dtypes.complex128))
+    return np.array(value, dtype=np.int64)
+
+
+def is_number(value: Any) -> bool:
+    """Python numbers and torch's symbolic ones."""
+    return isinstance(
+        value, (bool, int, float, complex, torch.SymInt, torch.SymFloat, torch.SymBool)
+    )
+
+
+def declare(
+    builder: Any,
+    leaves: Sequence[Any],
+    values: Sequence[Any],
+    names: Sequence[str] | None,
+    order: Sequence[int] | None,
+    bypass: bool,
+) -> list[OutputRecord]:
+    """Classify every leaf of the output and declare the ONNX outputs, in ``order``; returns the records in FX order.
+
+    With ``bypass`` only computed tensors that were not returned before become ONNX outputs.
+    Raises ConversionError when the number of names is another one than that of outputs.
+    """
+    seen: dict[str, int] = {}
+    records = [
+        classify(builder, index, leaf, value, seen)
+        for index, (leaf, value) in enumerate(zip(leaves, values, strict=True))
+    ]
+    chosen = names if names is not None else [f"output_{index}" for index in range(len(records))]
+    if len(chosen) != len(records):
+        raise ConversionError(
+            f"{len(chosen)} output names were given for {len(records)} outputs: {list(chosen)}"
+        )
+    for index in order if order is not None else range(len(records)):
+        record = records[index]
+        if record.role == "none" or (bypass and record.role != "tensor"):
+            continue
+        name = chosen[index]
+        if builder.has_name(name):
+            name = builder.unique_name(name)
+        records[index] = replace(record, name=emit(builder, record, name))
+    return records

@@ -1,0 +1,152 @@
+"""What torch says about the results of an FX node, as the record that converters receive, and the comparison with what
+the builder inferred from the ONNX nodes: the two must agree, or the converter is wrong."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from .. import dims, dtypes
+from ..builder.result import Res
+from .arguments import ELEMENT_TYPES
+
+UNKNOWN: Any = object()
+
+
+def node_value(node: Node) -> Any:
+    """What FX knows of the value of ``node``: a fake tensor, a number, None, a container of these; else ``UNKNOWN``."""
+    meta = node.meta
+    if "val" in meta:
+        return meta["val"]
+    if "example_value" in meta:
+        return meta["example_value"]
+    return meta.get("tensor_meta", UNKNOWN)
+
+
+def is_tensor_like(value: Any) -> bool:
+    """True for tensors and for the ``TensorMetadata`` that shape propagation leaves."""
+    return isinstance(value, torch.Tensor) or (hasattr(value, "dtype") and hasattr(value, "shape"))
+
+
+def tensor_type(value: Any, rename: Mapping[str, str] | None) -> tuple[int, tuple[Any, ...]]:
+    """Element type and shape of a fake tensor.
+
+    Raises BuilderError for a dtype that ONNX lacks.
+    """
+    dtype = ELEMENT_TYPES.get(value.dtype)
+    if dtype is None:
+        dtype = dtypes.from_torch(value.dtype)
+    return dtype, tuple(
+        d if d.__class__ is int else dims.from_torch(d, rename) for d in value.shape
+    )
+
+
+def record_of(builder: Any, node: Node, value: Any, rename: Mapping[str, str] | None) -> Res:
+    """The record of the results of ``node``, from what FX knows of its value.
+
+    A result has the name of the FX node (with its number when there are several); one that nobody reads, or that is no
+    tensor, has the name ``""``.
+    """
+    if is_tensor_like(value):
+        dtype, shape = tensor_type(value, rename)
+        return Res((builder.unique_name(node.name),), (dtype,), (shape,))
+    if not isinstance(value, (list, tuple)):
+        return Res((builder.unique_name(node.name),), (None,), (None,))
+    used = used_results(node, len(value))
+    names: list[str] = []
+    types: list[int | None] = []
+    shapes: list[tuple[Any, ...] | None] = []
+    for index, item in enumerate(value):
+        dtype, shape = tensor_type(item, rename) if is_tensor_like(item) else (None, None)
+        names.append(builder.unique_name(f"{node.name}_{index}") if used[index] and dtype else "")
+        types.append(dtype)
+        shapes.append(shape)
+    return Res(names, types, shapes)
+
+
+def record_from_rule(
+    builder: Any,
+    node: Node,
+    rule: Callable[..., Any] | None,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> Res:
+    """The record of a node without metadata: what the generated rule says, unknown where it says nothing."""
+    entries = list(rule(builder, *args, **kwargs)) if rule is not None else [(None, None)]
+    if len(entries) == 1:
+        names = [builder.unique_name(node.name)]
+    else:
+        used = used_results(node, len(entries))
+        names = [
+            builder.unique_name(f"{node.name}_{i}") if flag else "" for i, flag in enumerate(used)
+        ]
+    return Res(names, [entry[0] for entry in entries], [entry[1] for entry in entries])
+
+
+def used_results(node: Node, count: int) -> list[bool]:
+    """Which of the ``count`` results of ``node`` somebody reads; all of them when one user is not a plain getitem."""
+    used = [False] * count
+    for user in node.users:
+        if user.target is not operator.getitem or user.args[0] is not node:
+            return [True] * count
+        index = user.args[1]
+        if not isinstance(index, int):
+            return [True] * count
+        used[index] = used[index] or bool(user.users)
+    return used
+
+
+def check_and_complete(
+    builder: Any, name: str, dtype: int | None, shape: tuple[Any, ...] | None
+) -> str | None:
+    """Compare result ``name`` with torch's type and shape, then complete the builder with what torch knows better.
+
+    Returns the difference in words, or None.  Symbolic dimensions differ only when provably so.
+    """
+    info = builder.values.get(name)
+    if info is None:
+        return f"the converter returned '{name}', which is not a result of the graph"
+    if dtype is not None:
+        if not info.dtype:
+            builder.set_type(name, dtype)
+        elif info.dtype != dtype:
+            return f"the ONNX graph computes {dtypes.name(info.dtype)}, torch computes {dtypes.name(dtype)}"
+    if shape is None:
+        return None
+    inferred = info.shape
+    if inferred is None:
+        if info.rank is not None and info.rank != len(shape):
+            return f"the ONNX graph computes rank {info.rank}, torch computes rank {len(shape)}, {text_of(shape)}"
+        builder.set_shape(name, shape)
+    elif inferred != shape:
+        if len(inferred) != len(shape) or any(
+            a is not b and a != b and dims.differs(a, b)
+            for a, b in zip(inferred, shape, strict=True)
+        ):
+            return f"the ONNX graph computes shape {text_of(inferred)}, torch computes {text_of(shape)}"
+        if builder.is_constant(name) or name in builder.initializers_dict:
+            return None
+        builder.set_shape(name, shape)
+    return None
+
+
+def text_of(shape: Sequence[Any] | None) -> str:
+    """A shape for people: ``5x3``, ``batchx3``, ``scalar``, ``?``."""
+    if shape is None:
+        return "?"
+    return "x".join(str(d) for d in shape) or "scalar"
+
+
+def describe(value: Any) -> str:
+    """FX metadata for people: ``float32[5x3]``, ``s0``, ``None``, ``(float32[2], ...)``."""
+    if value is UNKNOWN:
+        return "?"
+    if is_tensor_like(value):
+        return f"{str(value.dtype).removeprefix('torch.')}[{'x'.join(str(d) for d in value.shape)}]"
+    if isinstance(value, (list, tuple)):
+        return "(" + ", ".join(describe(item) for item in value) + ")"
+    return str(value)

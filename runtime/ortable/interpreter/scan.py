@@ -1,0 +1,79 @@
+"""The first look at a graph, before anything is converted: in-place writes, and every operator without a converter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from ..errors import ConversionError
+from . import calls, control_flow, failures, mutation, outputs, results, symbolic, unsupported
+from .modules import is_guard
+from .tables import ASSERTIONS, METADATA_ONLY, Tables
+
+FindConverter = Callable[[Any], Any]
+AsGraph = Callable[[Any], GraphModule | None]
+
+
+def check_writes(graph_module: GraphModule, tables: Tables) -> None:
+    """Raise ConversionError for the first node that writes to one of its arguments."""
+    found = mutation.first_write(graph_module, tables.mutates)
+    if found is None:
+        return
+    node, why = found
+    lines = [
+        f"{unsupported.missing_name(node)} writes to its argument: {why}. ONNX has no such operator.",
+        *failures.describe_node(node, tables.spec_files),
+        "  Functionalise the graph first: to_onnx does it for modules and exported programs, "
+        "`exported_program.run_decompositions({})` does it in torch.",
+    ]
+    raise ConversionError("\n".join(lines))
+
+
+def missing_nodes(
+    graph_module: GraphModule, tables: Tables, find_converter: FindConverter, as_graph: AsGraph
+) -> list[Node]:
+    """Nodes of the graph, and of the graphs inside it, that have no converter.
+
+    ``find_converter(overload)`` answers for ATen overloads, ``as_graph(module)`` opens submodules (None: it cannot).
+    """
+    missing: list[Node] = []
+    for node in graph_module.graph.nodes:
+        if node.op == "call_function":
+            if not _is_known(node, tables, find_converter):
+                missing.append(node)
+        elif node.op == "call_method":
+            if node.target not in tables.methods:
+                missing.append(node)
+        elif node.op in ("get_attr", "call_module"):
+            module = mutation.find_attribute(graph_module, node.target, None)
+            if is_guard(module) or (node.op == "get_attr" and not isinstance(module, GraphModule)):
+                continue
+            inner = as_graph(module)
+            missing += (
+                [node] if inner is None else missing_nodes(inner, tables, find_converter, as_graph)
+            )
+    return missing
+
+
+def _is_known(node: Node, tables: Tables, find_converter: FindConverter) -> bool:
+    target = node.target
+    if isinstance(target, torch._ops.OpOverload):
+        name = target.name()
+        if name in ASSERTIONS or name in METADATA_ONLY or not node.users:
+            return True
+        if find_converter(target) is not None:
+            return True
+        return symbolic.is_size_target(target) and outputs.is_number(results.node_value(node))
+    if isinstance(target, torch._ops.HigherOrderOperator):
+        return target.name() in tables.hops or target.name() in control_flow.TRANSPARENT
+    if outputs.is_number(results.node_value(node)):
+        return True
+    name = calls.qualified_name(target)
+    return (
+        name in tables.callables
+        or name in ASSERTIONS
+        or name.startswith(("operator.", "builtins.", "math."))
+    )

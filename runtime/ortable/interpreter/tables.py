@@ -1,0 +1,85 @@
+"""The generated look-up tables that the interpreter walks with, as one value that callers may extend.
+A user's specs, a dispatcher or a test replaces entries here; nothing else in the interpreter knows where converters live."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+Converter = Callable[..., Any]
+
+# Checks that torch inserts in exported graphs.  ONNX has no operator that raises, so they are not converted: the graph
+# computes what torch computes for every input that passes them.
+ASSERTIONS = frozenset(
+    {
+        "aten::_assert_async",
+        "aten::_assert_async.msg",
+        "aten::_assert_scalar",
+        "aten::_assert_tensor_metadata",
+        "aten::sym_constrain_range",
+        "aten::sym_constrain_range_for_size",
+        "torch._assert",
+        "torch._check",
+        "torch._check_is_size",
+    }
+)
+
+# Operators whose result is an integer that FX metadata spells out, so that nothing is emitted for them.
+SYMBOLIC_SIZES = frozenset(
+    {
+        "aten::sym_size.int",
+        "aten::sym_numel",
+        "aten::sym_stride.int",
+        "aten::sym_storage_offset",
+        "aten::sym_size",
+        "aten::size.int",
+        "aten::numel",
+    }
+)
+
+# In-place by schema, but no data is written: only autograd bookkeeping changes.
+METADATA_ONLY = frozenset({"aten::detach_"})
+
+
+@dataclass(frozen=True)
+class Tables:
+    """What the interpreter can convert, keyed as the generated dispatch tables are.
+
+    ``converters``: ``"aten::add.Tensor"`` -> generated function; ``rules``: the same keys -> shape and dtype rule;
+    ``callables``: ``"torch.nn.functional.relu"`` -> call target; ``methods``: ``"sum"`` -> call target;
+    ``hops``: ``"cond"`` -> converter; ``mutates``: overload -> the bool argument that makes it write its inputs;
+    ``spec_files``: overload -> spec file; ``decompose``: overloads that are decomposed by torch when asked for.
+    """
+
+    converters: Mapping[str, Converter]
+    rules: Mapping[str, Converter] = field(default_factory=dict)
+    callables: Mapping[str, Any] = field(default_factory=dict)
+    methods: Mapping[str, Any] = field(default_factory=dict)
+    hops: Mapping[str, Converter] = field(default_factory=dict)
+    mutates: Mapping[str, str] = field(default_factory=dict)
+    spec_files: Mapping[str, str] = field(default_factory=dict)
+    decompose: tuple[str, ...] = ()
+
+    def extended(self, converters: Mapping[str, Converter]) -> Tables:
+        """The same tables with ``converters`` added, or put in the place of the entries they name."""
+        return replace(self, converters={**self.converters, **converters}) if converters else self
+
+
+@lru_cache(maxsize=1)
+def generated_tables() -> Tables:
+    """The tables of ``ortable_generated``, imported at the first call."""
+    from ortable_generated import decompositions
+    from ortable_generated.aten import dispatch
+
+    return Tables(
+        converters=dispatch.CONVERTERS,
+        rules=dispatch.RULES,
+        callables=dispatch.CALLABLES,
+        methods=dispatch.METHODS,
+        hops=dispatch.HOPS,
+        mutates=dispatch.MUTATES,
+        spec_files=dispatch.SPEC_FILES,
+        decompose=tuple(decompositions.DECOMPOSE),
+    )

@@ -1,0 +1,1 @@
+"""Hand-written algorithms that specs name with ``python:`` and a reason."""

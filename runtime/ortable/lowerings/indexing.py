@@ -1,0 +1,159 @@
+"""Advanced indexing, read and written: one algorithm over GatherND and ScatterND for every placement of the indices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ortable import dtypes
+from ortable.errors import UnsupportedCase
+from ortable.prelude import inverse, rank_of, shape_of
+from ortable.prelude_make import as_vec, cast, consts, transposed, unsqueezed
+from ortable.rules import broadcast
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+
+
+@dataclass(frozen=True)
+class _Placement:
+    """Where indices stand: ``axes`` of self that are indexed, ``front`` where their broadcast dims land in the result."""
+
+    axes: list[int]
+    front: int
+    index_rank: int
+    tuples: str
+
+    def permutation(self, rank: int) -> list[int]:
+        """Axes of self with the indexed ones first."""
+        return self.axes + [axis for axis in range(rank) if axis not in self.axes]
+
+    def result_permutation(self, rank: int) -> list[int]:
+        """From [index dims, other dims] to the order that torch gives the result."""
+        others = rank - len(self.axes)
+        before = [self.index_rank + axis for axis in range(self.front)]
+        after = [self.index_rank + axis for axis in range(self.front, others)]
+        return before + list(range(self.index_rank)) + after
+
+
+def index_tensor(graph: GraphBuilder, res: Res, self: str, indices: Sequence[str | None]) -> str:
+    """``self[indices]`` with numpy's advanced indexing (aten::index.Tensor); bool masks and negative indices included."""
+    place = _place(graph, self, indices)
+    rank = rank_of(graph, self)
+    turned = transposed(graph, self, place.permutation(rank))
+    found = graph.make_node("GatherND", [turned, place.tuples])
+    return transposed(graph, found, place.result_permutation(rank))
+
+
+def index_put(
+    graph: GraphBuilder, res: Res, self: str, indices: Sequence[str | None], values: str, accumulate: bool
+) -> str:
+    """``self`` with ``self[indices] = values`` (or ``+=``): aten::index_put, not in place."""
+    rank = rank_of(graph, self)
+    only = indices[0] if len(indices) == 1 else None
+    if only is not None and not accumulate and _is_full_mask(graph, self, only) and _is_single(graph, values):
+        value = cast(graph, values, graph.get_type(self))
+        if rank_of(graph, value):
+            value = graph.make_node("Reshape", [value, consts(graph, [1], dtypes.int64)])
+        return graph.make_node("Where", [only, value, self])
+    if accumulate and graph.get_type(self) == dtypes.boolean:
+        raise UnsupportedCase("aten::index_put: accumulate on bool has no ONNX operator")
+    place = _place(graph, self, indices)
+    order = place.permutation(rank)
+    turned = transposed(graph, self, order)
+    wanted = _put_shape(graph, turned, place)
+    updates = _updates(graph, cast(graph, values, graph.get_type(self)), place, rank, wanted)
+    reduction = "add" if accumulate else "none"
+    written = graph.make_node("ScatterND", [turned, place.tuples, updates], reduction=reduction)
+    return transposed(graph, written, inverse(order))
+
+
+def _place(graph: GraphBuilder, self: str, indices: Sequence[str | None]) -> _Placement:
+    axes: list[int] = []
+    found: list[str] = []
+    axis = 0
+    for index in indices:
+        if index is None:
+            axis += 1
+        elif graph.get_type(index) == dtypes.boolean:
+            parts = _mask_indices(graph, index)
+            axes.extend(range(axis, axis + len(parts)))
+            found.extend(parts)
+            axis += len(parts)
+        else:
+            axes.append(axis)
+            found.append(cast(graph, index, dtypes.int64))
+            axis += 1
+    if not found:
+        raise UnsupportedCase("advanced indexing without an index tensor")
+    adjacent = axes == list(range(axes[0], axes[0] + len(axes)))
+    front = axes[0] if adjacent else 0
+    index_rank = max(rank_of(graph, index) for index in found)
+    return _Placement(axes, front, index_rank, _tuples(graph, found, index_rank))
+
+
+def _mask_indices(graph: GraphBuilder, mask: str) -> list[str]:
+    """A bool mask of rank k as k int64 vectors, the coordinates of its True elements."""
+    rank = rank_of(graph, mask)
+    if rank == 0:
+        raise UnsupportedCase("indexing by a 0-d bool mask")
+    places = graph.make_node("NonZero", [mask])
+    if rank == 1:
+        return [graph.make_node("Squeeze", [places, consts(graph, [0], dtypes.int64)])]
+    rows = graph.make_node("Split", [places, consts(graph, [1] * rank, dtypes.int64)], rank, axis=0)
+    return [graph.make_node("Squeeze", [row, consts(graph, [0], dtypes.int64)]) for row in rows]
+
+
+def _tuples(graph: GraphBuilder, indices: list[str], rank: int) -> str:
+    """Index tensors broadcast against each other and stacked in a last dimension: [..., len(indices)]."""
+    wide = indices if len(indices) == 1 else _broadcast(graph, indices)
+    columns = [unsqueezed(graph, index, [rank]) for index in wide]
+    return columns[0] if len(columns) == 1 else graph.make_node("Concat", columns, axis=-1)
+
+
+def _broadcast(graph: GraphBuilder, indices: list[str]) -> list[str]:
+    if all(graph.has_shape(index) for index in indices):
+        common = broadcast(*(shape_of(graph, index) for index in indices))
+        if common is not None:
+            same = [tuple(shape_of(graph, index)) == tuple(common) for index in indices]
+            return [
+                index if fits else graph.make_node("Expand", [index, as_vec(graph, list(common))])
+                for index, fits in zip(indices, same, strict=True)
+            ]
+    shapes = [graph.make_node("Shape", [index]) for index in indices]
+    found = []
+    for index in indices:
+        for shape in shapes:
+            # Expand broadcasts both ways, so after all of them every index has the common shape
+            index = graph.make_node("Expand", [index, shape])
+        found.append(index)
+    return found
+
+
+def _is_full_mask(graph: GraphBuilder, self: str, index: str) -> bool:
+    return graph.get_type(index) == dtypes.boolean and rank_of(graph, index) == rank_of(graph, self)
+
+
+def _is_single(graph: GraphBuilder, values: str) -> bool:
+    return all(size == 1 for size in shape_of(graph, values))
+
+
+def _put_shape(graph: GraphBuilder, turned: str, place: _Placement) -> list[str]:
+    """The shape of what is written, [index dims, other dims], as two int64 vectors."""
+    index = graph.make_node("Shape", [place.tuples], start=0, end=place.index_rank)
+    if graph.has_shape(place.tuples):
+        index = as_vec(graph, list(shape_of(graph, place.tuples)[: place.index_rank]))
+    rest = list(shape_of(graph, turned)[len(place.axes) :])
+    return [index, as_vec(graph, rest)] if rest else [index]
+
+
+def _updates(graph: GraphBuilder, values: str, place: _Placement, rank: int, wanted: list[str]) -> str:
+    """Values broadcast to the shape of ``self[indices]``, with the index dims brought to the front."""
+    order = place.result_permutation(rank)
+    total = graph.make_node("Concat", wanted, axis=0) if len(wanted) > 1 else wanted[0]
+    if order == list(range(len(order))):
+        return graph.make_node("Expand", [values, total])
+    # torch's order first, because values broadcast against the result as torch shows it
+    shape = graph.make_node("Gather", [total, consts(graph, order, dtypes.int64)])
+    return transposed(graph, graph.make_node("Expand", [values, shape]), inverse(order))

@@ -1,0 +1,110 @@
+"""Recurrent networks over ONNX's LSTM, GRU and RNN: layers in a loop, gates in ONNX's order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ortable import dtypes
+from ortable.dims import Dim
+from ortable.prelude import dim_of, shape_of
+from ortable.prelude_make import as_vec, consts, reshape_to
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+
+# torch keeps the gates as input, forget, cell, output; ONNX as input, output, forget, cell.
+_LSTM_GATES = (0, 3, 1, 2)
+
+
+def lstm(
+    graph: GraphBuilder,
+    res: Res,
+    input: str,
+    hx: Sequence[str],
+    params: Sequence[str],
+    has_biases: bool,
+    num_layers: int,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[str, str, str]:
+    """aten::lstm.input: (output, h_n, c_n) of shapes [T, N, D*H] (or [N, T, D*H]), [L*D, N, H], [L*D, N, H].
+
+    ``params`` holds, per layer and direction, w_ih, w_hh and, with biases, b_ih, b_hh.
+    """
+    directions = 2 if bidirectional else 1
+    per_direction = 4 if has_biases else 2
+    hidden = dim_of(graph, params[1], 1)
+    x = graph.make_node("Transpose", [input], perm=[1, 0, 2]) if batch_first else input
+    starts = [_split_states(graph, state, num_layers, directions) for state in hx]
+    last: list[list[str]] = [[], []]
+    for layer in range(num_layers):
+        first = layer * directions * per_direction
+        weights = params[first : first + directions * per_direction]
+        tensors = _onnx_weights(graph, weights, per_direction, directions, int(hidden), _LSTM_GATES)
+        states = [start[layer] for start in starts]
+        output, h, c = graph.make_node(
+            "LSTM",
+            [x, *tensors[:2], tensors[2], None, *states],
+            3,
+            hidden_size=int(hidden),
+            direction="bidirectional" if bidirectional else "forward",
+        )
+        x = _join_directions(graph, output, directions, hidden)
+        last[0].append(h)
+        last[1].append(c)
+    if batch_first:
+        x = graph.make_node("Transpose", [x], perm=[1, 0, 2])
+    h_n, c_n = (each[0] if num_layers == 1 else graph.make_node("Concat", each, axis=0) for each in last)
+    return x, h_n, c_n
+
+
+def _split_states(graph: GraphBuilder, state: str, layers: int, directions: int) -> list[str]:
+    if layers == 1:
+        return [state]
+    sizes = consts(graph, [directions] * layers, dtypes.int64)
+    return list(graph.make_node("Split", [state, sizes], layers, axis=0))
+
+
+def _onnx_weights(
+    graph: GraphBuilder,
+    weights: Sequence[str],
+    per_direction: int,
+    directions: int,
+    hidden: int,
+    gates: Sequence[int],
+) -> list[str | None]:
+    """W [D, G*H, I], R [D, G*H, H], B [D, 2*G*H] with the gates in ONNX's order."""
+    parts: list[list[str]] = [[], [], []]
+    for direction in range(directions):
+        own = [
+            _reorder(graph, weight, hidden, gates)
+            for weight in weights[direction * per_direction : (direction + 1) * per_direction]
+        ]
+        parts[0].append(own[0])
+        parts[1].append(own[1])
+        if per_direction == 4:
+            parts[2].append(graph.make_node("Concat", own[2:], axis=0))
+    return [_stack(graph, each) if each else None for each in parts]
+
+
+def _reorder(graph: GraphBuilder, weight: str, hidden: int, gates: Sequence[int]) -> str:
+    sizes = consts(graph, [hidden] * len(gates), dtypes.int64)
+    blocks = graph.make_node("Split", [weight, sizes], len(gates), axis=0)
+    return graph.make_node("Concat", [blocks[gate] for gate in gates], axis=0)
+
+
+def _stack(graph: GraphBuilder, tensors: Sequence[str]) -> str:
+    rows = [graph.make_node("Unsqueeze", [each, consts(graph, [0], dtypes.int64)]) for each in tensors]
+    return rows[0] if len(rows) == 1 else graph.make_node("Concat", rows, axis=0)
+
+
+def _join_directions(graph: GraphBuilder, output: str, directions: int, hidden: Dim) -> str:
+    """[T, D, N, H] -> [T, N, D*H]."""
+    if directions == 1:
+        return graph.make_node("Squeeze", [output, consts(graph, [1], dtypes.int64)])
+    steps, _, batch, _ = shape_of(graph, output)
+    turned = graph.make_node("Transpose", [output], perm=[0, 2, 1, 3])
+    if isinstance(steps, int) and isinstance(batch, int):
+        return reshape_to(graph, turned, [steps, batch, hidden * directions])
+    return graph.make_node("Reshape", [turned, as_vec(graph, [0, 0, -1])])

@@ -1,0 +1,1 @@
+"""Tests of ortable. The folders mirror those of the project."""

@@ -1,0 +1,251 @@
+"""Results equal eager's: values, dtypes, shapes, strides, aliasing, whatever the arguments look like."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import torch
+
+
+def test_float_graph(run_both):
+    run_both(lambda x, y: torch.relu(x @ y) + 1, torch.randn(3, 4), torch.randn(4, 5))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64, torch.int32])
+def test_element_types(run_both, dtype):
+    x = torch.arange(6).reshape(2, 3).to(dtype)
+    run_both(lambda x: x * 2 + x, x)
+
+
+def test_bool_in_and_out(run_both):
+    x = torch.tensor([True, False, True])
+    y = torch.tensor([1.0, -1.0, 2.0])
+    _, got = run_both(lambda x, y: (torch.where(x, y, -y), y > 0), x, y)
+    assert got[1].dtype is torch.bool
+
+
+def test_zero_dimensional(run_both):
+    run_both(lambda x: x + 1, torch.tensor(3.0))
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0)])
+def test_zero_size(run_both, shape):
+    run_both(lambda x: x * 2 + 1, torch.randn(shape))
+
+
+def test_no_tensor_input(run_both):
+    run_both(lambda: torch.ones(2, 3) + 1)
+
+
+def test_constant_result_belongs_to_the_caller():
+    fn = torch.compile(lambda: torch.full((3,), 2.0), backend="ortable")
+    first = fn()
+    first.add_(10)
+    torch.testing.assert_close(fn(), torch.full((3,), 2.0))
+
+
+def test_int_argument_zero(run_both):
+    run_both(lambda x, k: x + k, torch.randn(3), 0, dynamic=True)
+
+
+def test_int_argument_changes_without_recompiling():
+    storage = {}
+    fn = torch.compile(
+        lambda x, k: x * k + k, backend="ortable", dynamic=True, options={"storage": storage}
+    )
+    x = torch.randn(3)
+    for k in (7, 5, 11, -3):
+        torch.testing.assert_close(fn(x, k), x * k + k)
+    assert len(storage["instance"]) <= 2  # torch itself may compile again for a negative int
+
+
+def test_batch_of_one_under_dynamic_shapes():
+    fn = torch.compile(lambda x, w: torch.relu(x @ w), backend="ortable", dynamic=True)
+    w = torch.randn(4, 2)
+    for batch in (3, 5, 1, 2):
+        x = torch.randn(batch, 4)
+        torch.testing.assert_close(fn(x, w), torch.relu(x @ w))
+
+
+def test_one_session_for_all_batch_sizes():
+    storage = {}
+    fn = torch.compile(
+        lambda x, w: torch.relu(x @ w), backend="ortable", dynamic=True,
+        options={"storage": storage},
+    )
+    w = torch.randn(4, 2)
+    for batch in (3, 5, 7, 100):
+        x = torch.randn(batch, 4)
+        torch.testing.assert_close(fn(x, w), torch.relu(x @ w))
+    assert len(storage["instance"]) == 1
+
+
+@pytest.mark.parametrize("make", [
+    lambda: torch.randn(4, 6).t(),
+    lambda: torch.randn(4, 12)[:, ::2],
+    lambda: torch.randn(4, 1).expand(4, 6),
+    lambda: torch.randn(2, 4, 6)[1],
+])
+def test_arguments_in_any_layout(run_both, make):
+    run_both(lambda x: x * 2 + 1, make())
+
+
+def test_negative_bit_is_resolved():
+    z = torch.randn(3, dtype=torch.complex64)
+    x = z.conj().imag
+    assert x.is_neg()
+    fn = torch.compile(lambda x: x + 0.5, backend="ortable")
+    torch.testing.assert_close(fn(x), x + 0.5)
+
+
+def test_promised_strides_of_results(run_both):
+    run_both(lambda x: torch.relu(x), torch.randn(3, 4).t())
+    run_both(lambda x: x * 2, torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last))
+
+
+def test_promised_strides_under_dynamic_shapes(run_both):
+    run_both(lambda x: x * 2, torch.randn(5, 4).t(), dynamic=True)
+
+
+def test_aliasing_of_a_result_and_its_transpose(run_both):
+    _, (y, yt) = run_both(lambda x: ((y := x + 1), y.t()), torch.randn(3, 4))
+    assert y.data_ptr() == yt.data_ptr()
+    y.zero_()
+    assert float(yt.abs().sum()) == 0.0
+
+
+def test_slices_and_expansions_share_memory(run_both):
+    def fn(x):
+        y = x * 2
+        return y, y[1:], y[:, :1].expand(3, 4), y.view(12)
+
+    _, (y, part, wide, flat) = run_both(fn, torch.randn(3, 4))
+    assert part.data_ptr() == y[1:].data_ptr()
+    assert wide.data_ptr() == y.data_ptr() == flat.data_ptr()
+
+
+def test_views_with_symbolic_sizes(run_both):
+    run_both(lambda x: (x * 2).view(x.shape[0] * x.shape[1]), torch.randn(3, 4), dynamic=True)
+
+
+def test_copies_do_not_alias():
+    fn = torch.compile(lambda x: (x.clone(), (y := x + 1), y.clone()), backend="ortable")
+    x = torch.randn(3)
+    kept = x.clone()
+    copied, y, y_copied = fn(x)
+    copied.zero_()
+    y.zero_()
+    torch.testing.assert_close(x, kept)
+    torch.testing.assert_close(y_copied, kept + 1)
+
+
+def test_arguments_come_back_as_themselves():
+    fn = torch.compile(lambda x, y: (x, y + 1, x), backend="ortable")
+    x, y = torch.randn(3), torch.randn(3)
+    first, _, second = fn(x, y)
+    assert first is x and second is x
+
+
+def test_earlier_results_stay_intact():
+    fn = torch.compile(lambda x: x * 2, backend="ortable")
+    results = [(i, fn(torch.full((4,), float(i)))) for i in range(6)]
+    for i, result in results:
+        torch.testing.assert_close(result, torch.full((4,), 2.0 * i))
+
+
+def test_results_may_be_written():
+    fn = torch.compile(lambda x: (x * 2, x + 1), backend="ortable")
+    x = torch.randn(3)
+    a, _ = fn(x)
+    a.add_(100)
+    torch.testing.assert_close(fn(x)[0], x * 2)
+
+
+def test_results_outlive_the_compiled_code():
+    import gc
+
+    fn = torch.compile(lambda x: x * 3, backend="ortable")
+    result = fn(torch.ones(1000))
+    del fn
+    torch._dynamo.reset()
+    gc.collect()
+    torch.testing.assert_close(result, torch.full((1000,), 3.0))
+
+
+def test_argument_written_in_place(run_both):
+    def fn(x):
+        x.add_(1)
+        return x * 2
+
+    run_both(fn, torch.randn(3))
+
+
+def test_argument_written_through_a_view(run_both):
+    def fn(x):
+        x.t()[0].mul_(2)
+        return x + 1
+
+    run_both(fn, torch.randn(3, 4))
+
+
+def test_weights_updated_in_place_are_seen():
+    model = torch.nn.Linear(3, 2)
+    compiled = torch.compile(model, backend="ortable")
+    x = torch.randn(4, 3)
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(x), model(x))
+        model.weight.mul_(3)
+        torch.testing.assert_close(compiled(x), model(x))
+        model.weight.data = torch.randn(2, 3)
+        torch.testing.assert_close(compiled(x), model(x))
+        model.load_state_dict({"weight": torch.ones(2, 3), "bias": torch.zeros(2)})
+        torch.testing.assert_close(compiled(x), model(x))
+
+
+def test_inference_mode():
+    model = torch.nn.Linear(3, 2)
+    compiled = torch.compile(model, backend="ortable")
+    x = torch.randn(4, 3)
+    with torch.inference_mode():
+        torch.testing.assert_close(compiled(x), model(x))
+
+
+def test_four_threads_on_one_compiled_function():
+    fn = torch.compile(lambda x, w: torch.relu(x @ w) + x.sum(), backend="ortable")
+    w = torch.randn(8, 8)
+    fn(torch.randn(4, 8), w)
+    wrong = []
+
+    def work(number):
+        generator = torch.Generator().manual_seed(number)
+        for _ in range(100):
+            x = torch.randn(4, 8, generator=generator)
+            if not torch.allclose(fn(x, w), torch.relu(x @ w) + x.sum(), atol=1e-4):
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_recompiled_after_reset():
+    storage = {}
+    fn = torch.compile(lambda x: x + 1, backend="ortable", options={"storage": storage})
+    x = torch.randn(3)
+    torch.testing.assert_close(fn(x), x + 1)
+    torch._dynamo.reset()
+    torch.testing.assert_close(fn(x), x + 1)
+    assert len(storage["instance"]) == 2
+
+
+def test_no_warning(recwarn):
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fn = torch.compile(torch.nn.Linear(3, 2), backend="ortable")
+        fn(torch.randn(4, 3)).sum().backward()

@@ -1,0 +1,128 @@
+"""Training: gradients, buffers and both wirings of AOTAutograd equal eager."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+
+import pytest
+import torch
+from torch._dynamo.backends.common import aot_autograd
+
+from ortable import get_decomposition_table, onnx_custom_backend, onnx_debug_backend
+
+WIRINGS = {
+    "by name": lambda: "ortable",
+    "as backend": lambda: onnx_custom_backend,
+    "as lambda": lambda: lambda *args, **kw: onnx_custom_backend(*args, target_opset=18, **kw),
+    "as fw_compiler": lambda: aot_autograd(
+        fw_compiler=onnx_custom_backend, decompositions=get_decomposition_table()
+    ),
+    "debug backend": lambda: onnx_debug_backend,
+    "debug as fw_compiler": lambda: aot_autograd(
+        fw_compiler=onnx_debug_backend, decompositions=get_decomposition_table()
+    ),
+}
+
+
+def mlp():
+    torch.manual_seed(3)
+    return torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("wiring", WIRINGS)
+def test_gradients_equal_eager(wiring, dynamic):
+    model = mlp()
+    other = copy.deepcopy(model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        compiled = torch.compile(
+            other, backend=WIRINGS[wiring](), fullgraph=True, dynamic=dynamic
+        )
+        for batch in (5, 3):
+            x = torch.randn(batch, 6)
+            a = x.clone().requires_grad_(True)
+            b = x.clone().requires_grad_(True)
+            model(a).square().sum().backward()
+            compiled(b).square().sum().backward()
+            torch.testing.assert_close(b.grad, a.grad)
+    for expected, got in zip(model.parameters(), other.parameters(), strict=True):
+        assert got.grad is not None
+        torch.testing.assert_close(got.grad, expected.grad)
+
+
+def test_gradients_of_some_inputs_only():
+    def fn(x, y, w):
+        return torch.relu(x @ w) * y
+
+    fn_compiled = torch.compile(fn, backend="ortable")
+    x, y = torch.randn(3, 4), torch.randn(3, 2)
+    w1 = torch.randn(4, 2, requires_grad=True)
+    w2 = w1.detach().clone().requires_grad_(True)
+    fn(x, y, w1).sum().backward()
+    fn_compiled(x, y, w2).sum().backward()
+    torch.testing.assert_close(w2.grad, w1.grad)
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_batch_norm_updates_the_caller_s_buffers(grad):
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.ReLU())
+    other = copy.deepcopy(model)
+    compiled = torch.compile(other, backend="ortable", fullgraph=True)
+    for _ in range(3):
+        x = torch.randn(2, 3, 8, 8)
+        with torch.set_grad_enabled(grad):
+            torch.testing.assert_close(compiled(x), model(x), atol=1e-5, rtol=1e-4)
+    for expected, got in zip(model.buffers(), other.buffers(), strict=True):
+        assert got.dtype == expected.dtype
+        torch.testing.assert_close(got, expected)
+
+
+def test_training_converges_like_eager():
+    model = mlp()
+    other = copy.deepcopy(model)
+    compiled = torch.compile(other, backend="ortable")
+    losses = []
+    for m in (model, compiled):
+        torch.manual_seed(1)
+        optimizer = torch.optim.Adam(m.parameters(), lr=0.05)
+        for _ in range(10):
+            x = torch.randn(5, 6)
+            optimizer.zero_grad()
+            loss = (m(x) - x[:, :2]).abs().mean()
+            loss.backward()
+            optimizer.step()
+        losses.append(loss.item())
+    assert losses[1] == pytest.approx(losses[0], rel=1e-4)
+
+
+def test_records_say_forward_backward_and_inference():
+    storage = {}
+    compiled = torch.compile(mlp(), backend="ortable", options={"storage": storage})
+    compiled(torch.randn(5, 6)).sum().backward()
+    with torch.no_grad():
+        compiled(torch.randn(5, 6))
+    assert [r["kind"] for r in storage["instance"]] == ["forward", "backward", "inference"]
+
+
+def test_user_s_backward_compiler_is_used():
+    calls = []
+
+    def backward(gm, args):
+        calls.append(len(args))
+        return onnx_custom_backend(gm, args)
+
+    model = mlp()
+    other = copy.deepcopy(model)
+    backend = aot_autograd(fw_compiler=onnx_custom_backend, bw_compiler=backward)
+    x = torch.randn(5, 6)
+    torch.compile(other, backend=backend)(x).sum().backward()
+    model(x).sum().backward()
+    assert len(calls) == 1
+    for expected, got in zip(model.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(got.grad, expected.grad)
+
+
+def test_float_argument_restarts_the_backend(run_both):
+    run_both(lambda x, scale: x * scale + scale, torch.randn(3), 0.25, dynamic=True)

@@ -1,0 +1,50 @@
+"""Fixtures and options that every test folder shares."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import settings
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--opsets",
+        choices=("few", "all"),
+        default="few",
+        help="opsets that the cases of the specs run at: the floor and the newest, or all between",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # One thread in torch, and so in the sessions of the backend: the tests are many small graphs
+    # in parallel processes, and sums come out in the same order on every machine.
+    torch.set_num_threads(1)
+    settings.register_profile("ortable", deadline=None, derandomize=True, print_blob=True)
+    settings.load_profile("ortable")
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    """Each test draws the same numbers, whatever ran before it."""
+    random.seed(0)
+    np.random.seed(0)
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def fresh_dynamo() -> Iterator[None]:
+    """torch.compile starts without compiled code, and leaves none behind."""
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+@pytest.fixture
+def all_opsets(request: pytest.FixtureRequest) -> bool:
+    """True when ``--opsets all`` was given."""
+    return request.config.getoption("--opsets") == "all"

@@ -1,0 +1,83 @@
+"""torch.SymInt and sympy expressions become dimensions that evaluate to the same numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ortable import dims
+from ortable.errors import BuilderError
+
+sympy = pytest.importorskip("sympy")
+torch = pytest.importorskip("torch")
+S0, S1 = sympy.symbols("s0 s1", positive=True, integer=True)
+
+
+def exported(function, *args, dynamic):
+    class Model(torch.nn.Module):
+        def forward(self, *inputs):
+            return function(*inputs)
+
+    return torch.export.export(Model(), args, dynamic_shapes=dynamic)
+
+
+def test_ints_of_every_kind():
+    assert dims.from_torch(3) == 3
+    assert dims.from_torch(np.int64(3)) == 3
+    assert dims.from_torch(sympy.Integer(3)) == 3
+    assert dims.from_torch(dims.symbol("x")) is dims.symbol("x")
+
+
+def test_sympy_polynomials_and_functions_of_torch():
+    from torch.utils._sympy.functions import FloorDiv, Max, Mod, PythonMod
+
+    x, y = dims.symbol("s0"), dims.symbol("s1")
+    assert dims.from_torch(2 * S0 + S0 * S1 - 3) is 2 * x + x * y - 3
+    assert dims.from_torch(S0**2) is x * x
+    assert dims.from_torch(FloorDiv(S0, 2) * 2) is 2 * (x // 2)
+    assert dims.from_torch(PythonMod(S0, 3)) is x % 3
+    assert dims.from_torch(Mod(S0, 3)) is x % 3
+    assert dims.from_torch(Max(S0, S1)) is dims.maximum(x, y)
+
+
+def test_renaming_keeps_the_expression():
+    dim = dims.from_torch(2 * S0 + S1, {"s0": "batch"})
+    assert dim is 2 * dims.symbol("batch") + dims.symbol("s1")
+    assert dims.from_torch(2 * S0 + S1) is 2 * dims.symbol("s0") + dims.symbol("s1")
+
+
+def test_an_unknown_function_is_opaque_and_interned():
+    strange = sympy.Function("strange", integer=True)(S0)
+    dim = dims.from_torch(strange)
+    assert str(dim) == "strange(s0)"
+    assert dims.from_torch(strange) is dim
+    assert dims.symbols(dim) == {"s0"}
+    with pytest.raises(BuilderError, match="no known value"):
+        dims.evaluate(dim, {"s0": 1})
+
+
+def test_what_is_not_an_integer_is_refused():
+    with pytest.raises(BuilderError, match="is not an integer"):
+        dims.from_torch(sympy.Float(1.5))
+    with pytest.raises(BuilderError, match="is not an integer"):
+        dims.from_torch(S0 / 2)
+
+
+def test_shapes_of_an_exported_program():
+    ep = exported(
+        lambda x: x.new_zeros(x.shape[0] // 2, 3) + x[0],
+        torch.zeros(6, 3),
+        dynamic=(({0: torch.export.Dim("batch", min=4, max=100)},),),
+    )
+    node = next(n for n in ep.graph.nodes if n.op == "output").args[0][0]
+    shape = node.meta["val"].shape
+    symbol = next(iter(dims.symbols(dims.from_torch(shape[0]))))
+    half = dims.from_torch(shape[0], {symbol: "batch"})
+    assert half is dims.symbol("batch") // 2
+    assert dims.from_torch(shape[1]) == 3
+
+
+def test_a_size_is_nonnegative_and_a_number_read_from_a_tensor_is_not():
+    ep = exported(lambda x: (x + 1) * x.sum().item(), torch.zeros(4, dtype=torch.int64), dynamic=None)
+    item = next(n for n in ep.graph.nodes if "item" in str(n.target))
+    assert not dims.from_torch(item.meta["val"]) >= 0

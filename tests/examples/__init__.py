@@ -1,0 +1,1 @@
+"""The runnable examples of the documentation, with their outcomes asserted."""

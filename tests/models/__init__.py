@@ -1,0 +1,1 @@
+"""Models that tests and benchmarks share: written here, random weights, nothing downloaded."""

@@ -1,0 +1,116 @@
+"""What `import ortable` promises: names that exist, and a cheap import."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import subprocess
+import sys
+import tomllib
+
+import pytest
+
+import ortable
+from tests.packaging.files import ROOT
+
+# Names that the documentation uses; `ortable.__all__` may hold more.
+DOCUMENTED = (
+    "ExportOptions",
+    "ExtendedReferenceEvaluator",
+    "DynamoInterpreter",
+    "FunctionNotFoundError",
+    "GraphBuilder",
+    "OrtBackend",
+    "OrtOptions",
+    "filter_decomposition_table",
+    "get_decomposition_table",
+    "load_specs",
+    "match_input_parameters",
+    "onnx_custom_backend",
+    "onnx_debug_backend",
+    "plot_dot",
+    "pretty_onnx",
+    "supported_ops",
+    "to_onnx",
+)
+PACKAGES = ("runtime", "generated", "codegen")
+
+
+def run_python(code: str) -> subprocess.CompletedProcess[str]:
+    """A fresh interpreter that sees this repository before anything installed."""
+    path = [str(ROOT / name) for name in PACKAGES]
+    return subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path[:0] = {path!r}\n{code}"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def entry_points(group: str) -> dict[str, str]:
+    """Names and values of ortable's entry points in a group; skips where it is not installed."""
+    try:
+        distribution = importlib.metadata.distribution("ortable")
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip("ortable is not installed in this environment; `make test` installs it")
+    return {e.name: e.value for e in distribution.entry_points if e.group == group}
+
+
+def test_every_name_of_all_can_be_imported() -> None:
+    missing = [name for name in ortable.__all__ if not hasattr(ortable, name)]
+    assert not missing
+    assert len(set(ortable.__all__)) == len(ortable.__all__)
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_documented_names_are_public(name: str) -> None:
+    assert name in ortable.__all__
+    assert getattr(ortable, name) is not None
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="to_onyx"):
+        ortable.to_onyx  # noqa: B018
+    with pytest.raises(ImportError, match="to_onyx"):
+        from ortable import to_onyx  # noqa: F401
+
+
+def test_the_version_is_the_packages() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert ortable.__version__ == project["version"]
+
+
+def test_dir_lists_the_public_names() -> None:
+    assert set(ortable.__all__) <= set(dir(ortable))
+
+
+def test_importing_ortable_imports_no_heavy_library() -> None:
+    heavy = ("torch", "onnx", "onnxruntime", "transformers", "numpy", "matplotlib", "ortablegen")
+    run = run_python(f"import ortable\nprint([m for m in {heavy!r} if m in sys.modules])")
+    assert run.stdout.strip() == "[]", run.stdout + run.stderr
+
+
+def test_to_onnx_imports_no_compiler_and_no_model_library() -> None:
+    heavy = ("torch._dynamo", "torch._inductor", "transformers", "onnxscript", "matplotlib")
+    run = run_python(
+        "import torch, onnx, onnxruntime\nbefore = set(sys.modules)\n"
+        "from ortable import to_onnx\n"
+        f"print([m for m in {heavy!r} if m in sys.modules and m not in before])"
+    )
+    assert run.stdout.strip() == "[]", run.stdout + run.stderr
+
+
+def test_the_backend_is_registered_by_name() -> None:
+    assert entry_points("torch_dynamo_backends") == {"ortable": "ortable.backend.entry:ortable"}
+    run = run_python(
+        "import torch._dynamo.backends.registry as registry\n"
+        "import ortable.backend.entry as entry\n"
+        "print('ortable' in registry.list_backends(),"
+        " registry.lookup_backend('ortable') is entry.ortable)"
+    )
+    assert run.stdout.strip() == "True True", run.stdout + run.stderr
+
+
+def test_the_shell_command_is_declared_and_callable() -> None:
+    assert entry_points("console_scripts") == {"ortable": "ortable.debug.cli:main"}
+    run = run_python("from ortable.debug.cli import main\nprint(callable(main))")
+    assert run.stdout.strip() == "True", run.stderr

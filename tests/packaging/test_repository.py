@@ -1,0 +1,112 @@
+"""House rules that a machine can check: file lengths, first lines, and what no file may name."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+
+import pytest
+
+from tests.packaging.files import ROOT, text_files
+
+LINES = 450
+HERE = "tests/packaging/test_repository.py"  # spells out what it forbids
+FORBIDDEN = {
+    "a path outside the repository": r"(?<![\w.$}~)])/(?:work|root|tmp|home|opt|Users)/\w",
+    "an issue number": r"\b(?:[Ii]ssue|PR) ?#?\d+\b",
+    "a working note": r"\bshared/(?:design|seeds)\b|\bseed \d{3}\b",
+}
+# `ortable.from_seed_style` is public; "random seed" is not a working note.
+
+
+def files(*suffixes: str) -> list[str]:
+    return [path.as_posix() for path in text_files() if path.suffix in suffixes]
+
+
+def test_the_walk_finds_the_project() -> None:
+    found = {path.as_posix() for path in text_files()}
+    assert {"README.md", "Makefile", "pyproject.toml", ".ci/run", HERE} <= found
+    assert not any(".venv" in name for name in found)
+
+
+def test_sources_and_specs_stay_short() -> None:
+    long = {
+        name: lines
+        for name in files(".py", ".yaml", ".jinja")
+        if not name.startswith("generated/")
+        and name != "specs/runtime/kernels_cpu.yaml"  # written by a codegen verb
+        and (lines := (ROOT / name).read_text(encoding="utf-8").count("\n")) > LINES
+    }
+    assert not long, f"split these files (limit {LINES} lines): {long}"
+
+
+def test_every_python_file_says_what_it_is_for() -> None:
+    silent = [
+        name
+        for name in files(".py")
+        if not name.startswith("generated/")
+        and (text := (ROOT / name).read_text(encoding="utf-8")).strip()
+        and not ast.get_docstring(ast.parse(text))
+    ]
+    assert not silent
+
+
+@pytest.mark.parametrize("what", FORBIDDEN)
+def test_no_file_names(what: str) -> None:
+    pattern = re.compile(FORBIDDEN[what])
+    wrong = []
+    for path in text_files():
+        if path.as_posix() == HERE:
+            continue
+        for number, line in enumerate((ROOT / path).read_text(encoding="utf-8").splitlines(), 1):
+            if pattern.search(line):
+                wrong.append(f"{path.as_posix()}:{number}: {line.strip()[:120]}")
+    assert not wrong, f"{what} is named in\n" + "\n".join(wrong)
+
+
+def test_links_between_documents_exist() -> None:
+    broken = []
+    for name in files(".md"):
+        document = ROOT / name
+        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", document.read_text(encoding="utf-8")):
+            if "://" not in target and not (document.parent / target).exists():
+                broken.append(f"{name}: {target}")
+    assert not broken, "\n".join(broken)
+
+
+def requirement_name(requirement: str) -> str:
+    """``"coverage[toml]>=7.6"`` -> ``"coverage"``, with PyPI's normalisation."""
+    match = re.match(r"[A-Za-z0-9._-]+", requirement)
+    assert match is not None
+    return re.sub(r"[-_.]+", "-", match.group()).lower()
+
+
+def test_every_direct_requirement_is_pinned() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = {
+        requirement_name(requirement)
+        for group in (project["dependencies"], *project["optional-dependencies"].values())
+        for requirement in group
+    } - {"ortable"}
+    pinned = {
+        requirement_name(line)
+        for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+        if line and not line.startswith("#")
+    }
+    assert wanted <= pinned, f"missing from constraints.txt: {sorted(wanted - pinned)}"
+
+
+def test_every_pin_is_exact() -> None:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    loose = [line for line in lines if line and not re.fullmatch(r"#.*|[\w.-]+==[\w.]+", line)]
+    assert not loose
+
+
+def test_makefile_targets_are_the_documented_ones() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z]+):", makefile, flags=re.MULTILINE))
+    assert {"run", "test", "codegen", "check", "conformance", "bench", "clean", "help"} <= targets
+    phony = re.search(r"^\.PHONY: (.*)$", makefile, flags=re.MULTILINE)
+    assert phony is not None
+    assert set(phony.group(1).split()) == targets

@@ -1,0 +1,309 @@
+"""Runs a sample call of a spec: eager against the converted graph in ONNX Runtime, in value, dtype and shape.
+
+A sample with dynamic dimensions is converted once and run at its own sizes and at larger ones.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
+
+from ortable import dims, dtypes
+from ortable.builder import GraphBuilder
+from ortable.interpreter import DynamoInterpreter
+from ortable_generated.aten.dispatch import RULES
+from ortablegen.model import Sample
+from ortablegen.samples import Expression, TensorSample, evaluate, parse_sample
+from ortablegen.schema import OpSchema
+
+TOLERANCES = {torch.float16: 2e-3, torch.bfloat16: 2e-2, torch.float32: 2e-5, torch.float64: 1e-9}
+
+
+@dataclass
+class Converted:
+    """A converted sample: the model, how its outputs map to results, and the tensors that feed it."""
+
+    model: onnx.ModelProto
+    interpreter: DynamoInterpreter
+    tensors: list[torch.Tensor]
+    node: torch.fx.Node
+
+    @property
+    def ops(self) -> list[str]:
+        """Operator types of the graph, in order, without the Identity that gives an output its name."""
+        return [node.op_type for node in self.model.graph.node if node.op_type != "Identity"]
+
+
+def overload_of(schema: OpSchema) -> Any:
+    """The torch overload of a schema."""
+    name, _, overload = schema.key.partition(".")
+    namespace, _, plain = name.partition("::")
+    return getattr(getattr(getattr(torch.ops, namespace), plain), overload or "default")
+
+
+def make_tensor(sample: TensorSample, generator: torch.Generator, grow: int = 0) -> torch.Tensor:
+    """The tensor of a sample; ``grow`` is added to its dynamic dimensions."""
+    shape = [size + (grow if name else 0) for size, name in sample.dims]
+    dtype = getattr(torch, sample.dtype)
+    if sample.values is not None:
+        return torch.tensor(sample.values, dtype=dtype).reshape(shape)
+    low, high = sample.low, sample.high
+    if dtype == torch.bool:
+        return torch.randint(0, 2, shape, generator=generator).bool()
+    if not (dtype.is_floating_point or dtype.is_complex):
+        return torch.randint(int(low if low is not None else -9), int(high if high is not None else 10), shape,
+                             generator=generator).to(dtype)  # fmt: skip
+    if low is not None and high is not None:
+        return (torch.rand(shape, generator=generator, dtype=torch.float64) * (high - low) + low).to(dtype)
+    kind = torch.complex128 if dtype.is_complex else torch.float64
+    return torch.randn(shape, generator=generator, dtype=kind).to(dtype)
+
+
+def _leaves(value: Any) -> list[TensorSample]:
+    if isinstance(value, TensorSample):
+        return [value]
+    return [leaf for each in value for leaf in _leaves(each)] if isinstance(value, list) else []
+
+
+def _names(value: Any) -> list[tuple[str, int]]:
+    return [(name, size) for leaf in _leaves(value) for size, name in leaf.dims if name]
+
+
+def _fill(value: Any, tensors: Any) -> Any:
+    """``value`` with each TensorSample replaced by the next of ``tensors``."""
+    if isinstance(value, TensorSample):
+        return next(tensors)
+    return [_fill(each, tensors) for each in value] if isinstance(value, list) else value
+
+
+def call_arguments(schema: OpSchema, values: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Positional and keyword arguments of the call; defaults fill gaps before a given positional argument."""
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    positional = [a for a in schema.arguments if not a.kwarg_only]
+    last = max((i for i, a in enumerate(positional) if a.name in values), default=-1)
+    for place, argument in enumerate(positional[: last + 1]):
+        args.append(_torch_value(argument.type, values.get(argument.name, argument.default)))
+        assert place == len(args) - 1
+    for argument in schema.arguments:
+        if argument.kwarg_only and argument.name in values:
+            kwargs[argument.torch_name] = _torch_value(argument.type, values[argument.name])
+    return args, kwargs
+
+
+def _torch_value(type_text: str, value: Any) -> Any:
+    plain = type_text.rstrip("?")
+    if plain in ("ScalarType", "MemoryFormat", "Layout") and isinstance(value, str):
+        return getattr(torch, value)
+    if plain == "Device" and isinstance(value, str):
+        return torch.device(value)
+    return value
+
+
+def eager(schema: OpSchema, sample: Sample, grow: int = 0, seed: int = 0) -> tuple[Any, list[torch.Tensor]]:
+    """The result of the call in torch, and the tensors that went in."""
+    parsed = parse_sample(sample, schema)
+    generator = torch.Generator().manual_seed(seed)
+    tensors = [make_tensor(leaf, generator, grow) for leaf in _leaves(list(parsed.values()))]
+    sizes = {name: size + grow for name, size in _names(list(parsed.values()))}
+    feed = iter(tensor.clone() for tensor in tensors)
+    values = {name: _fill(evaluate(value, sizes), feed) for name, value in parsed.items()}
+    args, kwargs = call_arguments(schema, values)
+    return overload_of(schema)(*args, **kwargs), tensors
+
+
+def _fake(mode: FakeTensorMode, tensor: torch.Tensor, leaf: TensorSample) -> torch.Tensor:
+    sizes = [DimDynamic.DUCK if name else DimDynamic.STATIC for _, name in leaf.dims]
+    return mode.from_tensor(tensor, symbolic_context=StatelessSymbolicContext(dynamic_sizes=sizes))
+
+
+def fx_graph(schema: OpSchema, sample: Sample) -> tuple[torch.fx.GraphModule, torch.fx.Node, list[torch.Tensor]]:
+    """A graph of one call with fake tensors in its metadata, as torch.export would leave it."""
+    parsed = parse_sample(sample, schema)
+    generator = torch.Generator().manual_seed(0)
+    leaves = _leaves(list(parsed.values()))
+    tensors = [make_tensor(leaf, generator) for leaf in leaves]
+    mode = FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True)
+    graph = torch.fx.Graph()
+    nodes: list[torch.fx.Node] = []
+    dim_nodes: dict[str, torch.fx.Node] = {}
+    for place, (leaf, tensor) in enumerate(zip(leaves, tensors, strict=True)):
+        node = graph.placeholder(f"x{place}")
+        node.meta["val"] = _fake(mode, tensor, leaf)
+        nodes.append(node)
+    for node, leaf in zip(nodes, leaves, strict=True):
+        for axis, (_, name) in enumerate(leaf.dims):
+            if name and name not in dim_nodes:
+                dim_nodes[name] = graph.call_function(torch.ops.aten.sym_size.int, (node, axis))
+                dim_nodes[name].meta["val"] = node.meta["val"].shape[axis]
+    feed = iter(nodes)
+    values = {name: _fill(_as_nodes(value, graph, dim_nodes), feed) for name, value in parsed.items()}
+    args, kwargs = call_arguments(schema, values)
+    call = graph.call_function(overload_of(schema), tuple(args), kwargs)
+    with mode:
+        fake_args, fake_kwargs = torch.fx.node.map_arg((tuple(args), kwargs), lambda n: n.meta["val"])
+        call.meta["val"] = call.target(*fake_args, **fake_kwargs)
+    _output(graph, call)
+    return torch.fx.GraphModule(torch.nn.Module(), graph), call, tensors
+
+
+def _as_nodes(value: Any, graph: torch.fx.Graph, dim_nodes: dict[str, torch.fx.Node]) -> Any:
+    """Expressions over dynamic dimensions as FX nodes with their symbolic value."""
+    if isinstance(value, list):
+        return [_as_nodes(each, graph, dim_nodes) for each in value]
+    return _expression_node(value.tree, graph, dim_nodes) if isinstance(value, Expression) else value
+
+
+_OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv}
+
+
+def _expression_node(tree: ast.expr, graph: torch.fx.Graph, dim_nodes: dict[str, torch.fx.Node]) -> Any:
+    if isinstance(tree, ast.Name):
+        return dim_nodes[tree.id]
+    if isinstance(tree, ast.List | ast.Tuple):
+        return [_expression_node(each, graph, dim_nodes) for each in tree.elts]
+    if isinstance(tree, ast.BinOp):
+        operands = [_expression_node(side, graph, dim_nodes) for side in (tree.left, tree.right)]
+        if not any(isinstance(each, torch.fx.Node) for each in operands):
+            return _OPERATORS[type(tree.op)](*operands)
+        node = graph.call_function(_OPERATORS[type(tree.op)], tuple(operands))
+        values = [each.meta["val"] if isinstance(each, torch.fx.Node) else each for each in operands]
+        node.meta["val"] = node.target(*values)
+        return node
+    return ast.literal_eval(tree)
+
+
+def _output(graph: torch.fx.Graph, call: torch.fx.Node) -> None:
+    value = call.meta["val"]
+    if not isinstance(value, list | tuple):
+        graph.output((call,))
+        return
+    items = []
+    for place, item in enumerate(value):
+        if item is None:
+            continue
+        node = graph.call_function(operator.getitem, (call, place))
+        node.meta["val"] = item
+        items.append(node)
+    graph.output(tuple(items))
+
+
+def convert(schema: OpSchema, sample: Sample, opset: int, target: str | None = None) -> Converted:
+    """Convert the one-call graph of a sample."""
+    module, call, tensors = fx_graph(schema, sample)
+    builder = GraphBuilder(opset, target=target)
+    interpreter = DynamoInterpreter(builder)
+    interpreter.run(module)
+    builder.remove_unused()
+    return Converted(builder.to_onnx(), interpreter, tensors, call)
+
+
+def check_rule(schema: OpSchema, sample: Sample) -> None:
+    """The entry's shape and dtype rule against eager; what a rule leaves open is not compared."""
+    expected, tensors = eager(schema, sample)
+    builder = GraphBuilder(18)
+    feed = iter(
+        builder.make_tensor_input(f"x{i}", dtypes.from_torch(t.dtype), tuple(t.shape)) for i, t in enumerate(tensors)
+    )
+    parsed = parse_sample(sample, schema)
+    sizes = dict(_names(list(parsed.values())))
+    values = {name: _fill(evaluate(value, sizes), feed) for name, value in parsed.items()}
+    for argument in schema.arguments:
+        if argument.type.startswith("ScalarType") and isinstance(values.get(argument.name), str):
+            values[argument.name] = dtypes.from_torch(getattr(torch, values[argument.name]))
+    rules = RULES[schema.key](builder, **values)
+    results = list(expected) if isinstance(expected, list | tuple) else [expected]
+    for (dtype, shape), result in zip(rules, results, strict=False):
+        if not isinstance(result, torch.Tensor):
+            continue
+        if dtype is not None:
+            assert dtypes.to_torch(dtype) == result.dtype, f"rule of {schema.key} says {dtypes.name(dtype)}"
+        if shape is not None:
+            assert tuple(shape) == tuple(result.shape), f"rule of {schema.key} says {shape}"
+
+
+def run_onnx(model: onnx.ModelProto, feeds: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+    """Run a model in ONNX Runtime; bfloat16 travels through its bits."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    values = {name: _ort_value(tensor) for name, tensor in feeds.items()}
+    names = [output.name for output in session.get_outputs()]
+    outputs = session._sess.run_with_ort_values({k: v for k, v in values.items()}, names, None)
+    return [_from_ort(value) for value in outputs]
+
+
+def _ort_value(tensor: torch.Tensor) -> Any:
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    contiguous = tensor.detach().contiguous()
+    if contiguous.dtype.is_complex:
+        raise TypeError("complex inputs have no ONNX Runtime type")
+    if contiguous.dtype == torch.bool:
+        return state.OrtValue.from_dlpack(contiguous.view(torch.uint8).__dlpack__(), True)
+    return state.OrtValue.from_dlpack(contiguous.__dlpack__(), False)
+
+
+def _from_ort(value: Any) -> torch.Tensor:
+    found = torch.from_dlpack(value.to_dlpack()) if hasattr(value, "to_dlpack") else torch.from_numpy(value.numpy())
+    return found.view(torch.bool) if value.data_type() == "tensor(bool)" else found
+
+
+def check_sample_at(schema: OpSchema, sample: Sample, opset: int, target: str | None = None) -> Converted | None:
+    """Convert and run a sample; raise AssertionError when anything differs from eager."""
+    if sample.refused is not None:
+        try:
+            convert(schema, sample, opset, target)
+        except Exception as error:
+            assert sample.refused in str(error), f"refused, but not for '{sample.refused}': {error}"
+            return None
+        raise AssertionError(f"{schema.key} should refuse this call: {sample.refused}")
+    converted = convert(schema, sample, opset, target)
+    onnx.checker.check_model(converted.model, full_check=False)
+    if sample.expect is not None:
+        assert converted.ops == list(sample.expect), f"nodes are {converted.ops}, expected {list(sample.expect)}"
+    dynamic = bool(_names(list(parse_sample(sample, schema).values())))
+    for grow in (0, 3) if dynamic else (0,):
+        expected, tensors = eager(schema, sample, grow)
+        inputs = [record for record in converted.interpreter.inputs]
+        feeds = {r.name: t for r, t in zip(inputs, tensors, strict=True) if r.name is not None}
+        wanted = [each for each in (expected if isinstance(expected, list | tuple) else [expected]) if each is not None]
+        got = run_onnx(converted.model, feeds) if converted.model.graph.output else []
+        _compare(converted, wanted, got, sample, grow)
+    return converted
+
+
+def _compare(converted: Converted, wanted: list[Any], got: list[torch.Tensor], sample: Sample, grow: int) -> None:
+    by_name = {value.name: tensor for value, tensor in zip(converted.model.graph.output, got, strict=True)}
+    assert len(converted.interpreter.outputs) == len(wanted)
+    for record, expected in zip(converted.interpreter.outputs, wanted, strict=True):
+        if not isinstance(expected, torch.Tensor):
+            if record.name is not None:
+                assert by_name[record.name].reshape(-1).tolist() == [expected]
+            elif grow == 0 and not isinstance(record.value, dims.SymDim):
+                assert record.value == expected
+            continue
+        compare_tensor(by_name[record.name], expected, sample.tolerance)
+
+
+def compare_tensor(got: torch.Tensor, expected: torch.Tensor, tolerance: float | None = None) -> None:
+    """Value, dtype, shape."""
+    assert got.dtype == expected.dtype, f"dtype {got.dtype}, eager has {expected.dtype}"
+    assert tuple(got.shape) == tuple(expected.shape), f"shape {tuple(got.shape)}, eager has {tuple(expected.shape)}"
+    if expected.dtype in TOLERANCES:
+        bound = tolerance if tolerance is not None else TOLERANCES[expected.dtype]
+        np.testing.assert_allclose(
+            got.detach().double().numpy(), expected.detach().double().numpy(), rtol=bound, atol=bound, equal_nan=True
+        )
+    else:
+        assert torch.equal(got, expected), f"{got} differs from eager's {expected}"

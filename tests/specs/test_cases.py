@@ -1,0 +1,52 @@
+"""Every sample call of every spec entry equals eager, at the chosen opsets, for both targets; its rules too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ortablegen.diagnostics import Diagnostics
+from ortablegen.onnx_schemas import CEILING, FLOOR
+from ortablegen.read import read_folder
+
+from . import harness
+
+ROOT = Path(__file__).parents[2]
+
+
+def _entries() -> list:
+    diagnostics = Diagnostics()
+    specs = read_folder(ROOT / "specs" / "aten", ROOT, diagnostics)
+    diagnostics.raise_if_any()
+    return [*specs.ops, *specs.aliases]
+
+
+ENTRIES = {entry.key: entry for entry in _entries()}
+
+
+def _opsets(config: pytest.Config) -> list[int]:
+    if config.getoption("--opsets") == "all":
+        return list(range(FLOOR, CEILING + 1))
+    return [FLOOR, CEILING]
+
+
+@pytest.mark.parametrize("key", sorted(ENTRIES))
+def test_sample_calls_equal_eager(key: str, request: pytest.FixtureRequest) -> None:
+    entry = ENTRIES[key]
+    for sample in entry.samples:
+        for opset in _opsets(request.config):
+            for target in (None, "onnxruntime"):
+                try:
+                    harness.check_sample_at(entry.schema, sample, opset, target)
+                except Exception as error:
+                    where = f"{key}, sample at {sample.span}, opset {opset}, target {target}"
+                    raise AssertionError(f"{where}: {type(error).__name__}: {error}") from error
+
+
+@pytest.mark.parametrize("key", sorted(ENTRIES))
+def test_rules_equal_eager(key: str) -> None:
+    entry = ENTRIES[key]
+    for sample in entry.samples:
+        if sample.refused is None:
+            harness.check_rule(entry.schema, sample)
