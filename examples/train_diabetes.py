@@ -1,5 +1,6 @@
-"""Trains a small network on scikit-learn's diabetes data, eager and through ONNX Runtime, and compares the losses.
-Prints the forward and backward ONNX graphs; ends with status 1 when the losses differ."""
+"""Trains a small network on scikit-learn's diabetes data, eager and through ONNX Runtime, and
+compares the losses. Prints the forward and backward ONNX graphs; ends with status 1 when the
+losses differ."""
 
 from __future__ import annotations
 
@@ -115,11 +116,15 @@ def relative(a: float, b: float) -> float:
 def report(eager: Losses, compiled: Losses) -> bool:
     """Prints both trainings side by side; returns whether they agree."""
     agrees = relative(eager.first, compiled.first) <= FIRST_STEP_TOLERANCE
-    print(f"first step: eager {eager.first:.6f}, ONNX Runtime {compiled.first:.6f}, "
-          f"relative difference {relative(eager.first, compiled.first):.1e}")
+    print(
+        f"first step: eager {eager.first:.6f}, ONNX Runtime {compiled.first:.6f}, "
+        f"relative difference {relative(eager.first, compiled.first):.1e}"
+    )
     for epoch, (a, b) in enumerate(zip(eager.epochs, compiled.epochs, strict=True), start=1):
-        print(f"epoch {epoch}: eager {a:.4f}, ONNX Runtime {b:.4f}, "
-              f"relative difference {relative(a, b):.1e}")
+        print(
+            f"epoch {epoch}: eager {a:.4f}, ONNX Runtime {b:.4f}, "
+            f"relative difference {relative(a, b):.1e}"
+        )
         agrees = agrees and relative(a, b) <= EPOCH_TOLERANCE
     return agrees
 

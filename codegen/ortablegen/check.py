@@ -15,7 +15,7 @@ from ortablegen.narrowing import Env, Value, narrowed
 from ortablegen.onnx_schemas import DOMAIN_RANGE
 from ortablegen.rule_words import check_rules
 from ortablegen.samples import SampleProblem, check_sample
-from ortablegen.schema import OpSchema
+from ortablegen.schema import OpSchema, argument_names
 
 
 def check_specs(specs: Specs, diagnostics: Diagnostics, *, user_lowerings: frozenset[str] | None = None) -> None:
@@ -23,6 +23,7 @@ def check_specs(specs: Specs, diagnostics: Diagnostics, *, user_lowerings: froze
 
     ``user_lowerings``: names that ``python:`` may use in a user's file; None means this package's own lowerings.
     """
+    _check_vocabulary(diagnostics)
     _check_duplicates(specs, diagnostics)
     _check_sorted(specs, diagnostics)
     ops = {entry.key: entry for entry in specs.ops}
@@ -35,6 +36,14 @@ def check_specs(specs: Specs, diagnostics: Diagnostics, *, user_lowerings: froze
             diagnostics.error(call.span, f"'of: {call.of}' is no ATen operator", fix="write aten::name")
     for hop in specs.hops:
         check_python(hop.python, diagnostics, user_lowerings)
+
+
+def _check_vocabulary(diagnostics: Diagnostics) -> None:
+    """No prelude word is also an argument name of torch: an entry could not tell the two apart."""
+    words = vocabulary.prelude()
+    for name in sorted(argument_names() & set(words)):
+        module = words[name].module.replace(".", "/")
+        diagnostics.error(Span(f"runtime/{module}.py", 1, 1), f"the prelude word '{name}' is a torch argument name, too")
 
 
 def _check_duplicates(specs: Specs, diagnostics: Diagnostics) -> None:
@@ -98,6 +107,7 @@ class _OpChecker:
 
     def check(self) -> None:
         entry = self.entry
+        before = len(self.diagnostics.errors)
         if entry.schema.is_mutable:
             self.error(
                 entry.span,
@@ -112,7 +122,9 @@ class _OpChecker:
             env[name] = self.run(code, env, condition=True)
         self.check_ignore(env)
         self.check_cases(env, linked)
-        self.check_read()
+        if len(self.diagnostics.errors) == before:
+            # an entry with another error was not read to its end
+            self.check_read()
         check_rules(entry, self.diagnostics)
         for sample in entry.samples:
             _check_sample(sample, entry.schema, self.diagnostics)
@@ -134,8 +146,8 @@ class _OpChecker:
         checker = self.checker(code, env, condition, case, ())
         value = checker.value(code.expression)
         self.read |= checker.read
-        if value.kind.base in kinds.GRAPH_KINDS and condition and case is not None:
-            self.error(code.span, "a result of the graph in a condition")
+        if value.kind == Kind(kinds.RESULT) and case is not None and isinstance(code.expression, ast.Name):
+            self.error(code.span, "a result of the graph in a condition", fix="test its dtype, rank or whether it is None")
         return value
 
     def checker(
@@ -174,6 +186,7 @@ class _OpChecker:
             key = (ast.dump(case.when.expression) if case.when else None, case.target, case.opset)
             if key in seen and not last:
                 self.error(case.span, "this case can't be reached", [f"line {seen[key].line} has the same condition"])
+                continue
             seen[key] = case.span
             env = self.check_case(case, env, linked)
 

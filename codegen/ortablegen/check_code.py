@@ -125,6 +125,9 @@ class CodeChecker:
         if onnx_call(node) is not None:
             return self.onnx(node, outputs)
         name = node.func.id if isinstance(node.func, ast.Name) else ""
+        if name in self.env:
+            self.error(node, f"'{name}' is a value here, not a word that can be called")
+            return Value(Kind(ANY))
         if name in vocabulary.prelude():
             return self.word(node, vocabulary.prelude()[name])
         if name in vocabulary.BUILTINS:

@@ -106,8 +106,8 @@ def _check_inputs(call: OnnxCall, schema: OnnxSchema, error: Report) -> None:
     name = f"{schema.op}-{schema.since}"
     starred = any(isinstance(argument, ast.Starred) for argument in call.node.args)
     if not starred and not schema.accepts_inputs(len(call.inputs)):
-        expected = f"{schema.min_inputs} to {schema.max_inputs}" if schema.max_inputs < 1000 else f">= {schema.min_inputs}"
-        error(call.node, f"{name} takes {expected} inputs, {len(call.inputs)} given", [schema.signature()])
+        expected = _count(schema.min_inputs, schema.max_inputs, "input")
+        error(call.node, f"{name} takes {expected}, {len(call.inputs)} given", [schema.signature()])
         return
     for position, (argument, value) in enumerate(zip(call.node.args, call.inputs, strict=True)):
         if isinstance(argument, ast.Starred):
@@ -122,10 +122,16 @@ def _check_inputs(call: OnnxCall, schema: OnnxSchema, error: Report) -> None:
                     f"input '{formal.name}' of {name} is required, this may be None",
                     fix="add a case for None: when: x is None",
                 )
-        elif value.kind.base == kinds.SYMINT or value.kind.base in (kinds.SYMINTS, kinds.INTS):
+        elif value.kind.base in (kinds.INT, kinds.SYMINT, kinds.INTS, kinds.SYMINTS):
             error(argument, f"input '{formal.name}' of {name} must be a result, got {value.kind}", fix="as_vec(x)")
         else:
             error(argument, f"input '{formal.name}' of {name} must be a result, got {value.kind}", fix="const(x, dtype)")
+
+
+def _count(least: int, most: int, what: str) -> str:
+    if least == most:
+        return f"{least} {what}{'s' * (least != 1)}"
+    return f"{least} to {most} {what}s" if most < 1000 else f"at least {least} {what}{'s' * (least != 1)}"
 
 
 def _check_attributes(call: OnnxCall, schema: OnnxSchema, error: Report) -> None:
@@ -166,8 +172,8 @@ def _check_attribute_value(
 
 def _check_outputs(call: OnnxCall, schema: OnnxSchema, count: int | None, error: Report) -> None:
     if count is not None and not schema.accepts_outputs(count):
-        limits = f"{schema.min_outputs} to {schema.max_outputs}"
-        error(call.node, f"{schema.op}-{schema.since} gives {limits} outputs, {count} are taken", [schema.signature()])
+        limits = _count(schema.min_outputs, schema.max_outputs, "output")
+        error(call.node, f"{schema.op}-{schema.since} gives {limits}, {count} are taken", [schema.signature()])
 
 
 def _output_dtypes(
@@ -180,12 +186,12 @@ def _output_dtypes(
             break
         formal = schema.inputs[min(position, len(schema.inputs) - 1)]
         allowed = _allowed(schema, formal.type)
-        if value.dtypes is None or not formal.homogeneous or not allowed:
+        if not value.dtypes or not formal.homogeneous or not allowed:
             continue
         before = bound.get(formal.type, allowed)
         bound[formal.type] = before & value.dtypes
         if not value.dtypes & allowed:
-            names = ", ".join(sorted(dtypes.name(each) for each in value.dtypes)) or "nothing"
+            names = ", ".join(sorted(dtypes.name(each) for each in value.dtypes))
             error(
                 argument,
                 f"input '{formal.name}' of {schema.op}-{schema.since} does not take {names}",

@@ -59,7 +59,8 @@ def family_text(specs: Specs, file: str) -> str:
 
 
 def _annotation_names(text: str) -> list[str]:
-    return sorted(word for word in kinds.WORDS if f": {word}" in text or f"-> {word}" in text)
+    words = kinds.WORDS - {kinds.ANY, kinds.RES, kinds.OPAQUE}
+    return sorted(word for word in words if f": {word}" in text or f"-> {word}" in text)
 
 
 # -- one converter ------------------------------------------------------------------------------
@@ -67,9 +68,6 @@ def _annotation_names(text: str) -> list[str]:
 
 def _converter(entry: OpEntry, needs: Needs) -> list[str]:
     lines = [_signature(entry.schema.function_name, entry.schema, "graph: GraphBuilder, res: Res"), _docstring(entry.schema)]
-    for name in _number_slots(entry):
-        needs.add("ortable.prelude", "as_tensor")
-        lines.append(f"    {name} = as_tensor(graph, {name})")
     if entry.promote is not None:
         needs.add("ortable.promotion", "promote_values")
         names = ", ".join(entry.promote.args)
@@ -80,15 +78,6 @@ def _converter(entry: OpEntry, needs: Needs) -> list[str]:
     for case in entry.lower:
         lines.extend(_case(entry, case, needs))
     return lines
-
-
-def _number_slots(entry: OpEntry) -> list[str]:
-    """Tensor arguments into which torch may put a Python number or a SymInt (``where(c, x, 1.0)``)."""
-    promoted = entry.promote.args if entry.promote is not None else ()
-    tensors = [a.name for a in entry.schema.arguments if a.type in ("Tensor", "Tensor?")]
-    if len(tensors) < 2 or all(case.do is None for case in entry.lower):
-        return []
-    return [name for name in tensors if name not in promoted]
 
 
 def _case(entry: OpEntry, case: LowerCase, needs: Needs) -> list[str]:
@@ -115,13 +104,16 @@ def _case_body(entry: OpEntry, case: LowerCase, needs: Needs) -> list[str]:
         return [f"return {_python_call(case.python.path, entry.schema, needs)}"]
     assert case.do is not None
     returns = entry.schema.returns
-    return block_lines(case.do.body, needs, len(returns) == 1 and not returns[0].endswith("[]"))
+    return block_lines(case.do.body, needs, len(returns) == 1 and returns[0].endswith("[]"))
 
 
 def _python_call(path: str, schema: OpSchema, needs: Needs) -> str:
     module, _, name = path.rpartition(".")
-    needs.add(module or "ortable_user_lowerings", name)
-    passed = [f"{a.name}={a.name}" if a.kwarg_only else a.name for a in schema.arguments]
+    if module:
+        needs.add(module, name)
+    # a lowering takes the arguments that it reads; a user's own one takes them all
+    wanted = vocabulary.lowering_signature(path)
+    passed = [f"{a.name}={a.name}" for a in schema.arguments if wanted is None or a.name in wanted]
     return f"{name}(graph, res, {', '.join(passed)})"
 
 

@@ -32,17 +32,20 @@ def expression_text(node: ast.expr, needs: Needs) -> str:
     return ast.unparse(_Emitter(needs).visit(_copy(node)))
 
 
-def block_lines(body: tuple[ast.stmt, ...], needs: Needs, single_result: bool) -> list[str]:
-    """The statements of a block as lines of Python.
+def block_lines(body: tuple[ast.stmt, ...], needs: Needs, returns_list: bool) -> list[str]:
+    """The statements of a block as lines of Python; the node of the ``return`` takes its names from ``res``.
 
-    ``single_result``: the converter has one result, so the node that makes it takes its name from ``res``.
+    ``returns_list``: the schema returns ``Tensor[]``, so one result is a list of one, too.
     """
     lines: list[str] = []
     for statement in body:
         if isinstance(statement, ast.Return):
             assert statement.value is not None
             emitter = _Emitter(needs)
-            value = emitter.final(_copy(statement.value), single_result)
+            value = emitter.final(_copy(statement.value))
+            if returns_list and isinstance(value, ast.Call):
+                needs.add("ortable.known", "as_list")
+                value = ast.Call(ast.Name("as_list", ast.Load()), [value], [])
             lines.append("return " + ast.unparse(value))
             continue
         assert isinstance(statement, ast.Assign)
@@ -64,11 +67,11 @@ class _Emitter(ast.NodeTransformer):
         self.needs = needs
         self.bound: set[str] = set()
 
-    def final(self, node: ast.expr, single_result: bool) -> ast.expr:
+    def final(self, node: ast.expr) -> ast.expr:
         """The value of ``return``: a node made right here gets the names of ``res``."""
         if isinstance(node, ast.IfExp):
             test = self.visit(node.test)
-            return ast.IfExp(test, self.final(node.body, single_result), self.final(node.orelse, single_result))
+            return ast.IfExp(test, self.final(node.body), self.final(node.orelse))
         if onnx_call(node) is not None and not any(k.arg == "outputs" for k in node.keywords):  # type: ignore[attr-defined]
             return self.node_call(node, ast.parse("res.outputs", mode="eval").body)  # type: ignore[arg-type]
         return self.visit(node)
@@ -113,7 +116,7 @@ class _Emitter(ast.NodeTransformer):
         """``!=`` on what may be symbolic is true only if provable, so it becomes ``differs(a, b)``."""
         left, rights = self.visit(node.left), [self.visit(each) for each in node.comparators]
         if len(node.ops) == 1 and isinstance(node.ops[0], ast.NotEq) and not _is_plain(node):
-            self.needs.add("ortable.prelude", "differs")
+            self.needs.add(vocabulary.prelude()["differs"].module, "differs")
             return ast.Call(ast.Name("differs", ast.Load()), [left, rights[0]], [])
         return ast.Compare(left, node.ops, rights)
 

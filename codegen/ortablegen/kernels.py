@@ -1,19 +1,28 @@
-"""Which types ONNX Runtime's CPU provider has kernels for: reads them from the installed package into
-specs/runtime/kernels_cpu.yaml (a verb, checked in), and emits ``ortable_generated/kernels.py`` from that file."""
+"""Which types ONNX Runtime's CPU provider has kernels for: reads them from the installed package
+into specs/runtime/kernels_cpu.yaml (a verb, checked in), and emits
+``ortable_generated/kernels.py`` from that file."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import jinja2
 import yaml
-from ortable import dtypes
 
-from ortablegen.onnx_rules import element_type
-from ortablegen.onnx_schemas import FLOOR, MICROSOFT, Formal, OnnxSchema, operators, versions_between
+from ortable import dtypes
+from ortablegen.onnx_rules_model import element_type
+from ortablegen.onnx_schemas import (
+    DOMAIN_RANGE,
+    MICROSOFT,
+    Formal,
+    OnnxSchema,
+    operators,
+    versions_between,
+)
 
 PROVIDER = "CPUExecutionProvider"
 _DOMAINS = ("", MICROSOFT)
@@ -22,10 +31,18 @@ _MEASURED = (1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 16)
 _OPEN_END = 2147483647
 Kernel = Mapping[str, tuple[int, ...]]
 
-# Casts that keep every value, cheapest first: bool to integers, integers to wider ones, floats to wider ones.
+# Casts that keep every value, cheapest first: bool to integers, integers to wider ones, floats to
+# wider ones.
 _SIGNED = (dtypes.int32, dtypes.int64, dtypes.int16)
 WIDER: dict[int, tuple[int, ...]] = {
-    dtypes.boolean: (dtypes.uint8, dtypes.int8, *_SIGNED, dtypes.uint16, dtypes.uint32, dtypes.uint64),
+    dtypes.boolean: (
+        dtypes.uint8,
+        dtypes.int8,
+        *_SIGNED,
+        dtypes.uint16,
+        dtypes.uint32,
+        dtypes.uint64,
+    ),
     dtypes.uint8: (*_SIGNED, dtypes.uint16, dtypes.uint32, dtypes.uint64),
     dtypes.int8: _SIGNED,
     dtypes.uint16: (dtypes.int32, dtypes.int64, dtypes.uint32, dtypes.uint64),
@@ -39,7 +56,8 @@ WIDER: dict[int, tuple[int, ...]] = {
 
 
 def kernel_matches(start: int, end: int, since: int) -> bool:
-    """ONNX Runtime's rule: an open-ended kernel runs only the schema version it was registered for."""
+    """ONNX Runtime's rule: an open-ended kernel runs only the schema version it was registered
+    for."""
     return start == since or (end != _OPEN_END and start <= since <= end)
 
 
@@ -62,43 +80,84 @@ def read_kernels() -> str:
     lines = [_HEADER]
     for domain in _DOMAINS:
         for op in operators(domain):
-            found = raw.get((op, domain), [])
-            rows = [_row(schema, found) for schema in versions_between(op, domain)]
-            if any(kernels or functions for _, kernels, functions in rows):
-                lines += [_line(*row) for row in rows]
+            rows = [
+                row
+                for schema in versions_between(op, domain)
+                for row in _rows(schema, raw.get((op, domain), []))
+            ]
+            if any(row.kernels or row.functions for row in rows):
+                # a version without any kernel has its line too: it must hide the older one
+                lines += [_line(row) for row in rows]
     return "\n".join(lines) + "\n"
 
 
 _HEADER = """\
 # Read from the installed ONNX Runtime by `python -m ortablegen kernels`; not written by hand.
-# One line per operator and schema version between the lowest and the highest supported opset. A kernel runs a node when each
-# type parameter it names has one of the types listed; `functions` are types that run because the operator has a
+# One line per operator and schema version between the lowest and the highest supported opset
+# (`opset`: the line holds
+# from there on, because the operators of the function body changed). A kernel runs a node when each
+# type parameter it names has one of the types listed; `functions` are types that run because the
+# operator has a
 # function body in ONNX whose operators have kernels (measured with a one-node session)."""
 
 
-def _row(schema: OnnxSchema, found: Iterable[Any]) -> tuple[OnnxSchema, list[Kernel], list[Kernel]]:
-    """The schema, its kernels, and the types that run through its function body only."""
+@dataclass(frozen=True)
+class _Row:
+    """What runs from ``opset`` on: kernels, and types that run through the function body only."""
+
+    schema: OnnxSchema
+    opset: int
+    kernels: list[Kernel]
+    functions: list[Kernel]
+
+
+def _rows(schema: OnnxSchema, found: Iterable[Any]) -> list[_Row]:
+    """One row per schema version; more where the operators of its function body gain or lose
+    kernels in between."""
     matching = [k for k in found if kernel_matches(*k.version_range, schema.since)]
     kernels = merge_kernels(_by_parameter(schema, k.type_constraints) for k in matching)
-    return schema, kernels, _measure(schema, kernels) if schema.has_function else []
+    if not schema.has_function:
+        return [_Row(schema, schema.since, kernels, [])]
+    rows: list[_Row] = []
+    for opset in _opsets(schema):
+        functions = _measure(schema, kernels, opset)
+        if not rows or rows[-1].functions != functions:
+            rows.append(_Row(schema, opset if rows else schema.since, kernels, functions))
+    return rows
 
 
-def _line(schema: OnnxSchema, kernels: Sequence[Kernel], functions: Sequence[Kernel]) -> str:
-    # a version without any kernel has its line too: it must hide the older one
-    name = f"op: {schema.op}" + (f", domain: {schema.domain}" if schema.domain else "")
-    text = f"- {{{name}, since: {schema.since}, kernels: [{', '.join(map(_flow, kernels))}]"
-    if functions:
-        text += f", functions: [{', '.join(map(_flow, functions))}]"
+def _opsets(schema: OnnxSchema) -> range:
+    """The supported opsets at which this version is in force."""
+    floor, ceiling = DOMAIN_RANGE[schema.domain]
+    later = [s.since for s in versions_between(schema.op, schema.domain) if s.since > schema.since]
+    return range(max(schema.since, floor), (later[0] if later else ceiling + 1))
+
+
+def _line(row: _Row) -> str:
+    schema = row.schema
+    name = (
+        f"op: {schema.op}"
+        + (f", domain: {schema.domain}" if schema.domain else "")
+        + f", since: {schema.since}"
+    )
+    if row.opset != schema.since:
+        name += f", opset: {row.opset}"
+    text = f"- {{{name}, kernels: [{', '.join(map(_flow, row.kernels))}]"
+    if row.functions:
+        text += f", functions: [{', '.join(map(_flow, row.functions))}]"
     return text + "}"
 
 
 def _flow(kernel: Kernel) -> str:
-    pairs = (f"{name}: [{', '.join(map(dtypes.name, types))}]" for name, types in sorted(kernel.items()))
+    pairs = (
+        f"{name}: [{', '.join(map(dtypes.name, types))}]" for name, types in sorted(kernel.items())
+    )
     return "{" + ", ".join(pairs) + "}"
 
 
 def _by_parameter(schema: OnnxSchema, constraints: Mapping[str, Sequence[str]]) -> Kernel:
-    """A kernel's constraints by type parameter of the schema; it may name an input or output instead."""
+    """A kernel's constraints by type parameter of the schema; it may name an input or output
+    instead."""
     parameters = {name for name, _ in schema.type_params}
     formals = {f.name: f.type for f in (*schema.inputs, *schema.outputs)}
     result: dict[str, tuple[int, ...]] = {}
@@ -133,7 +192,7 @@ def matches(kernel: Kernel, binding: Mapping[str, int]) -> bool:
     return all(p not in binding or binding[p] in types for p, types in kernel.items())
 
 
-def _measure(schema: OnnxSchema, kernels: Sequence[Kernel]) -> list[Kernel]:
+def _measure(schema: OnnxSchema, kernels: Sequence[Kernel], opset: int) -> list[Kernel]:
     """Types without a kernel that a session runs anyway, by expanding the function body."""
     if any(a.type.startswith("GRAPH") for a in schema.attributes):
         return []
@@ -144,7 +203,7 @@ def _measure(schema: OnnxSchema, kernels: Sequence[Kernel]) -> list[Kernel]:
     found: list[Kernel] = []
     for types in itertools.product(*choices):
         binding = dict(zip(bound, types, strict=True))
-        if not any(matches(k, binding) for k in kernels) and _runs(schema, binding):
+        if not any(matches(k, binding) for k in kernels) and _runs(schema, binding, opset):
             found.append({name: (t,) for name, t in binding.items()})
     return merge_kernels(found)
 
@@ -153,16 +212,20 @@ def _elements(schema: OnnxSchema, type_name: str) -> list[int]:
     return sorted({t for t in map(element_type, schema.allowed(type_name)) if t is not None})
 
 
-def _runs(schema: OnnxSchema, binding: Mapping[str, int]) -> bool:
+def _runs(schema: OnnxSchema, binding: Mapping[str, int], opset: int) -> bool:
     """True when sessions of one node load, with no optional input and with all of them."""
-    if not _loads(schema, binding, [f for f in schema.inputs if not f.optional]):
+    if not _loads(schema, binding, [f for f in schema.inputs if not f.optional], opset):
         return False
-    return not any(f.optional for f in schema.inputs) or _loads(schema, binding, list(schema.inputs))
+    return not any(f.optional for f in schema.inputs) or _loads(
+        schema, binding, list(schema.inputs), opset
+    )
 
 
-def _loads(schema: OnnxSchema, binding: Mapping[str, int], formals: Sequence[Formal]) -> bool:
+def _loads(
+    schema: OnnxSchema, binding: Mapping[str, int], formals: Sequence[Formal], opset: int
+) -> bool:
     import onnxruntime
-    from onnx import TensorProto, helper
+    from onnx import helper
 
     names = [f.name for f in formals]
     inputs = []
@@ -173,9 +236,8 @@ def _loads(schema: OnnxSchema, binding: Mapping[str, int], formals: Sequence[For
     node = helper.make_node(schema.op, names, ["out"], domain=schema.domain, **attributes)
     # an output without a type: the session infers it
     graph = helper.make_graph([node], "probe", inputs, [helper.make_empty_tensor_value_info("out")])
-    opset = helper.make_opsetid(schema.domain, max(schema.since, FLOOR))
-    model = helper.make_model(graph, opset_imports=[opset], ir_version=10)
-    assert model.graph.input[0].type.tensor_type.elem_type != TensorProto.UNDEFINED
+    imports = [helper.make_opsetid(schema.domain, opset)]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=10)
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
@@ -224,7 +286,9 @@ def _entry(schema: OnnxSchema, row: Mapping[str, Any]) -> str:
     usable = merge_kernels(_within(_with_half(k), legal) for k in kernels)
     inputs = tuple(_formal(schema, f) for f in schema.inputs)
     outputs = tuple(_formal(schema, f) for f in schema.outputs)
-    return f"({schema.since}, {inputs!r}, {outputs!r}, {legal!r}, {tuple(usable)!r})"
+    return (
+        f"({row.get('opset', schema.since)}, {inputs!r}, {outputs!r}, {legal!r}, {tuple(usable)!r})"
+    )
 
 
 def _element_numbers(kernel: Mapping[str, Sequence[str]]) -> dict[str, tuple[int, ...]]:
@@ -235,7 +299,10 @@ def _element_numbers(kernel: Mapping[str, Sequence[str]]) -> dict[str, tuple[int
 def _with_half(kernel: Kernel) -> Kernel:
     """ONNX Runtime itself casts a float16 operand without a kernel to float32 and back."""
     half, single = dtypes.float16, dtypes.float32
-    return {p: tuple(sorted({*types, half})) if single in types else types for p, types in kernel.items()}
+    return {
+        p: tuple(sorted({*types, half})) if single in types else types
+        for p, types in kernel.items()
+    }
 
 
 def _within(kernel: Kernel, legal: Mapping[str, tuple[int, ...]]) -> Kernel:

@@ -107,7 +107,7 @@ def _check_columns(code: Code, diagnostics: Diagnostics) -> bool:
 def _check_construct(code: Code, root: ast.AST, diagnostics: Diagnostics) -> bool:
     good = True
     for node in _walk(root):
-        if isinstance(node, (*_EXPRESSIONS, *_OPERATORS, *_STATEMENTS)) and not _is_odd(node):
+        if _is_allowed(node):
             continue
         name = _NAMES.get(type(node), type(node).__name__)
         diagnostics.error(
@@ -127,11 +127,17 @@ def _walk(root: ast.AST) -> list[ast.AST]:
     while stack:
         node = stack.pop()
         found.append(node)
+        if not _is_allowed(node):
+            continue  # what is inside a construct that is not allowed needs no error of its own
         children = list(ast.iter_child_nodes(node))
         if isinstance(node, ast.Call) and domain_call(node.func) is not None:
             children = [*node.args, *node.keywords]
         stack.extend(children)
     return found
+
+
+def _is_allowed(node: ast.AST) -> bool:
+    return isinstance(node, (*_EXPRESSIONS, *_OPERATORS, *_STATEMENTS)) and not _is_odd(node)
 
 
 def _is_odd(node: ast.AST) -> bool:

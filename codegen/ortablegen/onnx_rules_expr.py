@@ -1,5 +1,7 @@
-"""Expressions of specs/onnx: parsed by Python's ast, checked against a small language, turned into source text.
-A bare input name means its shape, dtype or known content, after the field it stands in; attributes bring their defaults."""
+"""Expressions of specs/onnx: parsed by Python's ast, checked against a small language, turned into
+source text.
+A bare input name means its shape, dtype or known content, after the field it stands in; attributes
+bring their defaults."""
 
 from __future__ import annotations
 
@@ -7,11 +9,10 @@ import ast
 import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 from ortable import dtypes
-
 from ortablegen.diagnostics import Diagnostics, Span
 from ortablegen.onnx_schemas import OnnxSchema
 
@@ -21,23 +22,24 @@ _ACCESSORS = (*ASPECTS, "info")
 _FACTS = ("n_outputs", "opset", "result")
 _DTYPES = frozenset(n for n, v in vars(dtypes).items() if type(v) is int and not n.startswith("_"))
 _ALLOWED = (
-    ast.Expression, ast.Name, ast.Load, ast.Constant, ast.Call, ast.Tuple, ast.List, ast.Starred, ast.IfExp,
-    ast.Compare, ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Is, ast.IsNot, ast.BoolOp, ast.And,
-    ast.Or, ast.UnaryOp, ast.Not, ast.USub, ast.BinOp, ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Subscript,
-    ast.Slice,
+    ast.Expression, ast.Name, ast.Load, ast.Constant, ast.Call, ast.Tuple, ast.List, ast.Starred,
+    ast.IfExp, ast.Compare, ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Is,
+    ast.IsNot, ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.Not, ast.USub, ast.BinOp, ast.Add,
+    ast.Sub, ast.Mult, ast.FloorDiv, ast.Subscript, ast.Slice, ast.keyword,
 )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Word:
-    """A function of ortable.rules: how many positional arguments it needs and accepts (None: any number)."""
+    """A function of ortable.rules: how many positional arguments it needs and accepts (None: any
+    number)."""
 
     name: str
     least: int
     most: int | None
 
 
-@lru_cache(maxsize=None)
+@cache
 def rule_words() -> Mapping[str, Word]:
     """The public functions of ``ortable/rules*.py``, read without importing them."""
     found: dict[str, Word] = {}
@@ -52,7 +54,8 @@ def rule_words() -> Mapping[str, Word]:
 
 @dataclass(frozen=True)
 class Expression:
-    """A checked expression: Python source over ``inputs``, ``attrs``, ``n_outputs``, ``opset``, and what it reads."""
+    """A checked expression: Python source over ``inputs``, ``attrs``, ``n_outputs``, ``opset``,
+    and what it reads."""
 
     source: str
     inputs: frozenset[str]
@@ -65,7 +68,8 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
 
 class ExpressionReader:
-    """Checks and translates the expressions of one operator; problems go to the diagnostics with their position."""
+    """Checks and translates the expressions of one operator; problems go to the diagnostics with
+    their position."""
 
     def __init__(self, versions: tuple[OnnxSchema, ...], diagnostics: Diagnostics) -> None:
         self.versions = versions
@@ -87,12 +91,15 @@ class ExpressionReader:
         for node in ast.walk(tree):
             if not isinstance(node, _ALLOWED):
                 self._error(node, f"{type(node).__name__} is outside the language of ONNX rules")
+                break  # what stands inside it is outside too
         if self.failed:
             return None
         translated = self._translate(tree.body)
         return None if self.failed else Expression(ast.unparse(translated), frozenset(self.used))
 
-    def _error(self, node: ast.AST | None, message: str, notes: Iterable[str] = (), fix: str | None = None) -> None:
+    def _error(
+        self, node: ast.AST | None, message: str, notes: Iterable[str] = (), fix: str | None = None
+    ) -> None:
         column = self.start.column + getattr(node, "col_offset", 0)
         self.diagnostics.error(Span(self.start.file, self.start.line, column), message, notes, fix)
         self.failed = True
@@ -130,7 +137,11 @@ class ExpressionReader:
         count = len(node.args)
         starred = any(isinstance(a, ast.Starred) for a in node.args)
         if not starred and (count < word.least or (word.most is not None and count > word.most)):
-            wanted = str(word.least) if word.least == word.most else f"{word.least} to {word.most or 'any number'}"
+            wanted = (
+                str(word.least)
+                if word.least == word.most
+                else f"{word.least} to {word.most or 'any number'}"
+            )
             self._error(node, f"'{name}' takes {wanted} arguments, not {count}")
         arguments = [self._translate(a) for a in node.args]
         return ast.Call(_attribute(ast.Name("rules"), name), arguments, [])
@@ -143,7 +154,10 @@ class ExpressionReader:
 
     def _accessor(self, node: ast.Call, aspect: str) -> ast.expr:
         if not 1 <= len(node.args) <= 2 or not isinstance(node.args[0], ast.Name):
-            self._error(node, f"'{aspect}' takes the name of an input, and what stands for it when it is omitted")
+            self._error(
+                node,
+                f"'{aspect}' takes the name of an input, and what stands for it when it is omitted",
+            )
             return node
         default = self._translate(node.args[1]) if len(node.args) == 2 else None
         return self._input(node.args[0], aspect, default)
@@ -153,7 +167,11 @@ class ExpressionReader:
         is_input = any(s.input_index(name) is not None for s in self.versions)
         is_attribute = any(s.attribute(name) for s in self.versions)
         if is_input and is_attribute:
-            self._error(node, f"'{name}' is an attribute of some versions and an input of others", fix="use python:")
+            self._error(
+                node,
+                f"'{name}' is an attribute of some versions and an input of others",
+                fix="use python:",
+            )
         elif is_input:
             return self._input(node, self.aspect, None)
         elif is_attribute:
@@ -167,7 +185,10 @@ class ExpressionReader:
         else:
             inputs = [f.name for f in self.schema.inputs]
             attributes = [a.name for a in self.schema.attributes]
-            notes = [f"inputs are {', '.join(inputs) or 'none'}", f"attributes are {', '.join(attributes) or 'none'}"]
+            notes = [
+                f"inputs are {', '.join(inputs) or 'none'}",
+                f"attributes are {', '.join(attributes) or 'none'}",
+            ]
             close = suggestion(name, [*inputs, *attributes, *_FACTS])
             self._error(node, f"{self.schema.key} has no input or attribute '{name}'{close}", notes)
         return node
@@ -175,13 +196,17 @@ class ExpressionReader:
     def _input(self, node: ast.Name, aspect: str, default: ast.expr | None) -> ast.expr:
         name = node.id
         places = {s.input_index(name) for s in self.versions} - {None}
-        formal = next((f for s in reversed(self.versions) for f in s.inputs if f.name == name), None)
+        formal = next(
+            (f for s in reversed(self.versions) for f in s.inputs if f.name == name), None
+        )
         if formal is None:
             close = suggestion(name, [f.name for f in self.schema.inputs])
             self._error(node, f"{self.schema.key} has no input '{name}'{close}")
             return node
         if len(places) != 1:
-            self._error(node, f"input '{name}' has another position in other versions", fix="use python:")
+            self._error(
+                node, f"input '{name}' has another position in other versions", fix="use python:"
+            )
         missing = any(s.input_index(name) is None for s in self.versions)
         self.used.add(name)
         if formal.variadic:
@@ -200,18 +225,24 @@ class ExpressionReader:
         if not optional:
             return _attribute(ast.Name(name), aspect)
         assert default is None or isinstance(default, ast.expr)
-        return _parse(f"({ast.unparse(default) if default else None} if {name} is None else {name}.{aspect})")
+        return _parse(
+            f"({ast.unparse(default) if default else None} if {name} is None else {name}.{aspect})"
+        )
 
     def _attribute(self, node: ast.Name) -> ast.expr:
         name = node.id
         attributes = [a for a in (s.attribute(name) for s in self.versions) if a is not None]
         defaults = {repr(a.default) for a in attributes}
         if len(defaults) > 1:
-            self._error(node, f"attribute '{name}' has other defaults in other versions", fix="use python:")
+            self._error(
+                node, f"attribute '{name}' has other defaults in other versions", fix="use python:"
+            )
         if attributes[-1].required:
             return _parse(f"rules.required(attrs, {name!r}, {self.schema.key!r})")
         default = attributes[-1].default
-        return _parse(f"attrs.get({name!r})" if default is None else f"attrs.get({name!r}, {default!r})")
+        return _parse(
+            f"attrs.get({name!r})" if default is None else f"attrs.get({name!r}, {default!r})"
+        )
 
 
 def _attribute(value: ast.expr, name: str) -> ast.expr:

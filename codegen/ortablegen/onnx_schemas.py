@@ -1,25 +1,32 @@
-"""ONNX operator schemas as plain frozen data, asked for by opset: onnx.defs for the standard domains,
-ONNX Runtime's own registry for com.microsoft and for the operators it adds to the standard domain."""
+"""ONNX operator schemas as plain frozen data, asked for by opset: onnx.defs for the standard
+domains, ONNX Runtime's own registry for com.microsoft and for the operators it adds to the
+standard domain."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import onnx
 
 FLOOR = 18
-# The newest default-domain opset that the installed ONNX Runtime loads; a test loads a model of this opset and one newer.
+# The newest default-domain opset that the installed ONNX Runtime loads; a test loads a model of
+# this opset and one newer.
 CEILING = 26
 MICROSOFT = "com.microsoft"
 # Every version of com.microsoft is 1, whatever the release.
-DOMAIN_RANGE: dict[str, tuple[int, int]] = {"": (FLOOR, CEILING), MICROSOFT: (1, 1), "ai.onnx.ml": (1, 5)}
+DOMAIN_RANGE: dict[str, tuple[int, int]] = {
+    "": (FLOOR, CEILING),
+    MICROSOFT: (1, 1),
+    "ai.onnx.ml": (1, 5),
+}
 
 
 @dataclass(frozen=True)
 class Formal:
-    """One formal input or output. ``type`` is a type parameter (``T``) or a type (``tensor(int64)``)."""
+    """One formal input or output. ``type`` is a type parameter (``T``) or a type
+    (``tensor(int64)``)."""
 
     name: str
     type: str
@@ -30,7 +37,8 @@ class Formal:
 
 @dataclass(frozen=True)
 class OnnxAttribute:
-    """One attribute. ``type`` is the AttributeProto name (``INTS``); ``default`` a Python value, None when there is none."""
+    """One attribute. ``type`` is the AttributeProto name (``INTS``); ``default`` a Python value,
+    None when there is none."""
 
     name: str
     type: str
@@ -42,7 +50,8 @@ class OnnxAttribute:
 class OnnxSchema:
     """One version of an operator: in force from opset ``since`` on, until the next version.
 
-    ``type_params`` maps a type parameter to the types it allows (``tensor(float)``, ``seq(tensor(float))``).
+    ``type_params`` maps a type parameter to the types it allows (``tensor(float)``,
+    ``seq(tensor(float))``).
     """
 
     op: str
@@ -77,7 +86,8 @@ class OnnxSchema:
         return next((i for i, f in enumerate(self.outputs) if f.name == name), None)
 
     def allowed(self, type_name: str) -> tuple[str, ...]:
-        """The types that a formal of this type may have: those of the parameter, or the type itself."""
+        """The types that a formal of this type may have: those of the parameter, or the type
+        itself."""
         return dict(self.type_params).get(type_name, (type_name,))
 
     def accepts_inputs(self, count: int) -> bool:
@@ -109,43 +119,57 @@ def known_domains() -> tuple[str, ...]:
     return tuple(DOMAIN_RANGE)
 
 
-@lru_cache(maxsize=None)
+@cache
 def operators(domain: str = "") -> tuple[str, ...]:
-    """Names of the operators of a domain that some opset between floor and ceiling knows, sorted."""
+    """Names of the operators of a domain that some opset between floor and ceiling knows,
+    sorted."""
     floor, ceiling = DOMAIN_RANGE[domain]
-    return tuple(sorted(op for (op, d) in _history() if d == domain and versions_between(op, d, floor, ceiling)))
+    return tuple(
+        sorted(
+            op for (op, d) in _history() if d == domain and versions_between(op, d, floor, ceiling)
+        )
+    )
 
 
-@lru_cache(maxsize=None)
+@cache
 def schema_at(op: str, domain: str = "", opset: int | None = None) -> OnnxSchema | None:
-    """The schema in force at ``opset`` (default: the newest that ONNX Runtime runs); None: unknown there, or deprecated."""
+    """The schema in force at ``opset`` (default: the newest that ONNX Runtime runs); None: unknown
+    there, or deprecated."""
     newest = DOMAIN_RANGE[domain][1] if opset is None else opset
     versions = [s for s in _history().get((op, domain), ()) if s.since <= newest]
     return versions[-1] if versions and not versions[-1].deprecated else None
 
 
-@lru_cache(maxsize=None)
+@cache
 def versions_between(
     op: str, domain: str = "", floor: int | None = None, ceiling: int | None = None
 ) -> tuple[OnnxSchema, ...]:
-    """Every schema in force at some opset from ``floor`` to ``ceiling``, oldest first, one per since_version.
+    """Every schema in force at some opset from ``floor`` to ``ceiling``, oldest first, one per
+    since_version.
 
-    Defaults are the range that ortable supports. Empty for an operator that no opset of the range knows.
+    Defaults are the range that ortable supports. Empty for an operator that no opset of the range
+    knows.
     """
     low, high = DOMAIN_RANGE[domain]
     floor = low if floor is None else floor
     ceiling = high if ceiling is None else ceiling
     first = schema_at(op, domain, floor)
-    later = [s for s in _history().get((op, domain), ()) if floor < s.since <= ceiling and not s.deprecated]
+    later = [
+        s
+        for s in _history().get((op, domain), ())
+        if floor < s.since <= ceiling and not s.deprecated
+    ]
     return ((first,) if first else ()) + tuple(later)
 
 
 def _formals(formals: tuple[Formal, ...]) -> str:
     marks = {(True, False): "?", (False, True): "*"}
-    return ", ".join(f"{f.name}{marks.get((f.optional, f.variadic), '')}: {f.type}" for f in formals)
+    return ", ".join(
+        f"{f.name}{marks.get((f.optional, f.variadic), '')}: {f.type}" for f in formals
+    )
 
 
-@lru_cache(maxsize=None)
+@cache
 def _history() -> dict[tuple[str, str], tuple[OnnxSchema, ...]]:
     """(op, domain) -> all versions, oldest first."""
     found: dict[tuple[str, str], dict[int, OnnxSchema]] = {}
@@ -167,7 +191,13 @@ def _runtime_schemas() -> list[Any]:
 
 def _from_onnx(raw: Any) -> OnnxSchema:
     def formal(f: Any) -> Formal:
-        return Formal(f.name, f.type_str, f.option.name == "Optional", f.option.name == "Variadic", f.is_homogeneous)
+        return Formal(
+            f.name,
+            f.type_str,
+            f.option.name == "Optional",
+            f.option.name == "Variadic",
+            f.is_homogeneous,
+        )
 
     attributes = tuple(
         OnnxAttribute(name, a.type.name, a.required, _default(a.default_value))
@@ -179,18 +209,29 @@ def _from_onnx(raw: Any) -> OnnxSchema:
 
 def _from_runtime(raw: Any) -> OnnxSchema:
     def formal(f: Any) -> Formal:
-        return Formal(f.name, f.typeStr, f.option.name == "Optional", f.option.name == "Variadic", f.isHomogeneous)
+        return Formal(
+            f.name,
+            f.typeStr,
+            f.option.name == "Optional",
+            f.option.name == "Variadic",
+            f.isHomogeneous,
+        )
 
     attributes = tuple(
         OnnxAttribute(
-            name, a.type.name, a.required, _default(onnx.AttributeProto.FromString(a._default_value))
+            name,
+            a.type.name,
+            a.required,
+            _default(onnx.AttributeProto.FromString(a._default_value)),
         )
         for name, a in sorted(raw.attributes.items())
     )
     return _schema(raw, formal, attributes, False)
 
 
-def _schema(raw: Any, formal: Any, attributes: tuple[OnnxAttribute, ...], has_function: bool) -> OnnxSchema:
+def _schema(
+    raw: Any, formal: Any, attributes: tuple[OnnxAttribute, ...], has_function: bool
+) -> OnnxSchema:
     return OnnxSchema(
         op=raw.name,
         domain=raw.domain,
@@ -198,7 +239,9 @@ def _schema(raw: Any, formal: Any, attributes: tuple[OnnxAttribute, ...], has_fu
         inputs=tuple(formal(f) for f in raw.inputs),
         outputs=tuple(formal(f) for f in raw.outputs),
         attributes=attributes,
-        type_params=tuple((t.type_param_str, tuple(t.allowed_type_strs)) for t in raw.type_constraints),
+        type_params=tuple(
+            (t.type_param_str, tuple(t.allowed_type_strs)) for t in raw.type_constraints
+        ),
         min_inputs=raw.min_input,
         max_inputs=raw.max_input,
         min_outputs=raw.min_output,
@@ -214,4 +257,8 @@ def _default(proto: onnx.AttributeProto) -> Any:
     value = onnx.helper.get_attribute_value(proto)
     if isinstance(value, bytes):
         return value.decode()
-    return list(value) if proto.type in (onnx.AttributeProto.INTS, onnx.AttributeProto.FLOATS) else value
+    return (
+        list(value)
+        if proto.type in (onnx.AttributeProto.INTS, onnx.AttributeProto.FLOATS)
+        else value
+    )

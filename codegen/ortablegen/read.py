@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from ortable import dtypes
+
 from ortablegen.diagnostics import Diagnostics, Span
 from ortablegen.language import parse_block, parse_expression
 from ortablegen.model import (
@@ -24,6 +26,7 @@ from ortablegen.model import (
     Specs,
 )
 from ortablegen.schema import OpSchema, SchemaProblem, schema_of, schema_of_key
+from ortablegen.vocabulary import DTYPES
 from ortablegen.yamlsource import YMap, YNode, YScalar, YSeq, load, parse
 
 OP_KEYS = ("op", "promote", "out", "let", "lower", "ignore", "mutates", "cases")
@@ -212,7 +215,7 @@ class _Reader:
             for key, value in given.items():
                 text = self.text(value, "a fixed argument")
                 if text is not None:
-                    fixed.append((key.text, literal(text)))
+                    fixed.append((key.text, getattr(dtypes, text) if text in DTYPES else literal(text)))
         return CallEntry(
             kind, name, of, self.file, node.pairs[0][1].span, self.text(node.get("pack"), "pack"), tuple(fixed)
         )
@@ -309,12 +312,11 @@ class _Reader:
         if len(forms) != 1:
             self.error(node.span, "a case has exactly one of do:, python:, refuse:", [f"found {forms or 'none'}"])
             return None
-        if (when_node is not None and when is None) or (do_node is not None and do is None):
+        target, opset = self.target(node.get("target")), self.opset(node.get("opset"))
+        parsed = {"when": when, "do": do, "target": target, "opset": opset}
+        if any(node.get(key) is not None and value is None for key, value in parsed.items()):
             return None
-        return LowerCase(
-            node.span, when, self.target(node.get("target")), self.opset(node.get("opset")),
-            self.text(node.get("note"), "note"), do, python, refuse,
-        )  # fmt: skip
+        return LowerCase(node.span, when, target, opset, self.text(node.get("note"), "note"), do, python, refuse)
 
     def python(self, node: YMap) -> PythonLowering | None:
         path = node.get("python")
@@ -326,6 +328,7 @@ class _Reader:
         text = self.text(node, "target")
         if node is not None and text not in TARGETS:
             self.error(node.span, f"unknown target '{text}'", [f"targets are {', '.join(TARGETS)}"])
+            return None
         return text
 
     def opset(self, node: YNode | None) -> tuple[str, int] | None:

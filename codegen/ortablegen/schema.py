@@ -161,3 +161,11 @@ def known_keys() -> tuple[str, ...]:
         if schema.name.startswith(("aten::", "prims::"))
     }
     return tuple(sorted(names))
+
+
+@lru_cache(maxsize=None)
+def argument_names() -> frozenset[str]:
+    """Every argument name of every operator that torch has registered."""
+    import torch
+
+    return frozenset(a.name for schema in torch._C._jit_get_all_schemas() for a in schema.arguments)

@@ -56,20 +56,34 @@ def prelude() -> dict[str, Word]:
     return words
 
 
-@lru_cache(maxsize=None)
 def lowering_parameters(path: str) -> tuple[str, ...] | None:
-    """Parameters of ``ortable.lowerings.x.f`` that its body reads, after graph and res; None when it does not exist."""
+    """Parameters of ``ortable.lowerings.x.f`` that its body reads; None when there is no such function."""
+    function = _lowering(path)
+    if function is None:
+        return None
+    read = {node.id for node in ast.walk(ast.Module(function.body, [])) if isinstance(node, ast.Name)}
+    return tuple(name for name in _parameter_names(function) if name in read)
+
+
+def lowering_signature(path: str) -> tuple[str, ...] | None:
+    """All parameters of ``ortable.lowerings.x.f``; None when there is no such function."""
+    function = _lowering(path)
+    return None if function is None else _parameter_names(function)
+
+
+@lru_cache(maxsize=None)
+def _lowering(path: str) -> ast.FunctionDef | None:
     module, _, name = path.rpartition(".")
     prefix = "ortable."
     if not module.startswith(prefix):
         return None
     file = RUNTIME.joinpath(*module[len(prefix) :].split(".")).with_suffix(".py")
-    for function in _public_functions(file):
-        if function.name == name:
-            read = {n.id for n in ast.walk(ast.Module(function.body, [])) if isinstance(n, ast.Name)}
-            names = [a.arg for a in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)]
-            return tuple(n for n in names if n in read)
-    return None
+    return next((function for function in _public_functions(file) if function.name == name), None)
+
+
+def _parameter_names(function: ast.FunctionDef) -> tuple[str, ...]:
+    arguments = function.args
+    return tuple(each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs))
 
 
 def _public_functions(path: Path) -> list[ast.FunctionDef]:

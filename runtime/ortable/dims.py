@@ -747,7 +747,13 @@ def _flatten(dim: Dim) -> Any:
     if isinstance(dim, int):
         return dim
     return [
-        (c, [(_atoms[n].kind, _atoms[n].name, [_flatten_arg(x) for x in _atoms[n].args]) for n in m])
+        (
+            c,
+            [
+                (_atoms[n].kind, _atoms[n].name, [_flatten_arg(x) for x in _atoms[n].args])
+                for n in m
+            ],
+        )
         for m, c in dim.terms
     ]
 

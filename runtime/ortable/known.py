@@ -72,3 +72,8 @@ def swap(shape: Shape | None, first: int, second: int) -> Shape | None:
     sizes = list(shape)
     sizes[first], sizes[second] = sizes[second], sizes[first]
     return tuple(sizes)
+
+
+def as_list(results: Any) -> list[Any]:
+    """The results of an operator that returns a list; a single name becomes a list of one."""
+    return [results] if isinstance(results, str) else list(results)

@@ -163,9 +163,10 @@ def axes_of(graph: Graph, x: Result, axes: Any) -> Ints:
     """Sorted axes counted from the front; None and an empty list mean all of them."""
     rank = rank_of(graph, x)
     given = [axes] if isinstance(axes, int) else list(axes or ())
-    if not given:
+    if not given or not rank:
+        # a 0-d tensor has one element and no axis, though torch accepts 0 and -1 for it
         return list(range(rank))
-    return sorted(normalize_axis(axis, max(rank, 1)) for axis in given)
+    return sorted(normalize_axis(axis, rank) for axis in given)
 
 
 def swapped(rank: Int, first: Int, second: Int) -> Ints:
@@ -176,7 +177,7 @@ def swapped(rank: Int, first: Int, second: Int) -> Ints:
     return order
 
 
-def inverse(permutation: Ints) -> Ints:
+def inverse_perm(permutation: Ints) -> Ints:
     """The permutation that undoes ``permutation``."""
     return sorted(range(len(permutation)), key=lambda axis: permutation[axis])
 

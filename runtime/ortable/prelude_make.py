@@ -40,9 +40,16 @@ def cast(graph: Graph, x: Result, dtype: Dtype | None) -> Result:
 
 def as_vec(graph: Graph, value: SymInts) -> Result:
     """An int, a symbolic int, or a list of them as a 1-d int64 result."""
-    if isinstance(value, list | tuple):
-        return graph.shape_as_vector(value)
-    return graph.dim_as_vector(value)
+    if isinstance(value, int):
+        return consts(graph, [value], dtypes.int64)
+    if not isinstance(value, list | tuple):
+        return graph.dim_as_vector(value)
+    if all(isinstance(each, int) for each in value):
+        return consts(graph, list(value), dtypes.int64)
+    if any(isinstance(each, int) and each < 0 for each in value):
+        # a size of -1 is no size, so the builder would refuse it in a shape
+        return graph.make_node("Concat", [as_vec(graph, each) for each in value], axis=0)
+    return graph.shape_as_vector(value)
 
 
 def as_scalar(graph: Graph, value: Any) -> Result:
@@ -98,7 +105,7 @@ def filled(graph: Graph, shape: SymInts, value: Scalar, dtype: Dtype) -> Result:
     return one if len(shape) == 0 else graph.make_node("Expand", [one, as_vec(graph, list(shape))])
 
 
-def transposed(graph: Graph, x: Result, perm: Ints) -> Result:
+def permuted(graph: Graph, x: Result, perm: Ints) -> Result:
     """``x`` with permuted axes; no node when the order stays."""
     return x if list(perm) == list(range(len(perm))) else graph.make_node("Transpose", [x], perm=list(perm))
 

@@ -22,7 +22,7 @@ def float_dtype(graph: Graph, x: Result) -> Dtype:
     return computation_dtype(graph, "int_to_float", [x])
 
 
-def split_sizes(graph: Graph, x: Result, axis: Int, size: SymInt, count: Int) -> SymInts:
+def chunk_sizes(graph: Graph, x: Result, axis: Int, size: SymInt, count: Int) -> SymInts:
     """Sizes of ``count`` chunks of ``size`` along ``axis``; the last one holds what is left."""
     return [size] * (count - 1) + [dim_of(graph, x, axis) - size * (count - 1)]
 

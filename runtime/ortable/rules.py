@@ -1,5 +1,7 @@
-"""The words that shape, type and value rules are written in; generated ONNX and ATen rules call them as ``rules.word(...)``.
-Pure functions on shapes (tuples of dims, None = unknown), element types and known contents; nothing here builds a graph."""
+"""The words that shape, type and value rules are written in; generated ONNX and ATen rules call
+them as ``rules.word(...)``.
+Pure functions on shapes (tuples of dims, None = unknown), element types and known contents; nothing
+here builds a graph."""
 
 from __future__ import annotations
 
@@ -131,9 +133,12 @@ from .rules_view import (
 class ValueInfo:
     """What is known of one result of a graph.
 
-    ``dtype``: ONNX element type; ``shape``: tuple of dims; ``rank``: known even where the shape is not; ``value``: known
-    content of an int32 or int64 result of rank 0 (a dim) or 1 (a tuple of dims); ``constant``: the array of a constant
-    (anything with ``tolist()``); ``producer``: the node that makes it. None everywhere means unknown.
+    ``dtype``: ONNX element type; ``shape``: tuple of dims; ``rank``: known even where the shape is
+    not; ``value``: known
+    content of an int32 or int64 result of rank 0 (a dim) or 1 (a tuple of dims); ``constant``: the
+    array of a constant
+    (anything with ``tolist()``); ``producer``: the node that makes it. None everywhere means
+    unknown.
     """
 
     __slots__ = ("constant", "dtype", "name", "producer", "rank", "shape", "value")
@@ -158,7 +163,6 @@ class ValueInfo:
 
     def __repr__(self) -> str:
         return f"ValueInfo({self.name!r}, {self.dtype}, {show(self.shape)}, value={self.value})"
-
 
 
 __all__ = [

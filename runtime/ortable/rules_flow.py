@@ -1,5 +1,7 @@
-"""Rules of operators that hold graphs or whole tensors (If, Loop, Scan, Constant): dtype, shape and value together.
-Each has the signature of an inference rule: ``(inputs, attrs, n_outputs, opset) -> ((dtype, shape, value), ...)``."""
+"""Rules of operators that hold graphs or whole tensors (If, Loop, Scan, Constant): dtype, shape and
+value together.
+Each has the signature of an inference rule: ``(inputs, attrs, n_outputs, opset) -> ((dtype, shape,
+value), ...)``."""
 
 from __future__ import annotations
 
@@ -37,7 +39,8 @@ def _common(a: Known, b: Known) -> Known:
 
 
 def infer_loop(inputs: Sequence[Any], attrs: dict[str, Any], n_outputs: int, opset: int) -> Result:
-    """Loop: carried results as body and start agree on, stacked results with the trip count in front when it is known.
+    """Loop: carried results as body and start agree on, stacked results with the trip count in
+    front when it is known.
 
     The trip count of a loop whose body may stop it is not known.
     """
@@ -83,7 +86,8 @@ def infer_scan(inputs: Sequence[Any], attrs: dict[str, Any], n_outputs: int, ops
 
 
 def _visible(shape: Shape | None, inputs: Sequence[Any]) -> Shape | None:
-    """``shape`` when its symbols also stand in the inputs: a symbol of the body alone means nothing outside."""
+    """``shape`` when its symbols also stand in the inputs: a symbol of the body alone means
+    nothing outside."""
     if shape is None or all(type(d) is int for d in shape):
         return shape
     known = {n for info in inputs for d in info.shape or () for n in dims.symbols(d)}
@@ -98,7 +102,8 @@ def _scan_length(inputs: Sequence[Any], axes: Sequence[int] | None) -> Dim | Non
 
 
 def _results(graph: Any) -> list[Known]:
-    """dtype, shape and value of the outputs of a child graph: a builder (names and ``values``) or a GraphProto."""
+    """dtype, shape and value of the outputs of a child graph: a builder (names and ``values``) or
+    a GraphProto."""
     if graph is None:
         return []
     if hasattr(graph, "values"):
@@ -124,7 +129,8 @@ def _of_proto(output: Any) -> Known:
 
 
 def infer_dft(inputs: Sequence[Any], attrs: dict[str, Any], n_outputs: int, opset: int) -> Result:
-    """DFT: its axis is an attribute (default 1) up to opset 19, an input (default -2) from 20 on."""
+    """DFT: its axis is an attribute (default 1) up to opset 19, an input (default -2) from 20
+    on."""
     signal = inputs[0]
     wanted = inputs[1] if len(inputs) > 1 else None
     axis: Any = attrs.get("axis", 1)
@@ -138,7 +144,9 @@ def infer_dft(inputs: Sequence[Any], attrs: dict[str, Any], n_outputs: int, opse
     return ((signal.dtype, shape, None),)
 
 
-def infer_constant(inputs: Sequence[Any], attrs: dict[str, Any], n_outputs: int, opset: int) -> Result:
+def infer_constant(
+    inputs: Sequence[Any], attrs: dict[str, Any], n_outputs: int, opset: int
+) -> Result:
     """Constant: whichever of its attributes is given."""
     for name, (dtype, rank) in _CONSTANTS.items():
         content = attrs.get(name)

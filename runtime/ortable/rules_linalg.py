@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from . import dims
 from .errors import BuilderError
 from .rules_shape import Dim, Shape, broadcast, differ, merge_dim, normalize_axis, show
-from .rules_view import length
 
 
 def matmul(a: Shape | None, b: Shape | None) -> Shape | None:
@@ -33,9 +32,15 @@ def matmul(a: Shape | None, b: Shape | None) -> Shape | None:
 
 
 def fused_matmul(
-    a: Shape | None, b: Shape | None, trans_a: int, trans_b: int, trans_batch_a: int, trans_batch_b: int
+    a: Shape | None,
+    b: Shape | None,
+    trans_a: int,
+    trans_b: int,
+    trans_batch_a: int,
+    trans_batch_b: int,
 ) -> Shape | None:
-    """com.microsoft FusedMatMul: MatMul of transposed operands; a moved batch axis is left unknown."""
+    """com.microsoft FusedMatMul: MatMul of transposed operands; a moved batch axis is left
+    unknown."""
     if a is None or b is None or trans_batch_a or trans_batch_b or len(a) < 2 or len(b) < 2:
         return None
     left = a[:-2] + (a[-1], a[-2]) if trans_a else a
@@ -57,7 +62,8 @@ def gemm(a: Shape | None, b: Shape | None, trans_a: int = 0, trans_b: int = 0) -
     inner, n = b if not trans_b else b[::-1]
     if differ(k, inner):
         raise BuilderError(
-            f"Gemm of {show(a)} and {show(b)} (transA={trans_a}, transB={trans_b}): the inner sizes differ"
+            f"Gemm of {show(a)} and {show(b)} (transA={trans_a}, transB={trans_b}): "
+            "the inner sizes differ"
         )
     return m, n
 
@@ -66,7 +72,8 @@ def einsum(equation: str, shapes: Sequence[Shape | None]) -> Shape | None:
     """Einsum: letters stand for sizes, ``...`` for axes that broadcast.
 
     Raises:
-        BuilderError: a term does not fit its shape, or one letter stands for provably different sizes.
+        BuilderError: a term does not fit its shape, or one letter stands for provably different
+        sizes.
     """
     left, arrow, right = equation.replace(" ", "").partition("->")
     terms = left.split(",")
@@ -84,10 +91,14 @@ def einsum(equation: str, shapes: Sequence[Shape | None]) -> Shape | None:
         named = shape[: len(head)] + (shape[len(shape) - len(tail) :] if tail else ())
         for letter, size in zip(head + tail, named, strict=True):
             if not _bind_letter(sizes, letter, size):
-                raise BuilderError(f"Einsum {equation}: {letter} is both {sizes[letter]} and {size}")
+                raise BuilderError(
+                    f"Einsum {equation}: {letter} is both {sizes[letter]} and {size}"
+                )
     if not arrow:
         letters = left.replace(",", "").replace(".", "")
-        right = ("..." if batches else "") + "".join(sorted(c for c in set(letters) if letters.count(c) == 1))
+        right = ("..." if batches else "") + "".join(
+            sorted(c for c in set(letters) if letters.count(c) == 1)
+        )
     batch = broadcast(*batches) if batches else ()
     head, dots, tail = right.partition("...")
     if batch is None or not set(head + tail) <= sizes.keys():
@@ -120,7 +131,9 @@ def norm_stats(x: Shape | None, axis: int) -> Shape | None:
     return x[:axis] + (1,) * (len(x) - axis)
 
 
-def rnn(x: Shape | None, r: Shape | None, hidden_size: int | None, direction: str, layout: int) -> Shape | None:
+def rnn(
+    x: Shape | None, r: Shape | None, hidden_size: int | None, direction: str, layout: int
+) -> Shape | None:
     """Y of RNN, GRU, LSTM: ``(seq, directions, batch, hidden)``, or batch first with layout 1."""
     if x is None or len(x) != 3:
         return None
@@ -134,7 +147,8 @@ def rnn(x: Shape | None, r: Shape | None, hidden_size: int | None, direction: st
 def rnn_state(
     x: Shape | None, r: Shape | None, hidden_size: int | None, direction: str, layout: int
 ) -> Shape | None:
-    """Y_h and Y_c of RNN, GRU, LSTM: ``(directions, batch, hidden)``, or batch first with layout 1."""
+    """Y_h and Y_c of RNN, GRU, LSTM: ``(directions, batch, hidden)``, or batch first with layout
+    1."""
     full = rnn(x, r, hidden_size, direction, layout)
     if full is None:
         return None
@@ -142,9 +156,14 @@ def rnn_state(
 
 
 def attention(
-    q: Shape | None, k: Shape | None, v: Shape | None, q_num_heads: int | None, kv_num_heads: int | None
+    q: Shape | None,
+    k: Shape | None,
+    v: Shape | None,
+    q_num_heads: int | None,
+    kv_num_heads: int | None,
 ) -> Shape | None:
-    """Y of Attention: like Q with the head size of V. Raises BuilderError for Q and V of different rank."""
+    """Y of Attention: like Q with the head size of V. Raises BuilderError for Q and V of different
+    rank."""
     if q is None or v is None:
         return None
     _check_heads(q, k, v, q_num_heads, kv_num_heads)
@@ -154,10 +173,13 @@ def attention(
     return q[:2] + (q_num_heads * dims.floordiv(v[2], kv_num_heads),)
 
 
-def _check_heads(q: Shape, k: Shape | None, v: Shape, q_heads: int | None, kv_heads: int | None) -> None:
+def _check_heads(
+    q: Shape, k: Shape | None, v: Shape, q_heads: int | None, kv_heads: int | None
+) -> None:
     if len(q) not in (3, 4) or len(q) != len(v) or (k is not None and len(k) != len(q)):
         raise BuilderError(
-            f"Attention needs Q, K and V of one rank, 3 or 4, not {show(q)}, {show(k)} and {show(v)}"
+            f"Attention needs Q, K and V of one rank, 3 or 4, "
+            f"not {show(q)}, {show(k)} and {show(v)}"
         )
     if len(q) == 3 and not (q_heads and kv_heads):
         raise BuilderError("Attention with inputs of rank 3 needs q_num_heads and kv_num_heads")
@@ -166,7 +188,8 @@ def _check_heads(q: Shape, k: Shape | None, v: Shape, q_heads: int | None, kv_he
 def attention_present(
     new: Shape | None, past: Shape | None, kv_num_heads: int | None
 ) -> Shape | None:
-    """present_key, present_value of Attention: ``(batch, kv heads, past + new, head size)``; ``past`` () when omitted."""
+    """present_key, present_value of Attention: ``(batch, kv heads, past + new, head size)``;
+    ``past`` () when omitted."""
     if new is None or past is None:
         return None
     if len(new) == 3:
@@ -181,7 +204,8 @@ def attention_present(
 def attention_scores(
     q: Shape | None, k: Shape | None, past: Shape | None, q_num_heads: int | None
 ) -> Shape | None:
-    """qk_matmul_output of Attention: ``(batch, q heads, q length, total length)``; ``past`` () when omitted."""
+    """qk_matmul_output of Attention: ``(batch, q heads, q length, total length)``; ``past`` ()
+    when omitted."""
     if q is None or k is None or past is None or len(q) != len(k):
         return None
     old = past[2] if past else 0
@@ -191,7 +215,8 @@ def attention_scores(
 
 
 def ms_multi_head_attention(query: Shape | None, value: Shape | None) -> Shape | None:
-    """Output of com.microsoft MultiHeadAttention for unpacked (batch, length, hidden) operands, else unknown."""
+    """Output of com.microsoft MultiHeadAttention for unpacked (batch, length, hidden) operands,
+    else unknown."""
     if query is None or value is None or len(query) != 3:
         return None
     if len(value) == 3:
@@ -199,7 +224,9 @@ def ms_multi_head_attention(query: Shape | None, value: Shape | None) -> Shape |
     return query[:2] + (value[1] * value[3],) if len(value) == 4 else None
 
 
-def ms_attention(x: Shape | None, weights: Shape | None, qkv_hidden_sizes: Sequence[int] | None) -> Shape | None:
+def ms_attention(
+    x: Shape | None, weights: Shape | None, qkv_hidden_sizes: Sequence[int] | None
+) -> Shape | None:
     """Output of com.microsoft Attention: ``(batch, length, hidden size of v)``."""
     if x is None or len(x) != 3:
         return None

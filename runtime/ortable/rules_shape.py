@@ -1,12 +1,14 @@
-"""Words of shape rules that serve ATen and ONNX alike: broadcasting, reduction, permutation, concatenation, unification.
-A shape is a tuple of dims (ints or symbolic), or None when nothing is known; unknown in gives unknown out."""
+"""Words of shape rules that serve ATen and ONNX alike: broadcasting, reduction, permutation,
+concatenation, unification.
+A shape is a tuple of dims (ints or symbolic), or None when nothing is known; unknown in gives
+unknown out."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from . import dims
-from .dims import Dim, SymDim
+from .dims import Dim
 from .errors import BuilderError
 
 Shape = tuple[Dim, ...]
@@ -27,7 +29,8 @@ def differ(a: Dim, b: Dim) -> bool:
 
 
 def merge_dim(a: Dim, b: Dim) -> Dim | None:
-    """One dim for two that must be equal, an int if either is one; None when they are provably different."""
+    """One dim for two that must be equal, an int if either is one; None when they are provably
+    different."""
     if a is b or a == b:
         return a
     if differ(a, b):
@@ -42,12 +45,15 @@ def normalize_axis(axis: int, rank: int, what: str = "axis") -> int:
         BuilderError: ``axis`` is not in ``[-rank, rank - 1]``.
     """
     if not -rank <= axis < rank:
-        raise BuilderError(f"{what} {axis} is out of range for rank {rank}: it must be in [{-rank}, {rank - 1}]")
+        raise BuilderError(
+            f"{what} {axis} is out of range for rank {rank}: it must be in [{-rank}, {rank - 1}]"
+        )
     return axis + rank if axis < 0 else axis
 
 
 def normalize_axes(axes: Sequence[int], rank: int) -> list[int]:
-    """Every axis counted from the front. Raises BuilderError for one out of range or given twice."""
+    """Every axis counted from the front. Raises BuilderError for one out of range or given
+    twice."""
     found = [normalize_axis(int(axis), rank) for axis in axes]
     if len(set(found)) != len(found):
         raise BuilderError(f"axes {list(axes)} name one axis twice (rank {rank})")
@@ -55,13 +61,15 @@ def normalize_axes(axes: Sequence[int], rank: int) -> list[int]:
 
 
 def _broadcast_dim(candidates: set[Dim]) -> Dim | None:
-    """The common size of one position, 1s removed; None when it cannot be told. Raises ValueError when impossible."""
+    """The common size of one position, 1s removed; None when it cannot be told. Raises ValueError
+    when impossible."""
     ints = [d for d in candidates if type(d) is int]
     if len(ints) > 1:
         raise ValueError
     others = [d for d in candidates if type(d) is not int]
     if ints:
-        # legal only if every symbol turns out to be 1 or this size, so this size it is (0 against 1 gives 0)
+        # legal only if every symbol turns out to be 1 or this size, so this size it is (0 against
+        # 1 gives 0)
         chosen: Dim | None = ints[0]
     elif len(others) == 1:
         return others[0]
@@ -78,7 +86,8 @@ def _broadcast_dim(candidates: set[Dim]) -> Dim | None:
 def broadcast(*shapes: Shape | None) -> Shape | None:
     """Shape of an elementwise operation with numpy's rules (ONNX "multidirectional broadcasting").
 
-    None when a shape is unknown, or when two symbolic sizes meet of which either could be the 1 that stretches.
+    None when a shape is unknown, or when two symbolic sizes meet of which either could be the 1
+    that stretches.
 
     Raises:
         BuilderError: two sizes are provably different and neither can be 1.
@@ -103,15 +112,17 @@ def broadcast(*shapes: Shape | None) -> Shape | None:
         except ValueError:
             names = " and ".join(show(s) for s in known)
             raise BuilderError(
-                f"Shapes {names} cannot be broadcast together: sizes {show(sorted(candidates, key=str))} meet "
-                f"at axis {position}, and none of them is 1"
+                f"Shapes {names} cannot be broadcast together: "
+                f"sizes {show(sorted(candidates, key=str))} meet at axis {position}, and none of them is 1"
             ) from None
         unknown = unknown or size is None
         result.append(1 if size is None else size)
     return None if unknown else tuple(result)
 
 
-def reduce_shape(shape: Shape | None, dims: int | Sequence[int] | None = None, keepdim: object = False) -> Shape | None:
+def reduce_shape(
+    shape: Shape | None, dims: int | Sequence[int] | None = None, keepdim: object = False
+) -> Shape | None:
     """Shape after reducing ``dims`` (an axis, axes, or None or empty for all of them, as in torch).
 
     Raises:
@@ -147,7 +158,8 @@ def permute(shape: Shape | None, perm: Sequence[int] | None = None) -> Shape | N
 
 
 def concat(shapes: Sequence[Shape | None], axis: int = 0) -> Shape | None:
-    """Shape of a concatenation along ``axis``; empty vectors are skipped next to higher ranks, as torch does.
+    """Shape of a concatenation along ``axis``; empty vectors are skipped next to higher ranks, as
+    torch does.
 
     Raises:
         BuilderError: ranks differ, the axis is out of range, or another axis is provably different.
@@ -179,15 +191,19 @@ def keep_leading(shape: Shape | None, n: int, tail: Shape | None = ()) -> Shape 
 
 
 def unify(
-    patterns: Sequence[Sequence[str]], results: Sequence[Sequence[str]], shapes: Sequence[Shape | None]
+    patterns: Sequence[Sequence[str]],
+    results: Sequence[Sequence[str]],
+    shapes: Sequence[Shape | None],
 ) -> tuple[Shape | None, ...]:
     """Shapes of the results when dims of the arguments that carry one name must be equal.
 
-    A pattern is a tuple of dim names: ``("m", "k")``. ``("*",)`` stands for any shape, a leading ``"..."`` for batch
+    A pattern is a tuple of dim names: ``("m", "k")``. ``("*",)`` stands for any shape, a leading
+    ``"..."`` for batch
     dims that broadcast together, digits for that size. A result that needs an unknown name is None.
 
     Raises:
-        BuilderError: a rank does not fit, or one name stands for two sizes that are provably different.
+        BuilderError: a rank does not fit, or one name stands for two sizes that are provably
+        different.
     """
     bound: dict[str, Dim] = {}
     batches: list[Shape] = []
@@ -201,7 +217,9 @@ def unify(
             continue
         names = pattern[1:] if batched else pattern
         if len(shape) < len(names) or (len(shape) > len(names) and not batched):
-            raise _does_not_fit(patterns, shapes, f"rank {len(shape)} where ({', '.join(pattern)}) is needed")
+            raise _does_not_fit(
+                patterns, shapes, f"rank {len(shape)} where ({', '.join(pattern)}) is needed"
+            )
         if batched:
             batches.append(shape[: len(shape) - len(names)])
         for name, size in zip(names, shape[len(shape) - len(names) :], strict=True):

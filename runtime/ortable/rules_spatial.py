@@ -1,4 +1,5 @@
-"""Shape rules of convolutions, pooling, resizing and other operators on images: sizes are ints or floordiv expressions.
+"""Shape rules of convolutions, pooling, resizing and other operators on images: sizes are ints or
+floordiv expressions.
 Attributes arrive as ONNX has them (lists, or None when absent)."""
 
 from __future__ import annotations
@@ -26,12 +27,15 @@ def _per_axis(given: Ints, count: int, default: int, what: str) -> list[int]:
     if not given:
         return [default] * count
     if len(given) != count:
-        raise BuilderError(f"{what} {list(given)} must hold {count} numbers, one per side of each spatial axis")
+        raise BuilderError(
+            f"{what} {list(given)} must hold {count} numbers, one per side of each spatial axis"
+        )
     return list(given)
 
 
 def _slide(size: Dim, window: Dim, begin: int, end: int, stride: int, ceil_mode: int) -> Dim | None:
-    """Number of windows on an axis; None where a window larger than the axis makes implementations differ."""
+    """Number of windows on an axis; None where a window larger than the axis makes implementations
+    differ."""
     span = size + (begin + end) - window
     if type(span) is int and span < 0:
         return None
@@ -61,7 +65,9 @@ def _windows(
         return tuple(dims.ceildiv(d, s) for d, s in zip(spatial, stride, strict=True))
     pad = _per_axis(None if auto_pad == "VALID" else pads, 2 * n, 0, "pads")
     sizes = [
-        _slide(spatial[i], _window(kernel[i], dilation[i]), pad[i], pad[i + n], stride[i], ceil_mode)
+        _slide(
+            spatial[i], _window(kernel[i], dilation[i]), pad[i], pad[i + n], stride[i], ceil_mode
+        )
         for i in range(n)
     ]
     return None if None in sizes else tuple(sizes)  # type: ignore[return-value]
@@ -85,10 +91,17 @@ def conv(
     if x is None or w is None:
         return None
     if len(x) != len(w) or len(x) < 3:
-        raise BuilderError(f"Conv: input {show(x)} and weight {show(w)} must have one rank, 3 or more")
+        raise BuilderError(
+            f"Conv: input {show(x)} and weight {show(w)} must have one rank, 3 or more"
+        )
     if differ(x[1], w[1] * group):
-        raise BuilderError(f"Conv: input {show(x)} has {x[1]} channels, weight {show(w)} x {group} groups another number")
-    sizes = _windows(x[2:], kernel_shape or w[2:], strides, pads, dilations, auto_pad or "NOTSET", 0)
+        raise BuilderError(
+            f"Conv: input {show(x)} has {x[1]} channels, "
+            f"weight {show(w)} with {group} groups needs {w[1] * group}"
+        )
+    sizes = _windows(
+        x[2:], kernel_shape or w[2:], strides, pads, dilations, auto_pad or "NOTSET", 0
+    )
     return None if sizes is None else (x[0], w[0], *sizes)
 
 
@@ -121,7 +134,11 @@ def conv_transpose(
     pad = _per_axis(None if auto_pad == "VALID" else pads, 2 * n, 0, "pads")
     kernel = kernel_shape or w[2:]
     return head + tuple(
-        stride[i] * (x[2 + i] - 1) + extra[i] + _window(kernel[i], dilation[i]) - pad[i] - pad[n + i]
+        stride[i] * (x[2 + i] - 1)
+        + extra[i]
+        + _window(kernel[i], dilation[i])
+        - pad[i]
+        - pad[n + i]
         for i in range(n)
     )
 
@@ -137,13 +154,16 @@ def pool(
 ) -> Shape | None:
     """MaxPool, AveragePool, LpPool: ``(N, C, *spatial) -> (N, C, *windows)``.
 
-    ONNX says for every opset, since version 22 in so many words, that a window may not start in the right padding;
+    ONNX says for every opset, since version 22 in so many words, that a window may not start in
+    the right padding;
     ONNX Runtime always did so.
     """
     if x is None:
         return None
     if len(x) != len(kernel_shape) + 2:
-        raise BuilderError(f"A kernel {list(kernel_shape)} does not fit an input of shape {show(x)}")
+        raise BuilderError(
+            f"A kernel {list(kernel_shape)} does not fit an input of shape {show(x)}"
+        )
     sizes = _windows(x[2:], kernel_shape, strides, pads, dilations, auto_pad or "NOTSET", ceil_mode)
     return None if sizes is None else x[:2] + sizes
 
@@ -153,8 +173,11 @@ def global_pool(x: Shape | None) -> Shape | None:
     return None if x is None else x[:2] + (1,) * (len(x) - 2)
 
 
-def max_unpool(x: Shape | None, output_shape: Value, kernel_shape: Sequence[int], strides: Ints, pads: Ints) -> Shape | None:
-    """MaxUnpool: the shape asked for, or what the pooling came from; ``output_shape`` () when it is omitted."""
+def max_unpool(
+    x: Shape | None, output_shape: Value, kernel_shape: Sequence[int], strides: Ints, pads: Ints
+) -> Shape | None:
+    """MaxUnpool: the shape asked for, or what the pooling came from; ``output_shape`` () when it
+    is omitted."""
     items = vector(output_shape)
     if x is None or items is None:
         return None
@@ -193,7 +216,8 @@ def _four(x: Shape, what: str) -> Shape:
 def resize(
     x: Shape | None, scales: Any, sizes: Any, axes: Ints, keep_aspect_ratio_policy: str
 ) -> Shape | None:
-    """Resize: ``sizes`` where given, else floor of dim times scale; both are the whole inputs (ValueInfo or None).
+    """Resize: ``sizes`` where given, else floor of dim times scale; both are the whole inputs
+    (ValueInfo or None).
 
     Unknown where a product lies too near an integer for float32 and float64 to agree on its floor.
     """
@@ -203,7 +227,11 @@ def resize(
     result: list[Dim | None] = list(x)
     if sizes is not None and not _is_empty(sizes):
         items = vector(sizes.value)
-        if items is None or len(items) != len(chosen) or (keep_aspect_ratio_policy or "stretch") != "stretch":
+        if (
+            items is None
+            or len(items) != len(chosen)
+            or (keep_aspect_ratio_policy or "stretch") != "stretch"
+        ):
             return None
         for axis, size in zip(chosen, items, strict=True):
             result[axis] = size
@@ -247,7 +275,8 @@ def grid_sample(x: Shape | None, grid: Shape | None) -> Shape | None:
 
 
 def affine_grid(size: Value) -> Shape | None:
-    """AffineGrid: ``(N, C, *spatial)`` as content gives ``(N, *spatial, number of spatial axes)``."""
+    """AffineGrid: ``(N, C, *spatial)`` as content gives ``(N, *spatial, number of spatial
+    axes)``."""
     items = vector(size)
     return None if items is None else (items[0], *items[2:], len(items) - 2)
 
@@ -266,7 +295,8 @@ def roi_align(x: Shape | None, rois: Shape | None, height: int, width: int) -> S
 
 
 def dft(x: Shape | None, dft_length: Value, axis: int, inverse: int, onesided: int) -> Shape | None:
-    """DFT: ``dft_length`` () when omitted; one-sided keeps half the frequencies; the inverse of that is unknown here."""
+    """DFT: ``dft_length`` () when omitted; one-sided keeps half the frequencies; the inverse of
+    that is unknown here."""
     if x is None or (inverse and onesided):
         return None
     size: Dim | None = x[axis] if dft_length == () else scalar(dft_length)
@@ -281,7 +311,8 @@ def dft(x: Shape | None, dft_length: Value, axis: int, inverse: int, onesided: i
 def stft(
     x: Shape | None, frame_step: Value, window: Shape | None, frame_length: Value, onesided: int
 ) -> Shape | None:
-    """STFT: ``(batch, length, .) -> (batch, frames, bins, 2)``; ``window`` and ``frame_length`` are () when omitted."""
+    """STFT: ``(batch, length, .) -> (batch, frames, bins, 2)``; ``window`` and ``frame_length``
+    are () when omitted."""
     step = scalar(frame_step)
     if x is None or step is None:
         return None

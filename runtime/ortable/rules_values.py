@@ -1,4 +1,5 @@
-"""Rules for the content of small integer results: what Shape, Gather, Concat, Add... make of known dims.
+"""Rules for the content of small integer results: what Shape, Gather, Concat, Add... make of known
+dims.
 A value is a dim (rank 0), a tuple of dims (rank 1), or None; a rule that is not sure says None."""
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def _fmod(a: Dim, b: Dim) -> Dim | None:
 def _abs(a: Dim) -> Dim | None:
     if a >= 0:
         return a
-    return -a if 0 >= a else None
+    return -a if a <= 0 else None
 
 
 def add_value(a: Value, b: Value) -> Value:
@@ -192,7 +193,11 @@ def squeeze_value(value: Value) -> Value:
 def unsqueeze_value(value: Value, axes: Value) -> Value:
     """Unsqueeze of a scalar."""
     which = static_ints(axes)
-    return (value,) if value is not None and not isinstance(value, tuple) and which in ([0], [-1]) else None
+    return (
+        (value,)
+        if value is not None and not isinstance(value, tuple) and which in ([0], [-1])
+        else None
+    )
 
 
 def reshape_value(value: Value, target: Value, shape: Shape | None) -> Value:
@@ -227,7 +232,8 @@ def split_value(value: Value, shapes: Sequence[Shape | None]) -> tuple[Value, ..
 
 
 def range_length(start: Any, limit: Any, delta: Any) -> Shape | None:
-    """Range: the number of steps; the arguments are whole inputs (ValueInfo). Floats only where they are whole numbers."""
+    """Range: the number of steps; the arguments are whole inputs (ValueInfo). Floats only where
+    they are whole numbers."""
     numbers = [_number(info) for info in (start, limit, delta)]
     first, last, step = numbers
     if first is None or last is None or type(step) is not int or step == 0:
@@ -259,7 +265,8 @@ def range_value(start: Value, limit: Value, delta: Value) -> Value:
 def reduce_value(
     function: str, value: Value, axes: Value, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Value:
-    """ReduceProd, ReduceSum, ReduceMax, ReduceMin of a vector over its only axis; ``axes`` () when omitted."""
+    """ReduceProd, ReduceSum, ReduceMax, ReduceMin of a vector over its only axis; ``axes`` () when
+    omitted."""
     which = static_ints(axes)
     if not isinstance(value, tuple) or not value or which is None:
         return None
@@ -282,7 +289,12 @@ _FOLDS: dict[str, Callable[[tuple[Dim, ...]], Dim]] = {
 def filled_value(content: Any, target: Value) -> Value:
     """ConstantOfShape: ``content`` is the one-element tensor attribute, None for 0."""
     size = static_ints(target)
-    if size is None or not isinstance(target, tuple) or len(size) > 1 or (size and not 0 <= size[0] <= LIMIT):
+    if (
+        size is None
+        or not isinstance(target, tuple)
+        or len(size) > 1
+        or (size and not 0 <= size[0] <= LIMIT)
+    ):
         return None
     number = 0 if content is None else scalar_of(content)
     if type(number) is not int:

@@ -1,5 +1,7 @@
-"""Shape rules of the ONNX operators that move, select, repeat or drop elements: Reshape, Slice, Gather, Pad, Split, ...
-Values of inputs (the target of a Reshape) are ints or symbolic dims; what they do not settle gives an unknown shape."""
+"""Shape rules of the ONNX operators that move, select, repeat or drop elements: Reshape, Slice,
+Gather, Pad, Split, ...
+Values of inputs (the target of a Reshape) are ints or symbolic dims; what they do not settle gives
+an unknown shape."""
 
 from __future__ import annotations
 
@@ -68,7 +70,9 @@ def reshape(shape: Shape | None, target: Value, allowzero: int = 0) -> Shape | N
             if shape is None:
                 return None
             if position >= len(shape):
-                raise BuilderError(f"Reshape to {show(items)}: no dim {position} to copy in {show(shape)}")
+                raise BuilderError(
+                    f"Reshape to {show(items)}: no dim {position} to copy in {show(shape)}"
+                )
             item = shape[position]
         elif type(item) is int and item == -1:
             if hole >= 0:
@@ -202,14 +206,17 @@ def gather_nd(data: Shape | None, indices: Shape | None, batch_dims: int = 0) ->
         return None
     depth = batch_dims + indices[-1]
     if depth > len(data):
-        raise BuilderError(f"GatherND: indices {show(indices)} pick {indices[-1]} axes of {show(data)}")
+        raise BuilderError(
+            f"GatherND: indices {show(indices)} pick {indices[-1]} axes of {show(data)}"
+        )
     return indices[:-1] + data[depth:]
 
 
 def split(
     shape: Shape | None, sizes: Value, num_outputs: int | None, axis: int, n_outputs: int
 ) -> tuple[Shape | None, ...]:
-    """Split: one shape per output; ``sizes`` () means equal parts, of which the last may be smaller."""
+    """Split: one shape per output; ``sizes`` () means equal parts, of which the last may be
+    smaller."""
     unknown = (None,) * n_outputs
     items = vector(sizes)
     if shape is None or items is None:
@@ -217,10 +224,14 @@ def split(
     axis = normalize_axis(axis, len(shape))
     if items:
         if len(items) != n_outputs:
-            raise BuilderError(f"Split into {show(items)} has {len(items)} parts for {n_outputs} outputs")
+            raise BuilderError(
+                f"Split into {show(items)} has {len(items)} parts for {n_outputs} outputs"
+            )
         total = sum(items[1:], start=items[0])
         if differ(total, shape[axis]):
-            raise BuilderError(f"Split into {show(items)} does not add up to axis {axis} of {show(shape)}")
+            raise BuilderError(
+                f"Split into {show(items)} does not add up to axis {axis} of {show(shape)}"
+            )
         parts = list(items)
     else:
         count = num_outputs or n_outputs
@@ -231,7 +242,9 @@ def split(
     return tuple(shape[:axis] + (part,) + shape[axis + 1 :] for part in parts)
 
 
-def slice_(shape: Shape | None, starts: Value, ends: Value, axes: Value, steps: Value) -> Shape | None:
+def slice_(
+    shape: Shape | None, starts: Value, ends: Value, axes: Value, steps: Value
+) -> Shape | None:
     """Slice: ``axes`` and ``steps`` () mean the first axes and step 1."""
     first, last = vector(starts), vector(ends)
     which, stride = static_ints(axes), static_ints(steps)
@@ -251,7 +264,8 @@ def slice_(shape: Shape | None, starts: Value, ends: Value, axes: Value, steps: 
 
 
 def slice_length(size: Dim, start: Dim, end: Dim, step: int = 1) -> Dim | None:
-    """Number of elements of ``[start:end:step]`` on an axis of ``size``; None when it cannot be told.
+    """Number of elements of ``[start:end:step]`` on an axis of ``size``; None when it cannot be
+    told.
 
     Raises:
         BuilderError: the step is 0.
@@ -304,7 +318,9 @@ def arg_reduce(shape: Shape | None, axis: int = 0, keepdims: int = 1) -> Shape |
     return shape[:axis] + ((1,) if keepdims and shape else ()) + shape[axis + 1 :]
 
 
-def reduce(shape: Shape | None, axes: Value, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Shape | None:
+def reduce(
+    shape: Shape | None, axes: Value, keepdims: int = 1, noop_with_empty_axes: int = 0
+) -> Shape | None:
     """ReduceX: no axes mean all of them, or none with ``noop_with_empty_axes``."""
     which = static_ints(axes)
     if shape is None or which is None:
@@ -335,7 +351,9 @@ def center_crop_pad(shape: Shape | None, target: Value, axes: Sequence[int] | No
         return None
     chosen = normalize_axes(axes, len(shape)) if axes else list(range(len(shape)))
     if len(items) != len(chosen):
-        raise BuilderError(f"CenterCropPad of {show(shape)} needs {len(chosen)} sizes, not {show(items)}")
+        raise BuilderError(
+            f"CenterCropPad of {show(shape)} needs {len(chosen)} sizes, not {show(items)}"
+        )
     result = list(shape)
     for axis, size in zip(chosen, items, strict=True):
         result[axis] = size
@@ -343,7 +361,8 @@ def center_crop_pad(shape: Shape | None, target: Value, axes: Sequence[int] | No
 
 
 def like_value(value: Value) -> Shape | None:
-    """ConstantOfShape, RandomNormal: the content is the shape; unknown when an entry may be negative."""
+    """ConstantOfShape, RandomNormal: the content is the shape; unknown when an entry may be
+    negative."""
     items = vector(value)
     return items if items is not None and all(item >= 0 for item in items) else None
 

@@ -1,4 +1,5 @@
-"""Fixtures of the backend tests: each starts with no compiled code, one thread, and the name registered."""
+"""Fixtures of the backend tests: each starts with no compiled code, one thread, and the name
+registered."""
 
 from __future__ import annotations
 

@@ -66,8 +66,11 @@ def _traced(fn, *args):
 def test_chain_of_views_ends_at_the_computed_tensor():
     base, steps = _traced(lambda x: (x + 1).view(6, 4).t()[1:], torch.randn(2, 3, 4))
     assert base.target is torch.ops.aten.add.Tensor
-    assert [str(s.op) for s in steps] == ["aten.view.default", "aten.permute.default",
-                                          "aten.slice.Tensor"]
+    assert [str(s.op) for s in steps] == [
+        "aten.view.default",
+        "aten.permute.default",
+        "aten.slice.Tensor",
+    ]
 
 
 def test_permutations_that_cancel_disappear():

@@ -61,7 +61,7 @@ def test_option_given_twice_is_refused():
 
 def test_unknown_option_through_torch_compile():
     fn = torch.compile(lambda x: x + 1, backend="ortable", options={"freeze": True})
-    with pytest.raises(BackendCompilerFailed, match="Unknown option 'freeze'.*Known options"):
+    with pytest.raises(BackendCompilerFailed, match=r"Unknown option 'freeze'.*Known options"):
         fn(torch.randn(2))
 
 
@@ -96,7 +96,7 @@ def test_session_and_run_options_are_used():
 def test_unknown_session_setting_is_named():
     options = {"session_options": {"intra_threads": 3}}
     fn = torch.compile(lambda x: x * 2, backend="ortable", options=options)
-    with pytest.raises(BackendCompilerFailed, match="no setting 'intra_threads'.*intra_op_num"):
+    with pytest.raises(BackendCompilerFailed, match=r"no setting 'intra_threads'.*intra_op_num"):
         fn(torch.ones(2))
 
 

@@ -1,4 +1,5 @@
-"""Results equal eager's: values, dtypes, shapes, strides, aliasing, whatever the arguments look like."""
+"""Results equal eager's: values, dtypes, shapes, strides, aliasing, whatever the arguments look
+like."""
 
 from __future__ import annotations
 
@@ -71,7 +72,9 @@ def test_batch_of_one_under_dynamic_shapes():
 def test_one_session_for_all_batch_sizes():
     storage = {}
     fn = torch.compile(
-        lambda x, w: torch.relu(x @ w), backend="ortable", dynamic=True,
+        lambda x, w: torch.relu(x @ w),
+        backend="ortable",
+        dynamic=True,
         options={"storage": storage},
     )
     w = torch.randn(4, 2)
@@ -81,12 +84,15 @@ def test_one_session_for_all_batch_sizes():
     assert len(storage["instance"]) == 1
 
 
-@pytest.mark.parametrize("make", [
-    lambda: torch.randn(4, 6).t(),
-    lambda: torch.randn(4, 12)[:, ::2],
-    lambda: torch.randn(4, 1).expand(4, 6),
-    lambda: torch.randn(2, 4, 6)[1],
-])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.randn(4, 6).t(),
+        lambda: torch.randn(4, 12)[:, ::2],
+        lambda: torch.randn(4, 1).expand(4, 6),
+        lambda: torch.randn(2, 4, 6)[1],
+    ],
+)
 def test_arguments_in_any_layout(run_both, make):
     run_both(lambda x: x * 2 + 1, make())
 
@@ -249,3 +255,30 @@ def test_no_warning(recwarn):
         warnings.simplefilter("error")
         fn = torch.compile(torch.nn.Linear(3, 2), backend="ortable")
         fn(torch.randn(4, 3)).sum().backward()
+
+
+def test_constants_written_in_the_function(run_both):
+    kept = torch.tensor([1.0, 2.0, 3.0])
+    run_both(lambda x: x * torch.tensor([3.0, 2.0, 1.0]) + kept, torch.randn(3))
+
+
+def test_mutations_that_aotautograd_leaves_in_the_graph():
+    from torch._dynamo.backends.common import aot_autograd
+
+    from ortable import onnx_custom_backend
+
+    def fn(x):
+        x.mul_(2)
+        return x + 1
+
+    storage = {}
+    backend = aot_autograd(
+        fw_compiler=lambda *args: onnx_custom_backend(*args, storage=storage),
+        keep_inference_input_mutations=True,
+    )
+    x = torch.randn(3)
+    kept = x.clone()
+    torch.testing.assert_close(torch.compile(fn, backend=backend)(x), kept * 2 + 1)
+    torch.testing.assert_close(x, kept * 2)
+    assert len(storage["instance"][0]["mutations"]) == 1
+    assert len(storage["instance"][0]["outputs"]) == 1

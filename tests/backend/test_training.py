@@ -37,9 +37,7 @@ def test_gradients_equal_eager(wiring, dynamic):
     other = copy.deepcopy(model)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        compiled = torch.compile(
-            other, backend=WIRINGS[wiring](), fullgraph=True, dynamic=dynamic
-        )
+        compiled = torch.compile(other, backend=WIRINGS[wiring](), fullgraph=True, dynamic=dynamic)
         for batch in (5, 3):
             x = torch.randn(batch, 6)
             a = x.clone().requires_grad_(True)
@@ -126,3 +124,34 @@ def test_user_s_backward_compiler_is_used():
 
 def test_float_argument_restarts_the_backend(run_both):
     run_both(lambda x, scale: x * scale + scale, torch.randn(3), 0.25, dynamic=True)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_strides_of_saved_tensors_are_true(dynamic):
+    """A backward compiled by others sees the strides that the forward really returns."""
+    seen = []
+
+    def backward(gm, args):
+        seen.extend(tuple(a.stride()) for a in args if isinstance(a, torch.Tensor))
+
+        def run(call_args):
+            real.extend(tuple(a.stride()) for a in call_args if isinstance(a, torch.Tensor))
+            return gm(*call_args)
+
+        run._boxed_call = True
+        return run
+
+    real = []
+    backend = aot_autograd(fw_compiler=onnx_custom_backend, bw_compiler=backward)
+    x = torch.randn(3, 4).t().detach().requires_grad_(True)
+    other = x.detach().clone(memory_format=torch.preserve_format).requires_grad_(True)
+    assert other.stride() == (1, 4)
+
+    def fn(x):
+        return torch.relu(x * 2 + 1) * 3
+
+    fn(x).sum().backward()
+    torch.compile(fn, backend=backend, dynamic=dynamic)(other).sum().backward()
+    torch.testing.assert_close(other.grad, x.grad)
+    if not dynamic:
+        assert real == seen

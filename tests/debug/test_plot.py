@@ -24,13 +24,13 @@ def test_dot_text_links_every_node(model):
     dot = to_dot(model)
     assert dot.startswith("digraph")
     assert 'label="Relu"' in dot and 'label="Neg"' in dot
-    assert 'float32[batch, 3]' in dot
+    assert "float32[batch, 3]" in dot
     assert "n_0 -> n_1" in dot and "n_1 -> o_0" in dot
 
 
 def test_missing_dot_program_names_the_remedy(model, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(OrtableError, match="'dot'.*graphviz"):
+    with pytest.raises(OrtableError, match=r"'dot'.*graphviz"):
         draw_onnx(model)
     with pytest.raises(OrtableError, match="apt install graphviz"):
         plot_dot(model)

@@ -1,4 +1,5 @@
-"""ExtendedReferenceEvaluator: onnx's evaluator plus the ONNX Runtime operators that ortable emits."""
+"""ExtendedReferenceEvaluator: onnx's evaluator plus the ONNX Runtime operators that ortable
+emits."""
 
 from __future__ import annotations
 
@@ -23,8 +24,10 @@ SHAPES = {
 def test_contrib_operators_equal_onnxruntime(op_type):
     shapes, attributes = SHAPES[op_type]
     names = [f"x{i}" for i in range(len(shapes))]
-    infos = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s)
-             for n, s in zip(names, shapes, strict=True)]
+    infos = [
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, s)
+        for n, s in zip(names, shapes, strict=True)
+    ]
     out = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
     node = helper.make_node(op_type, names, ["y"], domain="com.microsoft", **attributes)
     model = helper.make_model(
@@ -33,8 +36,9 @@ def test_contrib_operators_equal_onnxruntime(op_type):
         ir_version=9,
     )
     rng = np.random.default_rng(0)
-    feeds = {n: rng.standard_normal(s).astype(np.float32)
-             for n, s in zip(names, shapes, strict=True)}
+    feeds = {
+        n: rng.standard_normal(s).astype(np.float32) for n, s in zip(names, shapes, strict=True)
+    }
     expected = onnxruntime.InferenceSession(
         model.SerializeToString(), providers=["CPUExecutionProvider"]
     ).run(None, feeds)[0]

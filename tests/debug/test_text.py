@@ -99,7 +99,11 @@ def test_attributes_can_be_left_out():
 def test_functions_and_subgraphs_have_sections():
     branch = helper.make_graph([helper.make_node("Neg", ["x"], ["n"])], "b", [], [_value("n", [1])])
     function = helper.make_function(
-        "local", "Twice", ["a"], ["b"], [helper.make_node("Add", ["a", "a"], ["b"])],
+        "local",
+        "Twice",
+        ["a"],
+        ["b"],
+        [helper.make_node("Add", ["a", "a"], ["b"])],
         [helper.make_opsetid("", 18)],
     )
     model = _model(

@@ -78,6 +78,8 @@ def test_shapes_of_an_exported_program():
 
 
 def test_a_size_is_nonnegative_and_a_number_read_from_a_tensor_is_not():
-    ep = exported(lambda x: (x + 1) * x.sum().item(), torch.zeros(4, dtype=torch.int64), dynamic=None)
+    ep = exported(
+        lambda x: (x + 1) * x.sum().item(), torch.zeros(4, dtype=torch.int64), dynamic=None
+    )
     item = next(n for n in ep.graph.nodes if "item" in str(n.target))
     assert not dims.from_torch(item.meta["val"]) >= 0

@@ -1,5 +1,6 @@
 """The compiled graph as a callable: arguments to ONNX Runtime and results to torch through dlpack.
-Everything that can be decided before the first call is; nothing here is shared between two calls."""
+Everything that can be decided before the first call is; nothing here is shared between two
+calls."""
 
 from __future__ import annotations
 
@@ -104,18 +105,20 @@ class Results:
 
 
 class OrtBackend:
-    """One compiled graph.  Called with a list of arguments, which it clears; returns a list of results.
+    """One compiled graph.  Called with a list of arguments, which it clears; returns a list of
+    results.
 
     Tensors are on the CPU and dense; ints stand for symbolic dimensions.  Safe to call from several
-    threads: a call owns its feeds, and ONNX Runtime allocates its results.  `compiled` holds the ONNX
-    model and the roles, `session` the `onnxruntime.InferenceSession` (None when no node is left).
+    threads: a call owns its feeds, and ONNX Runtime allocates its results.  `compiled` holds the
+    ONNX model and the roles, `session` the `onnxruntime.InferenceSession` (None when no node is
+    left).
     """
-
-    _boxed_call = True
 
     def __init__(self, compiled: CompiledGraph, session: Any, run_options: Any) -> None:
         from onnxruntime.capi import _pybind_state as capi
 
+        # On the object, not on the class: dynamo wraps backward graphs and copies `__dict__` only.
+        self._boxed_call = True
         self.compiled = compiled
         self.session = session
         self.run_options = run_options
@@ -173,7 +176,7 @@ class OrtBackend:
         if found is None:
             if not isinstance(value, int):
                 raise InputError(
-                    f"The graph expects an int where it got {value!r} of type {type(value).__name__}."
+                    f"The graph expects an int where it got {value!r}, a {type(value).__name__}."
                 )
             if len(self._dim_values) >= _CACHED_DIMS:
                 self._dim_values.clear()
@@ -183,7 +186,8 @@ class OrtBackend:
 
 
 def _received(output: Any, fetch: Fetch) -> torch.Tensor:
-    """An output of ONNX Runtime as a torch tensor that owns its memory; booleans travel as uint8."""
+    """An output of ONNX Runtime as a torch tensor that owns its memory; booleans travel as
+    uint8."""
     tensor = _from_dlpack(output.to_dlpack())
     return tensor.view(torch.bool) if fetch.is_bool else tensor
 

@@ -1,5 +1,6 @@
 """One ATen graph to one ONNX model, with the roles of its arguments and results.
-Runs inside AOTAutograd's compilers, under a fake tensor mode: it reads shapes and types, never values."""
+Runs inside AOTAutograd's compilers, under a fake tensor mode: it reads shapes and types, never
+values."""
 
 from __future__ import annotations
 
@@ -29,9 +30,9 @@ __all__ = ["CompiledGraph", "compile_graph"]
 class CompiledGraph:
     """What one graph became: the model, the roles, and where symbols are found at call time.
 
-    `inputs` and `outputs` follow the arguments and the results; `mutations` copy hidden results (those
-    of `outputs` past `n_results`) into arguments.  `fed` holds the names of the ONNX inputs that a
-    node reads.  `timings` are seconds per phase.
+    `inputs` and `outputs` follow the arguments and the results; `mutations` copy hidden results
+    (those of `outputs` past `n_results`) into arguments.  `fed` holds the names of the ONNX inputs
+    that a node reads.  `timings` are seconds per phase.
     """
 
     model: ModelProto
@@ -49,7 +50,8 @@ class CompiledGraph:
 def compile_graph(graph_module: GraphModule, options: OrtOptions) -> CompiledGraph:
     """Converts an ATen graph whose nodes carry `meta["val"]`.
 
-    :raises FunctionNotFoundError: operators without a converter, all of them, or refused by `raise_on`
+    :raises FunctionNotFoundError: operators without a converter, all of them, or refused by
+    `raise_on`
     :raises ConversionError: an argument, a result or an operator that cannot be converted
     :raises ProviderError: tensors on a device that no provider of the options serves
     """
@@ -116,14 +118,14 @@ def _refuse(graph_module: GraphModule, names: Sequence[str]) -> None:
             name = node.target.name()
             if name in refused or name.partition(".")[0] in refused:
                 raise FunctionNotFoundError(
-                    f"Operator {name} is refused: option raise_on names it. Remove it from raise_on "
-                    "to convert this graph."
+                    f"Operator {name} is refused: option raise_on names it. Remove it there to "
+                    "convert this graph."
                 )
 
 
 def _body(graph_module: GraphModule, outputs: OutputPlan) -> tuple[GraphModule, dict[Node, Node]]:
-    """The part of the graph that ONNX Runtime runs: what `outputs.fetched` depends on, as a graph of
-    its own without results, and the copies of the original nodes in it.
+    """The part of the graph that ONNX Runtime runs: what `outputs.fetched` depends on, as a graph
+    of its own without results, and the copies of the original nodes in it.
     """
     live: set[Node] = set()
     stack = list(outputs.fetched)
@@ -142,7 +144,8 @@ def _body(graph_module: GraphModule, outputs: OutputPlan) -> tuple[GraphModule, 
 
 
 def _declare_output(builder: Any, node: Node, name: str, result: Any, kept: bool) -> Fetch:
-    """Makes the ONNX output `name` for `node`, in the memory order that torch promises when `kept`."""
+    """Makes the ONNX output `name` for `node`, in the memory order that torch promises when
+    `kept`."""
     value = node.meta["val"]
     if not isinstance(value, torch.Tensor):
         vector = result if isinstance(result, str) else builder.dim_as_vector(result)
@@ -176,8 +179,8 @@ def _transformed(model: ModelProto, transforms: Sequence[Any]) -> ModelProto:
             continue
         if not isinstance(changed, ModelProto):
             raise OptionError(
-                f"pre_ort_model_transforms: {transform!r} returned a {type(changed).__name__}; return "
-                "a ModelProto, or None after changing it in place."
+                f"pre_ort_model_transforms: {transform!r} returned a {type(changed).__name__}; "
+                "return a ModelProto, or None after changing it in place."
             )
         model = changed
     return model

@@ -1,5 +1,6 @@
-"""Decompositions handed to AOTAutograd: torch's core ATen table without what ortable converts whole.
-An operator with a converter stays whole: one node for it beats the many of its decomposition."""
+"""Decompositions handed to AOTAutograd: torch's core ATen table without what ortable converts
+whole. An operator with a converter stays whole: one node for it beats the many of its
+decomposition."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ def _default_table() -> Table:
 
 
 def get_decomposition_table() -> Table:
-    """The recommended decompositions, `OpOverload -> callable`, for `aot_autograd(decompositions=)`,
+    """The recommended decompositions, `OpOverload -> callable`, for
+    `aot_autograd(decompositions=)`,
     `ExportedProgram.run_decompositions` or `make_fx`.  A new dict at every call.
     """
     return dict(_default_table())

@@ -31,7 +31,8 @@ def strides_of(value: torch.Tensor) -> tuple[Dim, ...]:
 
 
 class InputPlan:
-    """The arguments of one graph: placeholders in order, and where the value of each symbol is found.
+    """The arguments of one graph: placeholders in order, and where the value of each symbol is
+    found.
 
     An int argument that is a bare symbol is the first choice, a dimension of a tensor the second.
     """
@@ -74,20 +75,20 @@ def check_inputs(plan: InputPlan, provider_names: tuple[str, ...]) -> None:
         value = node.meta.get("val")
         if isinstance(value, torch.SymFloat | torch.SymBool):
             raise ConversionError(
-                f"Argument {index} ({node.name}) of the graph is a symbolic {type(value).__name__}; "
-                "pass it as a 0-d tensor."
+                f"Argument {index} ({node.name}) of the graph is a {type(value).__name__}; pass it "
+                "as a 0-d tensor."
             )
         if not isinstance(value, torch.Tensor):
             continue
         if value.layout is not torch.strided:
             raise ConversionError(
-                f"Argument {index} ({node.name}) has layout {value.layout}; ONNX Runtime takes dense "
-                "tensors only: call to_dense() before the model."
+                f"Argument {index} ({node.name}) has layout {value.layout}; ONNX Runtime takes "
+                "dense tensors only: call to_dense() before the model."
             )
         if value.dtype in _NO_DLPACK or value.dtype.itemsize == 0:
             raise ConversionError(
-                f"Argument {index} ({node.name}) has dtype {value.dtype}, which ONNX Runtime cannot "
-                "take; split complex tensors with torch.view_as_real before the model."
+                f"Argument {index} ({node.name}) has dtype {value.dtype}, which ONNX Runtime "
+                "cannot take; split complex tensors with torch.view_as_real before the model."
             )
         if value.device.type != "cpu":
             raise ProviderError(
@@ -99,11 +100,11 @@ def check_inputs(plan: InputPlan, provider_names: tuple[str, ...]) -> None:
 def declare_inputs(
     builder: Any, plan: InputPlan, interpreter: Any, copies: Mapping[Node, Node]
 ) -> tuple[InputRole, ...]:
-    """Makes the ONNX inputs, binds the placeholders of the converted graph (`copies` of the original
-    ones) to them, and returns the roles in the order of the arguments.
+    """Makes the ONNX inputs, binds the placeholders of the converted graph (`copies` of the
+    original ones) to them, and returns the roles in the order of the arguments.
 
-    Tensors that no converted node reads get no ONNX input.  A tensor whose memory is a permutation of
-    a contiguous one is taken in that permutation and transposed in the graph, without a copy.
+    Tensors that no converted node reads get no ONNX input.  A tensor whose memory is a permutation
+    of a contiguous one is taken in that permutation and transposed in the graph, without a copy.
     """
     roles = []
     for index, node in enumerate(plan.nodes):

@@ -23,10 +23,12 @@ class OrtOptions:
     ==========================  ===========================================================
     `providers`                 names, or `(name, {option: value})`, of ONNX Runtime's execution
                                 providers in order of preference; default: the CPU
-    `target_opset`              ONNX opset, an int or `{domain: version}`; default: the newest supported
+    `target_opset`              ONNX opset, an int or `{domain: version}`; default: the newest one
+                                that ONNX Runtime runs
     `optimize`                  run the passes of the GraphBuilder
-    `storage`                   a dict that receives one record per compiled graph under `"instance"`
-    `dump_prefix`               write every ONNX model into `<prefix>_<n>.onnx` and its text beside it
+    `storage`                   a dict that receives one record per compiled graph, under the key
+                                `"instance"`
+    `dump_prefix`               write every ONNX model into `<prefix>_<n>.onnx`, its text beside it
     `verbose`                   0: silent, 1: one line per graph, 2: also the FX and ONNX graphs
     `session_options`           an `onnxruntime.SessionOptions`, or a dict: attributes of that class
                                 (`{"log_severity_level": 0}`), other keys are its config entries
@@ -34,8 +36,8 @@ class OrtOptions:
     `pre_ort_model_transforms`  one callable or several, `ModelProto -> ModelProto | None` (None:
                                 changed in place), applied before the session is created
     `export_options`            an object with `decomposition_table` (`ortable.ExportOptions`)
-    `raise_on`                  ATen names (`"aten::relu"`) to refuse on purpose, to try out fallbacks
-                                and the minifier
+    `raise_on`                  ATen names (`"aten::relu"`) to refuse on purpose, to try out what
+                                happens next: fallbacks, the minifier
     ==========================  ===========================================================
     """
 

@@ -1,10 +1,10 @@
-"""Results of an ATen graph: which ones ONNX Runtime computes, and which ones are handed back by torch.
-Arguments, ints, None, duplicates and views never pass through ONNX Runtime."""
+"""Results of an ATen graph: which ones ONNX Runtime computes, and which ones are handed back by
+torch. Arguments, ints, None, duplicates and views never pass through ONNX Runtime."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -13,8 +13,9 @@ from torch.fx import GraphModule, Node
 from ortable import dims, dtypes
 from ortable.errors import ConversionError
 
-from .inputs import InputPlan, shape_of
+from .inputs import InputPlan, shape_of, strides_of
 from .roles import OutputKind, OutputRole, ViewStep
+from .strides import contiguous_strides
 from .views import trace_views
 
 __all__ = ["Mutation", "OutputPlan", "described_kind", "plan_outputs"]
@@ -26,7 +27,8 @@ _ALIAS = (ViewStep(aten.alias.default, (), {}),)
 
 @dataclass(frozen=True)
 class Mutation:
-    """An argument that the graph overwrites: torch copies the result at `result` into it at the end."""
+    """An argument that the graph overwrites: torch copies the result at `result` into it at the
+    end."""
 
     source: int
     result: int
@@ -34,8 +36,8 @@ class Mutation:
 
 @dataclass
 class OutputPlan:
-    """Roles of the results, then of the values that `mutations` copy into arguments; `fetched` are the
-    nodes that ONNX Runtime must return, in order; `kept` says whose strides are promised."""
+    """Roles of the results, then of the values that `mutations` copy into arguments; `fetched` are
+    the nodes that ONNX Runtime must return, in order; `kept` says whose strides are promised."""
 
     roles: list[OutputRole] = field(default_factory=list)
     n_results: int = 0
@@ -66,12 +68,25 @@ def plan_outputs(graph_module: GraphModule, inputs: InputPlan) -> OutputPlan:
     builder = _RoleBuilder(plan, inputs, copies)
     for index, result in enumerate(results):
         plan.roles.append(builder.role(index, result, promised=not saved[index]))
+    plan.roles = [_with_true_strides(role, plan) for role in plan.roles]
     plan.n_results = len(plan.roles)
     for node, target in copies.items():
         index = len(plan.roles)
         plan.mutations.append(Mutation(inputs.position[target], index))
         plan.roles.append(builder.role(index, node.args[1], promised=False))
     return plan
+
+
+def _with_true_strides(role: OutputRole, plan: OutputPlan) -> OutputRole:
+    """Notes the strides of a contiguous result where torch traced others and does not insist."""
+    if role.kind is not OutputKind.TENSOR or plan.fetched[role.fetch] in plan.kept:
+        return role
+    traced = strides_of(plan.fetched[role.fetch].meta["val"])
+    assert role.shape is not None
+    true = contiguous_strides(role.shape)
+    if true == traced:
+        return role
+    return replace(role, strides=tuple(int(stride) for stride in true))  # type: ignore[arg-type]
 
 
 def _is_copy(node: Node, inputs: InputPlan) -> bool:
@@ -95,7 +110,9 @@ class _RoleBuilder:
             return OutputRole(index, OutputKind.CONSTANT, f"output_{index}", value=result)
         result = self.copies.get(result, result)
         if result in self.seen:
-            return OutputRole(index, OutputKind.DUPLICATE, f"output_{index}", source=self.seen[result])
+            return OutputRole(
+                index, OutputKind.DUPLICATE, f"output_{index}", source=self.seen[result]
+            )
         self.seen[result] = index
         value = result.meta.get("val")
         if isinstance(value, torch.Tensor):
@@ -113,8 +130,9 @@ class _RoleBuilder:
             return OutputRole(index, OutputKind.CONSTANT, f"output_{index}", value=value)
         if not isinstance(value, torch.SymInt):
             raise ConversionError(
-                f"Result {index} ({result.name}) of the graph is a {type(value).__name__} that depends "
-                "on symbolic sizes; ortable returns tensors and ints. Compile with dynamic=False."
+                f"Result {index} ({result.name}) of the graph is a {type(value).__name__} that "
+                "depends on symbolic sizes; ortable returns tensors and ints. Compile with "
+                "dynamic=False."
             )
         dim = dims.from_torch(value)
         name = f"output_dim_{index}"
@@ -141,9 +159,9 @@ class _RoleBuilder:
         if not steps:
             self.direct.add(base)
         fetch = self._fetch(base, name)
-        if promised or steps:
-            self.plan.kept.add(base)
         kind = OutputKind.VIEW if steps else OutputKind.TENSOR
+        if promised or steps or not all(isinstance(size, int) for size in shape):
+            self.plan.kept.add(base)
         return OutputRole(index, kind, name, fetch, -1, None, steps, elem_type, shape)
 
     def _fetch(self, node: Node, name: str) -> int:

@@ -1,5 +1,5 @@
-"""Decomposes an ATen graph that AOTAutograd already made, for users who wired AOTAutograd without decompositions.
-Nothing happens unless the graph calls an operator of the table."""
+"""Decomposes an ATen graph that AOTAutograd already made, for users who wired AOTAutograd without
+decompositions. Nothing happens unless the graph calls an operator of the table."""
 
 from __future__ import annotations
 

@@ -68,7 +68,8 @@ class OutputRole:
 
     `fetch` is a position among the outputs of the ONNX graph (TENSOR, or VIEW of one), `source` a
     position among the arguments (INPUT, or VIEW of one) or among the results (DUPLICATE), `value`
-    the constant or the dimension, `steps` the views to apply.
+    the constant or the dimension, `steps` the views to apply.  `strides` are set when the result
+    has other strides than AOTAutograd traced: some tensors saved for the backward do.
     """
 
     index: int
@@ -80,6 +81,7 @@ class OutputRole:
     steps: tuple[ViewStep, ...] = ()
     elem_type: int | None = None
     shape: tuple[Dim, ...] | None = None
+    strides: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
-"""Sessions of ONNX Runtime: providers checked first, threads as torch has them, settings applied by name."""
+"""Sessions of ONNX Runtime: providers checked first, threads as torch has them, settings applied
+by name."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Results that are views: the chain of torch view operators between a result and the tensor it views.
-They stay in torch, where they cost nothing and keep the aliasing and the strides that eager has."""
+"""Results that are views: the chain of torch view operators between a result and the tensor it
+views. They stay in torch, where they cost nothing and keep the aliasing and the strides that eager
+has."""
 
 from __future__ import annotations
 
@@ -77,12 +78,13 @@ def _permutation(node: Node) -> tuple[int, ...] | None:
     if not isinstance(value, torch.Tensor):
         return None
     rank = value.dim()
+    arguments: Any = node.args
     if node.target is aten.permute.default:
-        return tuple(axis % rank for axis in node.args[1])  # type: ignore[union-attr, operator]
+        return tuple(axis % rank for axis in arguments[1])
     if node.target is aten.t.default:
         return tuple(reversed(range(rank)))
     if node.target is aten.transpose.int and rank:
-        first, second = (axis % rank for axis in node.args[1:3])  # type: ignore[operator]
+        first, second = (axis % rank for axis in arguments[1:3])
         axes = list(range(rank))
         axes[first], axes[second] = axes[second], axes[first]
         return tuple(axes)

@@ -1,5 +1,7 @@
-"""Where torch.compile meets the compiler: as a backend, which runs AOTAutograd itself, or as one of the compilers
-of the user's own AOTAutograd.  Which of the two is read from the tracing context and from the graph."""
+"""Where torch.compile meets the compiler: as a backend, which runs AOTAutograd itself, or as one
+of the compilers of the user's own AOTAutograd.  Which of the two is read from the tracing context
+and from the
+graph."""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import GraphModule
 
 from ortable.errors import OrtableError
@@ -125,8 +128,8 @@ def compile_with_autograd(
     options: OrtOptions,
     runner: Runner | None = None,
 ) -> Compiled:
-    """Compiles a graph of dynamo: AOTAutograd makes forward, backward or inference graphs of it, and
-    each becomes an ONNX model.
+    """Compiles a graph of dynamo: AOTAutograd makes forward, backward or inference graphs of it,
+    and each becomes an ONNX model.
     """
     from torch._dynamo.backends.common import aot_autograd
     from torch._functorch.partitioners import min_cut_rematerialization_partition
@@ -151,16 +154,29 @@ def compile_with_autograd(
 
 def compile_one(graph_module: GraphModule, options: OrtOptions, runner: Runner) -> Compiled:
     """Converts one ATen graph, prepares what runs it, and records both."""
-    compiled = compile_graph(graph_module, options)
-    begin = time.perf_counter()
-    callable_graph = runner(compiled, options)
-    compiled.timings["session"] = time.perf_counter() - begin
+    # AOTAutograd's fake mode is on, and the constants of the graph are real tensors.
+    with unset_fake_temporarily():
+        compiled = compile_graph(graph_module, options)
+        begin = time.perf_counter()
+        callable_graph = runner(compiled, options)
+        compiled.timings["session"] = time.perf_counter() - begin
+    report_strides(compiled)
     text = str(graph_module.graph)
     dump_model(options.dump_prefix, compiled.model, text)
     if options.verbose:
         _report(compiled, options.verbose, text)
     store(options.storage, _record(compiled, graph_module, callable_graph, options))
     return callable_graph
+
+
+def report_strides(compiled: CompiledGraph) -> None:
+    """Tells AOTAutograd the strides of saved tensors that differ from those it traced, so that the
+    backward is compiled with the true ones, whoever compiles it.
+    """
+    context = torch._guards.TracingContext.try_get()
+    strides = context.output_strides if context is not None else None
+    if strides is not None and not strides:
+        strides.extend(role.strides for role in compiled.outputs[: compiled.n_results])
 
 
 def _run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBackend:
@@ -213,4 +229,3 @@ def _report(compiled: CompiledGraph, verbose: int, text: str) -> None:
     if verbose > 1:
         print(text)
         print(pretty_onnx(compiled.model))
-

@@ -13,7 +13,7 @@ Moves: TypeAlias = "dict[int, int]"  # input index -> element type to cast it to
 
 # Their meaning depends on the input's own type, so a wider type is another computation.
 _TYPE_IS_MEANING = frozenset(
-    {"BitCast", "DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear"}
+    {"BitCast", "CastLike", "DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear"}
 )
 NO_MOVES: Moves = {}
 

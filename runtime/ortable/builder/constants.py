@@ -93,7 +93,9 @@ def _compute(graph: GraphBuilder, name: str) -> None:
         pending = [
             graph.values[n].producer
             for n in node.inputs
-            if n in graph._constants and n not in graph.initializers_dict and n not in graph._computed
+            if n in graph._constants
+            and n not in graph.initializers_dict
+            and n not in graph._computed
         ]
         if pending:
             stack.extend(pending)

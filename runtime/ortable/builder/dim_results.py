@@ -269,7 +269,9 @@ class DimResults:
                         f"({builder.tag}){builder.get_debug_msg()}"
                     )
                 item = dims.symbol(item)
-            resolved.append(item if isinstance(item, str) else dims.from_torch(item, builder.rename_dims))
+            resolved.append(
+                item if isinstance(item, str) else dims.from_torch(item, builder.rename_dims)
+            )
         if not any(isinstance(item, str) for item in resolved):
             return self.shape(resolved)
         key = tuple(resolved)
@@ -312,4 +314,3 @@ class DimResults:
         result = self.builder.make_node(op_type, names, **attrs)
         assert isinstance(result, str)
         return result
-

@@ -51,18 +51,20 @@ class LargeModel:
         Raises BuilderError for tensors whose data cannot be read, OSError for what the system refuses."""
         target = Path(path)
         data = target.with_name(target.name + ".data")
-        with _replacing(data) as stream:
-            places = _write_tensors(stream, self.tensors)
+        with _replacing(target) as model_stream:
+            with _replacing(data) as stream:
+                places = _write_tensors(stream, self.tensors)
             located = _locate(self.proto, data.name, places)
-            with _replacing(target) as model_stream:
-                model_stream.write(located.SerializeToString())
+            model_stream.write(located.SerializeToString())
         self.proto = located
 
     def to_proto(self) -> ModelProto:
         """One ModelProto that holds the tensors. BuilderError when it would reach 2 GB."""
         total = sum(initializers.nbytes_of(value) for value in self.tensors.values())
         if total >= 2**31 - 1:
-            raise BuilderError(f"{total} bytes of tensors do not fit in one ModelProto; use save(path).")
+            raise BuilderError(
+                f"{total} bytes of tensors do not fit in one ModelProto; use save(path)."
+            )
         from .serialize import fill_tensor
 
         model = ModelProto()
@@ -126,9 +128,7 @@ def _bytes_of(name: str, value: Any) -> memoryview:
     return memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
 
 
-def _locate(
-    proto: ModelProto, location: str, places: Mapping[str, tuple[int, int]]
-) -> ModelProto:
+def _locate(proto: ModelProto, location: str, places: Mapping[str, tuple[int, int]]) -> ModelProto:
     located = ModelProto()
     located.CopyFrom(proto)
     for tensor in located.graph.initializer:

@@ -98,7 +98,7 @@ def fill_graph(
         _fill_value(graph, proto.output.add(), info)
     for name, value in graph.initializers_dict.items():
         tensor = proto.initializer.add()
-        if tensors is not None and initializers.nbytes_of(value) >= threshold:
+        if tensors is not None and _goes_outside(value, threshold):
             _fill_stub(tensor, name, value)
             tensors[name] = value
         else:
@@ -113,6 +113,12 @@ def fill_graph(
             for name in node.outputs:
                 if name and name not in declared and graph.values[name].dtype:
                     _fill_value(graph, proto.value_info.add(), graph.values[name])
+
+
+def _goes_outside(value: Any, threshold: int) -> bool:
+    if isinstance(value, TensorProto) and value.data_location == TensorProto.EXTERNAL:
+        return False  # it is outside already, in a file of its own
+    return initializers.nbytes_of(value) >= threshold
 
 
 # -- values
@@ -210,7 +216,9 @@ class NodeWriter:
                 except (TypeError, ValueError) as error:
                     if isinstance(error, BuilderError) and isinstance(value, GraphState):
                         raise
-                    raise BuilderError(f"Attribute {name}={value!r} of node {node!r}: {error}") from None
+                    raise BuilderError(
+                        f"Attribute {name}={value!r} of node {node!r}: {error}"
+                    ) from None
         if node.origin is not None:
             self._write_metadata(node.origin, proto)
 
@@ -314,7 +322,9 @@ def _integer(value: Any) -> int:
     if type(value) is int:
         return value
     if isinstance(value, SymDim):
-        raise BuilderError(f"{value} is a symbolic dimension, an attribute must be a static integer")
+        raise BuilderError(
+            f"{value} is a symbolic dimension, an attribute must be a static integer"
+        )
     if isinstance(value, (float, np.floating)):
         raise BuilderError(f"{value} is not an integer")
     return int(value)

@@ -44,6 +44,7 @@ class GraphState:
         self.inputs: list[ValueInfo] = []
         self.outputs: list[ValueInfo] = []
         self.initializers_dict: dict[str, Any] = {}
+        self.sparse_initializers: list[Any] = []  # of a model that was read; kept as they are
         self.rename_dims: dict[str, str] = {} if parent is None else parent.rename_dims
         self.debug_sections: list[Callable[[], str]] = []
         self._names = Names() if parent is None else parent._names
@@ -51,7 +52,9 @@ class GraphState:
         self._constants: set[str] = set()
         self._computed: dict[str, Any] = {}
         self._declared: dict[str, Any] = {}  # inputs and outputs: shape as the user wrote it
-        self._history: list[tuple[str, Any]] = []  # inputs, initializers, nodes in order, for messages
+        self._history: list[
+            tuple[str, Any]
+        ] = []  # inputs, initializers, nodes in order, for messages
 
     # -- names
 
@@ -101,10 +104,17 @@ class GraphState:
 
     def to_shape(self, shape: Iterable[Any], owner: str = "") -> Shape:
         """Shape made of ints, names of dimensions, torch.SymInts, SymDims, and None for an unknown size."""
-        return tuple(
+        made = tuple(
             dim if type(dim) is int else self.to_dim(dim, f"{owner}_dim_{axis}")
             for axis, dim in enumerate(shape)
         )
+        for dim in made:
+            if type(dim) is int and dim < 0:
+                raise BuilderError(
+                    f"{dim} is not a size, in shape {describe_shape(made)} of {owner!r}; "
+                    "write a name or None for an unknown one."
+                )
+        return made
 
     def to_dim(self, value: Any, unknown: str = "") -> Dim:
         """A dimension; ``unknown`` is the prefix of the name given to a size that is None."""
@@ -114,8 +124,6 @@ class GraphState:
             return dims.symbol(value)
         if value is None:
             return dims.symbol(self._names.unique(unknown))
-        if isinstance(value, int) and value < 0:
-            raise BuilderError(f"{value} is not a size; write a name or None for an unknown one.")
         return dims.from_torch(value, self.rename_dims)
 
     def has_shape(self, name: str) -> bool:
@@ -240,5 +248,3 @@ class GraphState:
 def describe_shape(shape: Sequence[Dim]) -> tuple[int | str, ...]:
     """Shape with symbolic sizes as text."""
     return tuple(dim if isinstance(dim, int) else str(dim) for dim in shape)
-
-

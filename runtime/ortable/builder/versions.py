@@ -1,4 +1,4 @@
-"""Opsets and IR versions: what onnx knows, what ONNX Runtime loads, and the smallest IR for a set of opsets."""
+"""Opsets and IR versions: what onnx knows, what ONNX Runtime loads, the smallest IR for some opsets."""
 
 from __future__ import annotations
 
@@ -19,13 +19,17 @@ _DEFAULTS = {"ai.onnx.ml": 4, "com.microsoft": 1}
 def check(opsets: Mapping[str, int], target: str | None) -> None:
     """Refuses opsets that onnx does not know, or that the target cannot run, and unknown targets."""
     if target not in TARGETS:
-        raise BuilderError(f"Unknown target {target!r}; it is one of {', '.join(map(repr, TARGETS))}.")
+        raise BuilderError(
+            f"Unknown target {target!r}; it is one of {', '.join(map(repr, TARGETS))}."
+        )
     main = opsets.get("", opsets.get("ai.onnx"))
     if main is None:
         raise BuilderError(f"The main domain '' has no opset, known: {dict(opsets)}.")
     newest = defs.onnx_opset_version()
     if not 1 <= main <= newest:
-        raise BuilderError(f"Opset {main} is unknown to the installed onnx, which has 1 to {newest}.")
+        raise BuilderError(
+            f"Opset {main} is unknown to the installed onnx, which has 1 to {newest}."
+        )
     if target == "onnxruntime" and main > ORT_MAX_OPSET:
         raise BuilderError(
             f"Opset {main} cannot run in ONNX Runtime, which supports opsets up to {ORT_MAX_OPSET}; "

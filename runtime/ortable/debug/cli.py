@@ -136,13 +136,15 @@ def _export(args: argparse.Namespace) -> int:
     if not args.no_validate:
         difference = _largest_difference(model, inputs, kwargs, args.output)
         progress.done("validate")
-    print(f"wrote {args.output}: {len(proto.graph.node)} nodes, opset {proto.opset_import[0].version}")
+    opset = proto.opset_import[0].version
+    print(f"wrote {args.output}: {len(proto.graph.node)} nodes, opset {opset}")
     if difference is not None:
         print(f"largest difference with eager: {difference:.3g}")
         if not difference <= args.atol:
             raise ExportError(
-                f"The exported model differs from eager by {difference:.3g}, more than {args.atol}: "
-                "raise --atol if that is acceptable, or find the node with the debug backend."
+                f"The exported model differs from eager by {difference:.3g}, more than "
+                f"{args.atol}: raise --atol if that is acceptable, or find the node with the "
+                "debug backend."
             )
     return 0
 
@@ -196,7 +198,9 @@ def _load_target(target: str) -> tuple[Any, tuple[Any, ...], Any]:
     """The model and its example arguments, from what `module:callable` returns."""
     module_name, _, name = target.partition(":")
     if not name:
-        raise ExportError(f"{target!r} is not module:callable, for instance my_package.models:tiny.")
+        raise ExportError(
+            f"{target!r} is not module:callable, for instance my_package.models:tiny."
+        )
     sys.path.insert(0, "")
     try:
         module = importlib.import_module(module_name)
@@ -216,13 +220,17 @@ def _load_target(target: str) -> tuple[Any, tuple[Any, ...], Any]:
 
 
 def _specs_check(args: argparse.Namespace) -> int:
-    from ortable.specs import check_file
+    from ortablegen.check import check_specs
+    from ortablegen.diagnostics import Diagnostics
+    from ortablegen.read import read_text
 
-    errors = check_file(_existing(args.file))
-    if errors:
-        print(errors, file=sys.stderr)
+    diagnostics = Diagnostics()
+    specs = read_text(Path(_existing(args.file)).read_text(), args.file, diagnostics)
+    check_specs(specs, diagnostics)
+    if diagnostics.errors:
+        print(diagnostics.render(), file=sys.stderr)
         return 1
-    print(f"{args.file}: no error")
+    print(f"{args.file}: {len(specs.ops)} operators, no error")
     return 0
 
 

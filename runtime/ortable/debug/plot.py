@@ -1,5 +1,6 @@
 """Draws ONNX graphs: DOT text without any dependency, pictures through the graphviz package.
-`plot_dot` returns matplotlib axes; the extra `[plot]` and the `dot` program are needed for pictures."""
+`plot_dot` returns matplotlib axes; the extra `[plot]` and the `dot` program are needed for
+pictures."""
 
 from __future__ import annotations
 
@@ -15,8 +16,9 @@ from ortable.errors import OrtableError
 __all__ = ["draw_onnx", "plot_dot", "to_dot"]
 
 _REMEDY = (
-    "install the extra with `pip install 'ortable[plot]'` and the `dot` program with your system's "
-    "package `graphviz` (`apt install graphviz`, `brew install graphviz`, `conda install graphviz`). "
+    "install the extra with `pip install 'ortable[plot]'` and the `dot` program with your "
+    "system's package `graphviz` (`apt install graphviz`, `brew install graphviz`, "
+    "`conda install graphviz`). "
     "`ortable.debug.plot.to_dot` returns the DOT text without either."
 )
 
@@ -39,8 +41,10 @@ def _value_label(name: str, value: Any) -> str:
     tensor = value.type.tensor_type
     if not tensor.elem_type:
         return name
-    dims = ["?" if not (d.dim_value or d.dim_param) else str(d.dim_value or d.dim_param)
-            for d in tensor.shape.dim]
+    dims = [
+        "?" if not (d.dim_value or d.dim_param) else str(d.dim_value or d.dim_param)
+        for d in tensor.shape.dim
+    ]
     return f"{name}\n{dtypes.name(tensor.elem_type)}[{', '.join(dims)}]"
 
 
@@ -56,21 +60,29 @@ def to_dot(model: Any, *, rankdir: str = "TB") -> str:
     for value in graph.input:
         source[value.name] = f"i_{len(source)}"
         label = _quote(_value_label(value.name, value))
-        lines.append(f"  {source[value.name]} [shape=box, style=filled, fillcolor=lightblue, "
-                     f"label={label}];")
+        lines.append(
+            f"  {source[value.name]} [shape=box, style=filled, fillcolor=lightblue, label={label}];"
+        )
     for tensor in graph.initializer:
         source[tensor.name] = f"c_{len(source)}"
         text = f"{tensor.name}\n{dtypes.name(tensor.data_type)}{list(tensor.dims)}"
-        lines.append(f"  {source[tensor.name]} [shape=box, style=filled, fillcolor=lightgrey, "
-                     f"label={_quote(text)}];")
+        lines.append(
+            f"  {source[tensor.name]} [shape=box, style=filled, fillcolor=lightgrey, "
+            f"label={_quote(text)}];"
+        )
     for number, node in enumerate(graph.node):
         lines.append(f"  n_{number} [label={_quote(node.op_type)}];")
-        lines += [f"  {source[name]} -> n_{number} [label={_quote(name)}];"
-                  for name in node.input if name in source]
+        lines += [
+            f"  {source[name]} -> n_{number} [label={_quote(name)}];"
+            for name in node.input
+            if name in source
+        ]
         source.update((name, f"n_{number}") for name in node.output if name)
     for number, value in enumerate(graph.output):
         label = _quote(_value_label(value.name, value))
-        lines.append(f"  o_{number} [shape=box, style=filled, fillcolor=lightgreen, label={label}];")
+        lines.append(
+            f"  o_{number} [shape=box, style=filled, fillcolor=lightgreen, label={label}];"
+        )
         if value.name in source:
             lines.append(f"  {source[value.name]} -> o_{number};")
     return "\n".join([*lines, "}"])
@@ -89,7 +101,9 @@ def draw_onnx(model: Any, format: str = "svg", *, rankdir: str = "TB") -> bytes:
     try:
         return graphviz.Source(dot).pipe(format=format)
     except graphviz.ExecutableNotFound as exc:
-        raise OrtableError(f"Drawing needs the program 'dot', not found in PATH: {_REMEDY}") from exc
+        raise OrtableError(
+            f"Drawing needs the program 'dot', not found in PATH: {_REMEDY}"
+        ) from exc
     except (graphviz.CalledProcessError, ValueError) as exc:
         raise OrtableError(f"graphviz could not draw format {format!r}: {exc}") from exc
 

@@ -1,5 +1,5 @@
-"""Runs a compiled graph in the reference evaluator in place of ONNX Runtime, for `onnx_debug_backend`.
-Arguments and results are handled exactly as the fast backend handles them."""
+"""Runs a compiled graph in the reference evaluator in place of ONNX Runtime, for
+`onnx_debug_backend`. Arguments and results are handled exactly as the fast backend handles them."""
 
 from __future__ import annotations
 
@@ -50,9 +50,8 @@ def to_torch(value: Any) -> torch.Tensor:
 class ReferenceBackend:
     """One compiled graph, node by node in numpy; `verbose` prints nodes (1) and results (2)."""
 
-    _boxed_call = True
-
     def __init__(self, compiled: CompiledGraph, verbose: int = 0) -> None:
+        self._boxed_call = True  # on the object: dynamo wraps backward graphs and copies `__dict__`
         self.compiled = compiled
         level = verbose + 1 if verbose else 0  # onnx prints what is below the level
         self.evaluator = ExtendedReferenceEvaluator(compiled.model, verbose=level)

@@ -1,5 +1,6 @@
-"""From a PyTorch model to an ONNX model: to_onnx, its options, and the converters that a caller may add.
-Public: to_onnx, ExportOptions, Dispatcher, OxsDispatcher, from_seed_style, match_input_parameters."""
+"""From a PyTorch model to an ONNX model: to_onnx, its options, and the converters that a caller may
+add. Public: to_onnx, ExportOptions, Dispatcher, OxsDispatcher, from_seed_style,
+match_input_parameters."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Dynamic dimensions: the user's names of them, checked against the inputs before torch.export runs, found again in its graph,
-and put into the error when torch.export finds that a dimension cannot vary."""
+"""Dynamic dimensions: the user's names of them, checked against the inputs before torch.export
+runs, found again in its graph, and put into the error when torch.export finds that a dimension
+cannot vary."""
 
 from __future__ import annotations
 
@@ -25,15 +26,18 @@ def bound_arguments(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any])
         return dict(signature.bind(*args, **kwargs).arguments)
     except TypeError as error:
         raise ExportError(
-            f"{type(module).__name__}.forward{signature} cannot be called with these arguments: {error}"
+            f"{type(module).__name__}.forward{signature} cannot be called with these arguments: "
+            f"{error}"
         ) from error
 
 
 def normalized(dynamic_shapes: Any, arguments: Mapping[str, Any]) -> Any:
-    """``dynamic_shapes`` as torch.export takes it: names become Dims, keys are in the order of the signature.
+    """``dynamic_shapes`` as torch.export takes it: names become Dims, keys are in the order of the
+    signature.
 
     A string names a dimension: ``{"x": {0: "batch"}}`` is ``{"x": {0: Dim("batch")}}``.
-    Raises ExportError for an argument that the model lacks, a structure that does not fit, or a dimension out of range.
+    Raises ExportError for an argument that the model lacks, a structure that does not fit, or a
+    dimension out of range.
     """
     if dynamic_shapes is None:
         return None
@@ -41,14 +45,16 @@ def normalized(dynamic_shapes: Any, arguments: Mapping[str, Any]) -> Any:
         unknown = [key for key in dynamic_shapes if key not in arguments]
         if unknown:
             raise ExportError(
-                f"dynamic_shapes names {', '.join(map(repr, unknown))}, but the arguments of the model are "
+                f"dynamic_shapes names {', '.join(map(repr, unknown))}, but the arguments of the "
+                "model are "
                 f"{list(arguments)}"
             )
         specs: dict[str, Any] = {key: dynamic_shapes.get(key) for key in arguments}
     else:
         if not isinstance(dynamic_shapes, (list, tuple)) or len(dynamic_shapes) != len(arguments):
             raise ExportError(
-                f"dynamic_shapes is a dict by argument name or one entry for each of {list(arguments)}, "
+                "dynamic_shapes is a dict by argument name or one entry for each of "
+                f"{list(arguments)}, "
                 f"not {dynamic_shapes!r}"
             )
         specs = dict(zip(arguments, dynamic_shapes, strict=True))
@@ -57,7 +63,8 @@ def normalized(dynamic_shapes: Any, arguments: Mapping[str, Any]) -> Any:
 
 
 def leaves(path: str, value: Any, spec: Any) -> Iterator[Leaf]:
-    """(path, leaf, specification) for each leaf of an argument, in the order that torch flattens them."""
+    """(path, leaf, specification) for each leaf of an argument, in the order that torch flattens
+    them."""
     if isinstance(value, (list, tuple)):
         for index, item in enumerate(value):
             yield from leaves(f"{path}[{index}]", item, spec[index] if spec is not None else None)
@@ -71,7 +78,8 @@ def leaves(path: str, value: Any, spec: Any) -> Iterator[Leaf]:
 def dimension_names(
     placeholders: Sequence[Any], arguments: Mapping[str, Any] | None, dynamic_shapes: Any
 ) -> dict[str, str]:
-    """Names of torch's symbols: the user's where a Dim was given, ``s0``, ``s1``... in the order of the inputs otherwise.
+    """Names of torch's symbols: the user's where a Dim was given, ``s0``, ``s1``... in the order of
+    the inputs otherwise.
 
     ``placeholders`` are the FX nodes of the flattened user inputs.
     """
@@ -105,7 +113,8 @@ def dimension_names(
 def explained(
     error: Exception, arguments: Mapping[str, Any], dynamic_shapes: Any
 ) -> ExportError | None:
-    """Our error for torch's complaint that a dynamic dimension cannot vary; None for any other error."""
+    """Our error for torch's complaint that a dynamic dimension cannot vary; None for any other
+    error."""
     text = str(error)
     if "Constraints violated" not in text and "marked" not in text and "specialized" not in text:
         return None
@@ -141,7 +150,8 @@ def explained(
     if fixes:
         lines += ["torch suggests:", *(f"  {fix}" for fix in fixes)]
     lines.append(
-        "Make the dimension static (leave it out of dynamic_shapes), share one Dim between dimensions that must be equal, "
+        "Make the dimension static (leave it out of dynamic_shapes), share one Dim between "
+        "dimensions that must be equal, "
         "or change the code that fixes it."
     )
     return ExportError("\n".join(lines))
@@ -162,7 +172,8 @@ def _normalized_value(path: str, value: Any, spec: Any, known: dict[str, Any]) -
     if isinstance(value, (list, tuple)):
         if not isinstance(spec, (list, tuple)) or len(spec) != len(value):
             raise ExportError(
-                f"dynamic_shapes of '{path}' needs one entry for each of its {len(value)} items, not {spec!r}"
+                f"dynamic_shapes of '{path}' needs one entry for each of its {len(value)} items, "
+                f"not {spec!r}"
             )
         items = [
             _normalized_value(f"{path}[{i}]", item, spec[i], known) for i, item in enumerate(value)
@@ -188,14 +199,16 @@ def _normalized_tensor(
         wrong = [axis for axis in spec if not isinstance(axis, int) or not -rank <= axis < rank]
         if wrong:
             raise ExportError(
-                f"dynamic_shapes of '{path}' names dimension {wrong[0]!r}, but it has rank {rank} (shape {tuple(value.shape)})"
+                f"dynamic_shapes of '{path}' names dimension {wrong[0]!r}, but it has rank {rank} "
+                f"(shape {tuple(value.shape)})"
             )
         items = {(axis + rank if axis < 0 else axis): dim for axis, dim in spec.items()}
     elif isinstance(spec, (list, tuple)) and len(spec) == rank:
         items = dict(enumerate(spec))
     else:
         raise ExportError(
-            f"dynamic_shapes of '{path}' is a dict by dimension or one entry for each of its {rank} dimensions, not {spec!r}"
+            f"dynamic_shapes of '{path}' is a dict by dimension or one entry for each of its "
+            f"{rank} dimensions, not {spec!r}"
         )
     return {axis: _dim(path, axis, dim, known) for axis, dim in items.items() if dim is not None}
 
@@ -250,7 +263,8 @@ def _free_symbols(size: Any) -> list[str]:
 
 
 def _name_from_source(size: Any, symbol: str, named: dict[str, str]) -> None:
-    """An ExportedProgram made in this process still knows the names of its Dims, through its shape environment."""
+    """An ExportedProgram made in this process still knows the names of its Dims, through its shape
+    environment."""
     environment = getattr(size.node, "shape_env", None)
     names = getattr(environment, "source_name_to_debug_name", None)
     sources = getattr(environment, "var_to_sources", None)

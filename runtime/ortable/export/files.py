@@ -15,8 +15,9 @@ from ..errors import ExportError
 def write_model(model: Any, filename: str | os.PathLike[str]) -> None:
     """Write a ModelProto, or a LargeModel with its weights beside it, to ``filename``.
 
-    A ModelProto is written to a temporary file of the same folder first, and then moved over ``filename``.
-    Raises ExportError when the folder is missing or the model is over protobuf's limit of 2 GB.
+    A ModelProto is written to a temporary file of the same folder first, and then moved over
+    ``filename``. Raises ExportError when the folder is missing or the model is over protobuf's
+    limit of 2 GB.
     """
     path = Path(filename)
     if not path.parent.is_dir():
@@ -28,7 +29,8 @@ def write_model(model: Any, filename: str | os.PathLike[str]) -> None:
         content = model.SerializeToString()
     except ValueError as error:
         raise ExportError(
-            "the model is too large for one protobuf file (2 GB): use large_model=True, weights then go to a file beside it"
+            "the model is too large for one protobuf file (2 GB): use large_model=True, weights "
+            "then go to a file beside it"
         ) from error
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name + ".")
     try:

@@ -1,5 +1,6 @@
-"""Steps of torch on an exported program before it is converted, each only when needed: functionalisation when the graph
-writes in place, decomposition of operators without a converter that the tables name, and the table that the user chose."""
+"""Steps of torch on an exported program before it is converted, each only when needed:
+functionalisation when the graph writes in place, decomposition of operators without a converter
+that the tables name, and the table that the user chose."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from ..interpreter.mutation import first_write
 from ..interpreter.tables import Tables
 from .options import ExportOptions
 
-# Regions that change what the operators inside compute: torch writes the casts out when it decomposes.
+# Regions that change what the operators inside compute: torch writes the casts out when it
+# decomposes.
 _REGIONS = frozenset({"wrap_with_autocast"})
 
 
@@ -51,7 +53,8 @@ def prepared(
 
 
 def why_rewrite(graph_module: GraphModule, tables: Tables) -> str | None:
-    """Why the graph cannot be converted as it is: an in-place write, or a region that torch must write out."""
+    """Why the graph cannot be converted as it is: an in-place write, or a region that torch must
+    write out."""
     found = first_write(graph_module, tables.mutates)
     if found is not None:
         node, why = found
@@ -68,7 +71,8 @@ def why_rewrite(graph_module: GraphModule, tables: Tables) -> str | None:
 def to_decompose(
     graph_module: GraphModule, tables: Tables, dispatcher: Any
 ) -> dict[torch._ops.OperatorBase, Callable[..., Any]]:
-    """Decompositions of the graph's operators that have no converter and are named in the table of decompositions."""
+    """Decompositions of the graph's operators that have no converter and are named in the table of
+    decompositions."""
     wanted: dict[torch._ops.OperatorBase, Callable[..., Any]] = {}
     if not tables.decompose:
         return wanted
@@ -76,9 +80,9 @@ def to_decompose(
     for node in _operators(graph_module):
         target = node.target
         name = target.name()
-        if target in wanted or find_converter(tables, name, target, dispatcher) is not None:
+        if target in wanted or (name not in names and name.partition(".")[0] not in names):
             continue
-        if name in names or name.partition(".")[0] in names:
+        if find_converter(tables, name, target, dispatcher) is None:
             function = _decomposition(target)
             if function is not None:
                 wanted[target] = function
@@ -108,5 +112,6 @@ def _run(program: ExportedProgram, table: dict[Any, Any]) -> ExportedProgram:
     except Exception as error:  # torch raises what it likes from inside a decomposition
         first = str(error).strip().splitlines()[0] if str(error).strip() else ""
         raise ExportError(
-            f"torch could not rewrite the graph without in-place writes and unsupported operators: {type(error).__name__}: {first}"
+            "torch could not rewrite the graph without in-place writes and unsupported "
+            f"operators: {type(error).__name__}: {first}"
         ) from error

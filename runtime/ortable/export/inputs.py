@@ -1,5 +1,6 @@
 """Names of inputs and outputs, and the inputs of a model by name.
-Everything is counted before anything is converted, so a wrong length is an error that says what was expected."""
+Everything is counted before anything is converted, so a wrong length is an error that says what was
+expected."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from ..errors import ExportError, InputError
 
 
 def checked_call(args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Positional and keyword arguments of the call to export; one tensor is taken as a tuple of one.
+    """Positional and keyword arguments of the call to export; one tensor is taken as a tuple of
+    one.
 
     Raises InputError for anything else.
     """
@@ -41,14 +43,16 @@ def name_inputs(fx_names: Sequence[str], chosen: Sequence[str] | None) -> dict[s
     names = _checked_names(chosen, "input_names")
     if len(names) != len(fx_names):
         raise ExportError(
-            f"input_names has {len(names)} names {names}, but the model has {len(fx_names)} inputs: {list(fx_names)} "
+            f"input_names has {len(names)} names {names}, but the model has {len(fx_names)} "
+            f"inputs: {list(fx_names)} "
             "(numbers and None given in args are constants of the model, not inputs)"
         )
     return dict(zip(fx_names, names, strict=True))
 
 
 def name_outputs(described: Sequence[str | None], chosen: Sequence[str] | None) -> list[str]:
-    """A name for each output; ``described`` has None for those that have no ONNX output (None in torch).
+    """A name for each output; ``described`` has None for those that have no ONNX output (None in
+    torch).
 
     Outputs keep the number they have in torch: the second of ``(None, y)`` is ``output_1``.
     Raises ExportError when ``chosen`` has another length than there are outputs, or a name twice.
@@ -83,8 +87,8 @@ def match_input_parameters(
 ) -> dict[str, Any]:
     """The tensors to feed to an ONNX model exported with its weights as inputs.
 
-    A name that is a parameter or buffer of ``model`` (``linear.weight``, or torch.export's ``p_linear_weight`` and
-    ``b_count``) gets that tensor; the others take ``args`` in order.
+    A name that is a parameter or buffer of ``model`` (``linear.weight``, or torch.export's
+    ``p_linear_weight`` and ``b_count``) gets that tensor; the others take ``args`` in order.
 
     Returns:
         name -> tensor, in the order of ``names``.
@@ -101,7 +105,8 @@ def match_input_parameters(
     left = [name for name in names if name not in known]
     if len(left) != len(given):
         raise InputError(
-            f"{len(given)} arguments were given for {len(left)} inputs that are no parameters of the model: {left}"
+            f"{len(given)} arguments were given for {len(left)} inputs that are no parameters of "
+            f"the model: {left}"
         )
     values = dict(zip(left, given, strict=True))
     return {name: values[name] if name in values else known[name] for name in names}

@@ -1,5 +1,6 @@
-"""What a model says about itself: the versions that made it, what torch did to the graph first, and the state_dict name
-of each weight (the names of initializers are those of torch.export's placeholders)."""
+"""What a model says about itself: the versions that made it, what torch did to the graph first, and
+the state_dict name of each weight (the names of initializers are those of torch.export's
+placeholders)."""
 
 from __future__ import annotations
 
@@ -11,9 +12,11 @@ from .program import Program
 
 
 def annotate(model: Any, program: Program) -> None:
-    """Write ``metadata_props`` and producer of a ModelProto or LargeModel, and the doc_string of its initializers.
+    """Write ``metadata_props`` and producer of a ModelProto or LargeModel, and the doc_string of
+    its initializers.
 
-    Keys: ``ortable.version``, ``torch.version``, ``ortable.steps`` (absent when torch did nothing to the graph).
+    Keys: ``ortable.version``, ``torch.version``, ``ortable.steps`` (absent when torch did nothing
+    to the graph).
     """
     from .. import __version__
 

@@ -1,5 +1,5 @@
-"""How a model becomes a torch graph before it is converted, and the opset that the model is written for.
-Every value is checked when it is given, and an error lists what is accepted."""
+"""How a model becomes a torch graph before it is converted, and the opset that the model is written
+for. Every value is checked when it is given, and an error lists what is accepted."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ class ExportOptions:
     """Options of the step from a module to a torch graph.
 
     Args:
-        strict: the mode of ``torch.export``: True traces with dynamo, False runs the Python code with fake tensors.
-        decomposition_table: None keeps every operator that has a converter whole; ``"default"`` is torch.export's own
-            table; ``"all"`` adds every decomposition that torch registers; a dict maps overloads to functions.
+        strict: the mode of ``torch.export``: True traces with dynamo, False runs the Python code
+            with fake tensors.
+        decomposition_table: None keeps every operator that has a converter whole; ``"default"`` is
+            torch.export's own table; ``"all"`` adds every decomposition that torch registers; a
+            dict maps overloads to functions.
         constant_folding: compute at export what depends on constants only (with ``optimize``).
 
     Raises:
@@ -30,7 +32,7 @@ class ExportOptions:
     """
 
     strict: bool = False
-    decomposition_table: None | str | Mapping[Any, Callable[..., Any]] = None
+    decomposition_table: str | Mapping[Any, Callable[..., Any]] | None = None
     constant_folding: bool = False
 
     def __post_init__(self) -> None:
@@ -42,7 +44,8 @@ class ExportOptions:
         table = self.decomposition_table
         if not isinstance(table, Mapping) and table not in DECOMPOSITIONS:
             raise OptionError(
-                f"ExportOptions.decomposition_table is one of {DECOMPOSITIONS} or a dict from overload to function, "
+                f"ExportOptions.decomposition_table is one of {DECOMPOSITIONS} or a dict from "
+                "overload to function, "
                 f"not {table!r}"
             )
 
@@ -103,7 +106,8 @@ def checked_opset(opset: Any) -> int | dict[str, int]:
     """The opset to write: an int for the main domain, or a dict by domain.
 
     Raises:
-        OptionError: not an int or dict of ints, no main domain in the dict, or outside the supported range.
+        OptionError: not an int or dict of ints, no main domain in the dict, or outside the
+            supported range.
     """
     if opset is None:
         return DEFAULT_OPSET
@@ -119,7 +123,8 @@ def checked_opset(opset: Any) -> int | dict[str, int]:
             )
         if "" not in opset:
             raise OptionError(
-                "target_opset as a dict needs the main domain '', for example {'': 18, 'com.microsoft': 1}"
+                "target_opset as a dict needs the main domain '', for example "
+                "{'': 18, 'com.microsoft': 1}"
             )
         return {**opset, "": _checked_version(opset[""])}
     return _checked_version(opset)

@@ -1,5 +1,6 @@
 """OxsDispatcher: operators without a generated converter are borrowed from onnxscript's torchlib.
-One call is exported alone through torch.onnx, which uses that library, and its nodes are copied into the graph."""
+One call is exported alone through torch.onnx, which uses that library, and its nodes are copied
+into the graph."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from .. import dims, dtypes
 from ..errors import ConversionError, OptionError, UnsupportedCase
 from .dispatcher import Converter, Dispatcher
 
-# Sizes that stand for symbolic dimensions while one call is exported: different, and far from 0 and 1, which torch specialises.
+# Sizes that stand for symbolic dimensions while one call is exported: different, and far from 0 and
+# 1, which torch specialises.
 _SIZES = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
 
 
@@ -36,7 +38,8 @@ class OxsDispatcher(Dispatcher):
             raise OptionError("OxsDispatcher needs onnxscript: pip install 'ortable[onnxscript]'")
 
     def find(self, name: str, target: Any, native: Converter | None) -> Converter | None:
-        """The user's converter, else the generated one, else one that exports this call through onnxscript."""
+        """The user's converter, else the generated one, else one that exports this call through
+        onnxscript."""
         found = super().find(name, target, native)
         if found is not None or not isinstance(target, torch._ops.OpOverload):
             return found
@@ -53,7 +56,8 @@ class OxsDispatcher(Dispatcher):
 def _borrow(
     graph: Any, res: Any, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], verbose: int
 ) -> Any:
-    """Export ``target(*args, **kwargs)`` alone and copy its nodes; returns the names of its results."""
+    """Export ``target(*args, **kwargs)`` alone and copy its nodes; returns the names of its
+    results."""
     names: list[str] = []
     module = _call_module(graph, target, args, kwargs, names)
     examples, moving = _examples(graph, names)
@@ -69,13 +73,15 @@ def _borrow(
             )
         except Exception as error:
             raise ConversionError(
-                f"onnxscript has no converter for {target.name()} either: {str(error).strip().splitlines()[0]}"
+                f"onnxscript has no converter for {target.name()} either: "
+                f"{str(error).strip().splitlines()[0]}"
             ) from error
     model = _inlined(program.model_proto)
     if verbose > 1:
         for node in model.graph.node:
             print(
-                f"[OxsDispatcher.convert] {node.op_type}({', '.join(node.input)}) -> {', '.join(node.output)}"
+                f"[OxsDispatcher.convert] {node.op_type}({', '.join(node.input)}) -> "
+                f"{', '.join(node.output)}"
             )
     from ..builder import GraphBuilder
 
@@ -111,7 +117,8 @@ def _call_module(
             return nodes[value]
         if isinstance(value, dims.SymDim):
             raise UnsupportedCase(
-                f"onnxscript's converter of {target.name()} would need the symbolic size {value} as argument "
+                f"onnxscript's converter of {target.name()} would need the symbolic size {value} "
+                "as argument "
                 f"'{argument.name}': make it static, or write a converter"
             )
         if isinstance(value, (list, tuple)):

@@ -1,5 +1,6 @@
-"""One view of everything that to_onnx takes: a graph to convert, where its weights are, and what its inputs and outputs mean.
-Modules go through torch.export; exported programs and graphs of ATen operators are taken as they are."""
+"""One view of everything that to_onnx takes: a graph to convert, where its weights are, and what
+its inputs and outputs mean. Modules go through torch.export; exported programs and graphs of ATen
+operators are taken as they are."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ OutputKindName = Literal["user", "buffer", "input"]
 
 @dataclass(frozen=True)
 class ProgramOutput:
-    """One entry of the flattened FX output: a result of the user's forward, or the new value of a buffer or of an input."""
+    """One entry of the flattened FX output: a result of the user's forward, or the new value of a
+    buffer or of an input."""
 
     kind: OutputKindName
     target: str = ""
@@ -39,7 +41,8 @@ class Program:
     """A graph ready to be converted.
 
     ``weights``: placeholder name -> tensor; ``paths``: placeholder name -> name in the state_dict;
-    ``user_inputs``: the placeholders that are inputs of the user's forward; ``notes``: what was done to get here.
+    ``user_inputs``: the placeholders that are inputs of the user's forward; ``notes``: what was
+    done to get here.
     """
 
     graph_module: GraphModule
@@ -56,7 +59,8 @@ class Program:
         return self.weights.get(node.name)
 
     def onnx_inputs(self) -> list[Node]:
-        """The user's inputs that become ONNX inputs: tensors and symbolic integers, not numbers, strings or None."""
+        """The user's inputs that become ONNX inputs: tensors and symbolic integers, not numbers,
+        strings or None."""
         constants = (bool, int, float, str, type(None))
         return [
             node for node in self.user_inputs if not isinstance(results.node_value(node), constants)
@@ -97,13 +101,15 @@ def make_program(
     if isinstance(mod, torch.nn.Module):
         return _from_module(mod, args, kwargs, dynamic_shapes, options, tables, dispatcher, [])
     raise ExportError(
-        f"to_onnx takes a torch.nn.Module, a torch.export.ExportedProgram or a torch.fx.GraphModule, "
+        "to_onnx takes a torch.nn.Module, a torch.export.ExportedProgram or a "
+        "torch.fx.GraphModule, "
         f"not {type(mod).__name__}; wrap a function in a module whose forward calls it"
     )
 
 
 def why_export(graph_module: GraphModule, tables: Tables) -> str | None:
-    """Why a GraphModule should go through torch.export: it holds torch functions or modules, writes, or has no metadata."""
+    """Why a GraphModule should go through torch.export: it holds torch functions or modules,
+    writes, or has no metadata."""
     for node in graph_module.graph.nodes:
         if node.op == "call_method":
             return f"node '{node.name}' calls the method '{node.target}'"

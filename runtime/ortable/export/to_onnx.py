@@ -1,5 +1,6 @@
 """to_onnx: a module, an exported program or a torch.fx graph becomes an ONNX model.
-The steps are: a graph of ATen operators (program.py), the interpreter, the graph passes, serialisation, validation, the file."""
+The steps are: a graph of ATen operators (program.py), the interpreter, the graph passes,
+serialisation, validation, the file."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from ..errors import ExportError, OptionError
 from ..interpreter import DynamoInterpreter, generated_tables
 from .dispatcher import checked_dispatcher
 from .files import write_model
-from .functions import add_local_functions
+from .functions import convert_with_functions
 from .inputs import checked_call, name_inputs, name_outputs
 from .metadata import annotate
 from .options import ExportOptions, checked_opset, checked_options, checked_target
@@ -48,23 +49,31 @@ def to_onnx(
     """Convert a PyTorch model into an ONNX model.
 
     Args:
-        mod: a ``torch.nn.Module``, a ``torch.export.ExportedProgram``, or a ``torch.fx.GraphModule``. A GraphModule of
-            torch functions, methods or modules is exported again by torch.export when ``args`` are given, and is
-            converted through the tables of torch functions otherwise.
-        args, kwargs: the example call. Tensors are inputs of the ONNX model; numbers and None are constants of it,
-            except integers that ``dynamic_shapes`` marks: these are int64[1] inputs.
-        input_names: names of the ONNX inputs; those of forward's parameters by default. Unused inputs stay inputs.
-        output_names: names of the ONNX outputs; ``output_0``, ``output_1``... by default, numbered as torch returns
-            them. An output that is None in torch has no ONNX output; numbers are 0-d tensors.
+        mod: a ``torch.nn.Module``, a ``torch.export.ExportedProgram``, or a
+            ``torch.fx.GraphModule``. A GraphModule of torch functions, methods or modules is
+            exported again by torch.export when ``args`` are given, and is converted through the
+            tables of torch functions otherwise.
+        args, kwargs: the example call. Tensors are inputs of the ONNX model; numbers and None are
+            constants of it, except integers that ``dynamic_shapes`` marks: these are int64[1]
+            inputs.
+        input_names: names of the ONNX inputs; those of forward's parameters by default. Unused
+            inputs stay inputs.
+        output_names: names of the ONNX outputs; ``output_0``, ``output_1``... by default, numbered
+            as torch returns them. An output that is None in torch has no ONNX output; numbers are
+            0-d tensors.
         target_opset: version of the main domain, or a dict by domain; 18 by default.
-        dynamic_shapes: as in torch.export (``Dim`` objects keep their names); a string stands for the Dim of that name.
+        dynamic_shapes: as in torch.export (``Dim`` objects keep their names); a string stands for
+            the Dim of that name.
         optimize: remove unused nodes and identities (and fold constants, see ExportOptions).
         target: None writes standard ONNX; ``"onnxruntime"`` may use its own operators.
         export_options: how torch makes the graph, see ExportOptions.
-        dispatcher: converters of the user: a dict by operator name, a Dispatcher, or an OxsDispatcher.
-        export_modules_as_functions: every submodule becomes a local function of the domain ``aten_local_function``.
+        dispatcher: converters of the user: a dict by operator name, a Dispatcher, or an
+            OxsDispatcher.
+        export_modules_as_functions: every submodule becomes a local function of the domain
+            ``aten_local_function``.
         inline: replace the calls of local functions by their nodes.
-        large_model: return a LargeModel, whose weights stay in torch until they are saved beside the model.
+        large_model: return a LargeModel, whose weights stay in torch until they are saved beside
+            the model.
         external_threshold: with ``large_model``, weights of more bytes than this are kept outside.
         filename: also write the model there; the file appears whole or not at all.
         validate: run the model with ONNX Runtime and compare with eager.
@@ -72,14 +81,15 @@ def to_onnx(
         return_builder: return ``(model, builder)``.
 
     Returns:
-        ``onnx.ModelProto`` (or LargeModel). A graph that writes in place returns the new values as outputs after the
-        user's: those of a buffer are named as in the state_dict, those of an input ``<input>_mutated``.
-        ``metadata_props`` say what made the model, and what torch did to the graph before it was converted.
+        ``onnx.ModelProto`` (or LargeModel). A graph that writes in place returns the new values as
+        outputs after the user's: those of a buffer are named as in the state_dict, those of an
+        input ``<input>_mutated``. ``metadata_props`` say what made the model, and what torch did to
+        the graph before it was converted.
 
     Raises:
         OptionError: an option has a value that is not accepted.
-        InputError, ExportError: the arguments do not fit, torch cannot export the model, a name is wrong, a dynamic
-            shape does not fit, or validation fails.
+        InputError, ExportError: the arguments do not fit, torch cannot export the model, a name is
+            wrong, a dynamic shape does not fit, or validation fails.
         FunctionNotFoundError, UnsupportedCase, ConversionError: see ``ortable.interpreter``.
     """
     options = checked_options(export_options)
@@ -97,19 +107,20 @@ def to_onnx(
     builder = GraphBuilder(opset, target=target)
     builder.rename_dims = program.symbol_names
     if export_modules_as_functions:
-        add_local_functions(builder, program, tables, dispatcher, input_names, output_names)
+        convert_with_functions(builder, program, dispatcher, input_names, output_names, optimize)
     else:
         _convert(builder, program, dispatcher, input_names, output_names, verbose)
     say(f"{len(builder.nodes)} nodes")
     if optimize:
         builder.optimize(folding=options.constant_folding)
         say(f"{len(builder.nodes)} nodes after the graph passes")
-    model = builder.to_onnx(large_model=large_model, external_threshold=external_threshold)
+    model = builder.to_onnx(
+        large_model=large_model,
+        external_threshold=external_threshold,
+        optimize=False,
+        inline=inline,
+    )
     annotate(model, program)
-    if inline and model.functions:
-        import onnx.inliner
-
-        model = onnx.inliner.inline_local_functions(model)
     if validate:
         _validate(model, mod, program, args, kwargs)
         say("equal to eager")
@@ -145,9 +156,11 @@ def _convert(
 def output_plan(
     program: Program, inputs: Mapping[str, str], chosen: Sequence[str] | None
 ) -> tuple[list[str], list[int]]:
-    """Names of the flattened FX outputs, and the order of the ONNX outputs: the user's first, then mutated buffers and inputs.
+    """Names of the flattened FX outputs, and the order of the ONNX outputs: the user's first, then
+    mutated buffers and inputs.
 
-    Raises ExportError when ``chosen`` does not have one name for each output of the user, or for each ONNX output.
+    Raises ExportError when ``chosen`` does not have one name for each output of the user, or for
+    each ONNX output.
     """
     described = [(index, output) for index, output in enumerate(program.outputs)]
     users = [(index, output) for index, output in described if output.kind == "user"]
@@ -172,7 +185,8 @@ def output_plan(
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ExportError(
-            f"two outputs have the name {', '.join(map(repr, twice))}; choose others with output_names"
+            f"two outputs have the name {', '.join(map(repr, twice))}; choose others with "
+            "output_names"
         )
     return names, [index for index, _ in [*users, *others]]
 

@@ -1,5 +1,5 @@
-"""Runs an exported model with ONNX Runtime on the example inputs and compares every output with eager torch.
-Shapes and dtypes are exact; floats agree within a tolerance of their precision."""
+"""Runs an exported model with ONNX Runtime on the example inputs and compares every output with
+eager torch. Shapes and dtypes are exact; floats agree within a tolerance of their precision."""
 
 from __future__ import annotations
 
@@ -34,18 +34,20 @@ def validate_model(
 ) -> None:
     """Compare ``model`` with ``callee(*args, **kwargs)``.
 
-    ``inputs`` has the ONNX name of each leaf of ``(args, kwargs)``, None for leaves that are constants of the model;
-    ``count`` is the number of leading ONNX outputs that are results of the forward.
-    Neither the module nor the arguments are changed.
+    ``inputs`` has the ONNX name of each leaf of ``(args, kwargs)``, None for leaves that are
+    constants of the model; ``count`` is the number of leading ONNX outputs that are results of the
+    forward. Neither the module nor the arguments are changed.
 
     Raises:
         OptionError: there are no example inputs to run.
-        ExportError: ONNX Runtime cannot run the model, or an output differs in number, dtype, shape or value.
+        ExportError: ONNX Runtime cannot run the model, or an output differs in number, dtype, shape
+            or value.
     """
     leaves = pytree.tree_leaves((tuple(args), dict(kwargs)))
     if len(leaves) != len(inputs):
         raise OptionError(
-            f"validate=True needs the example inputs of the model: {len(inputs)} values, {len(leaves)} were given"
+            f"validate=True needs the example inputs of the model: {len(inputs)} values, "
+            f"{len(leaves)} were given"
         )
     feeds = {
         name: _array(leaf) for name, leaf in zip(inputs, leaves, strict=True) if name is not None
@@ -54,7 +56,8 @@ def validate_model(
     computed = _run(model, feeds)[:count]
     if len(computed) != len(expected):
         raise ExportError(
-            f"validation failed: the model has {len(computed)} outputs, eager returns {len(expected)}"
+            f"validation failed: the model has {len(computed)} outputs, eager returns "
+            f"{len(expected)}"
         )
     names = [output.name for output in _proto(model).graph.output]
     problems = [

@@ -1,5 +1,5 @@
-"""From a torch.fx graph to the nodes of a GraphBuilder: DynamoInterpreter and the records it leaves.
-Public: DynamoInterpreter, FunctionNotFoundError, InputRecord, OutputRecord, Tables."""
+"""From a torch.fx graph to the nodes of a GraphBuilder: DynamoInterpreter and the records it
+leaves. Public: DynamoInterpreter, FunctionNotFoundError, InputRecord, OutputRecord, Tables."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Turns the arguments of an FX node into what converters take: result names, numbers, symbolic dimensions, ONNX types.
-One function call per argument, decided by the exact class of the argument; no reflection."""
+"""Turns the arguments of an FX node into what converters take: result names, numbers, symbolic
+dimensions, ONNX types. One function call per argument, decided by the exact class of the argument;
+no reflection."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ PLAIN = frozenset(
 def convert_argument(
     value: Any, values: Mapping[Node, Any], rename: Mapping[str, str] | None
 ) -> Any:
-    """One argument: nodes become what they were converted to, torch dtypes become ONNX types, containers are rebuilt."""
+    """One argument: nodes become what they were converted to, torch dtypes become ONNX types,
+    containers are rebuilt."""
     kind = value.__class__
     if kind is Node:
         return values[value]
@@ -58,7 +60,8 @@ def convert_argument(
 def convert_arguments(
     node: Node, values: Mapping[Node, Any], rename: Mapping[str, str] | None
 ) -> tuple[list[Any], dict[str, Any]]:
-    """Arguments and keyword arguments of ``node`` for a converter; ``from`` is called ``from_`` there."""
+    """Arguments and keyword arguments of ``node`` for a converter; ``from`` is called ``from_``
+    there."""
     args = [convert_argument(arg, values, rename) for arg in node.args]
     kwargs = {
         (name + "_" if keyword.iskeyword(name) else name): convert_argument(arg, values, rename)

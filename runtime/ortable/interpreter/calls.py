@@ -1,5 +1,6 @@
-"""Which converter a target of FX stands for: ATen overloads by name, torch functions, Python operators and methods through
-the generated alias tables, where torch itself chooses the overload.  Each target is resolved once per interpreter."""
+"""Which converter a target of FX stands for: ATen overloads by name, torch functions, Python
+operators and methods through the generated alias tables, where torch itself chooses the overload.
+Each target is resolved once per interpreter."""
 
 from __future__ import annotations
 
@@ -25,9 +26,13 @@ _HOMES: tuple[tuple[str, Any], ...] = (
     ("builtins", builtins),
 )
 
+# What Python calls an argument that the schema calls otherwise.
+_SPELLINGS = {"input": "self", "axis": "dim", "keepdims": "keepdim"}
+
 
 def qualified_name(target: Any) -> str:
-    """The public name of a Python callable: ``operator.add``, ``torch.nn.functional.relu``, ``torch.add``."""
+    """The public name of a Python callable: ``operator.add``, ``torch.nn.functional.relu``,
+    ``torch.add``."""
     name = getattr(target, "__name__", None)
     if name is not None:
         for home, module in _HOMES:
@@ -40,7 +45,8 @@ def qualified_name(target: Any) -> str:
 def resolve_overload(
     builder: Any, call: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[Any, list[Any], dict[str, Any]]:
-    """The ATen overload that torch takes for a Python call with these converted arguments, and its own arguments.
+    """The ATen overload that torch takes for a Python call with these converted arguments, and its
+    own arguments.
 
     Results stand for tensors of their dtype and rank, symbolic dimensions for integers.
     Raises RuntimeError (torch's) when no overload fits.
@@ -48,15 +54,35 @@ def resolve_overload(
     namespace, _, rest = call.packet.partition("::")
     packet_name, _, overload = rest.partition(".")
     packet = getattr(getattr(torch.ops, namespace), packet_name)
-    packed = pack_arguments(getattr(call, "pack", None), args, packet)
-    named = {**call.kwargs, **kwargs}
+    packed = pack_arguments(call.pack, args, packet)
+    named = {**call.fixed, **_schema_names(kwargs, packet)}
     if not overload:
         stand_ins = [stand_in(builder, value) for value in packed]
         named_stand_ins = {name: stand_in(builder, value) for name, value in named.items()}
-        _, overload = torch._C._jit_resolve_packet(
+        overload = torch._C._jit_resolve_packet(
             packet._qualified_op_name, *stand_ins, **named_stand_ins
         )
     return getattr(packet, overload or "default"), packed, named
+
+
+def _schema_names(kwargs: Mapping[str, Any], packet: Any) -> dict[str, Any]:
+    """Keyword arguments under the names of the schema: Python's ``input`` is ``self`` there, numpy's
+    ``axis`` is ``dim``; ``inplace=False`` says nothing.
+
+    An argument that no overload has is kept, so that torch refuses it by name.
+    """
+    known = {
+        argument.name
+        for overload in packet.overloads()
+        for argument in getattr(packet, overload)._schema.arguments
+    }
+    found = {}
+    for name, value in kwargs.items():
+        spelled = _SPELLINGS.get(name, name) if name not in known else name
+        if spelled not in known and name == "inplace" and value is False:
+            continue
+        found[spelled if spelled in known else name] = value
+    return found
 
 
 def pack_arguments(pack: str | None, args: Sequence[Any], packet: Any) -> list[Any]:
@@ -90,6 +116,7 @@ def stand_in(builder: Any, value: Any) -> Any:
 
 
 def find_converter(tables: Tables, name: str, target: Any, dispatcher: Any) -> Any:
-    """The converter of an overload: a dispatcher, if given, sees the generated one and may return another."""
+    """The converter of an overload: a dispatcher, if given, sees the generated one and may return
+    another."""
     native = tables.converters.get(name)
     return dispatcher.find(name, target, native) if dispatcher is not None else native

@@ -1,5 +1,5 @@
-"""Graphs inside graphs: branches and bodies of control flow become child builders; regions that only set a mode
-(no_grad) and submodules are converted in place."""
+"""Graphs inside graphs: branches and bodies of control flow become child builders; regions that
+only set a mode (no_grad) and submodules are converted in place."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from torch.fx import GraphModule, Node
 from ..errors import ConversionError
 from .outputs import flatten_output
 
-# Higher-order operators that call a graph once and only change how autograd sees it: number of arguments before the graph.
+# Higher-order operators that call a graph once and only change how autograd sees it: number of
+# arguments before the graph.
 TRANSPARENT = {
     "wrap_with_set_grad_enabled": 1,
     "wrap": 0,
@@ -21,7 +22,8 @@ TRANSPARENT = {
 
 
 def transparent_call(node: Node, args: Sequence[Any]) -> tuple[GraphModule, list[Any]] | None:
-    """The graph and the operands of a higher-order operator that calls it once; None for any other node."""
+    """The graph and the operands of a higher-order operator that calls it once; None for any other
+    node."""
     name = getattr(node.target, "name", None)
     position = TRANSPARENT.get(name()) if callable(name) else None
     if position is None or not isinstance(args[position], GraphModule):

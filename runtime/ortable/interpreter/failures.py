@@ -1,5 +1,5 @@
-"""Errors of converters, with what a reader needs: the FX node, the operator, its arguments, the module, the user's line.
-Built only when something failed; the original exception is chained."""
+"""Errors of converters, with what a reader needs: the FX node, the operator, its arguments, the
+module, the user's line. Built only when something failed; the original exception is chained."""
 
 from __future__ import annotations
 
@@ -41,9 +41,11 @@ def describe_node(node: Node, spec_files: Mapping[str, str]) -> list[str]:
 def wrapped(
     error: Exception, node: Node, spec_files: Mapping[str, str], builder: Any
 ) -> OrtableError:
-    """The error to raise in place of ``error``: UnsupportedCase stays one, everything else is a ConversionError.
+    """The error to raise in place of ``error``: UnsupportedCase stays one, everything else is a
+    ConversionError.
 
-    An error of a graph inside the graph keeps its own node in front, and gets the node that calls it.
+    An error of a graph inside the graph keeps its own node in front, and gets the node that calls
+    it.
     """
     kind: type[OrtableError] = (
         UnsupportedCase if isinstance(error, UnsupportedCase) else ConversionError
@@ -69,7 +71,8 @@ def progress(node: Node) -> tuple[int, int]:
 
 
 def graph_text(interpreter: Any) -> str:
-    """The part of the builder's debug message that is about FX: users, shapes, the graph, and how far it went."""
+    """The part of the builder's debug message that is about FX: users, shapes, the graph, and how
+    far it went."""
     graph = interpreter.graph_module.graph
     node = interpreter.builder.origin
     lines = ["--TORCH-USERS--"]

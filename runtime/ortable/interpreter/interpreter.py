@@ -1,5 +1,6 @@
-"""DynamoInterpreter: one pass over the nodes of a torch.fx graph, one look-up and one plain call for each.
-Shapes and types come from FX metadata, from the generated rules where FX has none, and are compared with the builder's."""
+"""DynamoInterpreter: one pass over the nodes of a torch.fx graph, one look-up and one plain call
+for each. Shapes and types come from FX metadata, from the generated rules where FX has none, and
+are compared with the builder's."""
 
 from __future__ import annotations
 
@@ -27,25 +28,34 @@ class DynamoInterpreter:
     """Converts a ``torch.fx.GraphModule`` into nodes of a GraphBuilder.
 
     Args:
-        builder: receives the nodes. Its ``rename_dims`` maps torch's symbols to names of dimensions.
-        retriever: ``retriever(placeholder) -> tensor or None``; the tensor becomes an initializer, None an input.
-        dispatcher: an object with ``find(name, target, native) -> converter or None``, asked for every overload.
+        builder: receives the nodes. Its ``rename_dims`` maps torch's symbols to names of
+            dimensions.
+        retriever: ``retriever(placeholder) -> tensor or None``; the tensor becomes an initializer,
+            None an input.
+        dispatcher: an object with ``find(name, target, native) -> converter or None``, asked for
+            every overload.
         module: where ``get_attr`` and ``call_module`` look; the graph module itself unless given.
         tables: converters and rules; the generated ones unless given.
-        converters: more converters, ``f(graph, res, *args, **kwargs)`` by overload name, in front of the tables'.
+        converters: more converters, ``f(graph, res, *args, **kwargs)`` by overload name, in front
+            of the tables'.
         input_names: FX placeholder target -> name of the ONNX input.
-        output_names: name of each entry of the flattened output, in FX order; ``output_0``... unless given.
-        output_order: the order in which ONNX outputs are declared, as indices of the flattened output.
-        bypass_outputs: leave numbers, dimensions, None, inputs, initializers and duplicates out of the ONNX outputs:
-            the records say what they are, and the caller hands them back.
+        output_names: name of each entry of the flattened output, in FX order; ``output_0``...
+            unless given.
+        output_order: the order in which ONNX outputs are declared, as indices of the flattened
+            output.
+        bypass_outputs: leave numbers, dimensions, None, inputs, initializers and duplicates out of
+            the ONNX outputs: the records say what they are, and the caller hands them back.
         verbose: 2 prints each node.
 
-    After ``run``: ``inputs`` and ``outputs`` (records, see ``records.py``), ``values`` (FX node -> result or number).
+    After ``run``: ``inputs`` and ``outputs`` (records, see ``records.py``), ``values`` (FX node ->
+    result or number).
 
     Raises:
-        FunctionNotFoundError: operators without a converter, all of them, before anything is converted.
+        FunctionNotFoundError: operators without a converter, all of them, before anything is
+            converted.
         UnsupportedCase: a converter refuses its arguments.
-        ConversionError: a converter failed or computes another type or shape than torch, or the graph writes in place.
+        ConversionError: a converter failed or computes another type or shape than torch, or the
+            graph writes in place.
     """
 
     def __init__(
@@ -98,7 +108,8 @@ class DynamoInterpreter:
         return self.outputs
 
     def check(self, graph_module: GraphModule) -> None:
-        """Raise for in-place writes, and for every operator without a converter, before anything is converted."""
+        """Raise for in-place writes, and for every operator without a converter, before anything is
+        converted."""
         scan.check_writes(graph_module, self.tables)
         missing = unsupported.collect(
             scan.missing_nodes(graph_module, self.tables, self.find_converter, self.leaf)
@@ -137,7 +148,8 @@ class DynamoInterpreter:
     # -- one method per kind of node
 
     def placeholder(self, node: Node) -> Any:
-        """An input: a result, an initializer (when the retriever has a tensor), a dimension, or a number."""
+        """An input: a result, an initializer (when the retriever has a tensor), a dimension, or a
+        number."""
         tensor = self.retriever(node) if self.retriever is not None else None
         if tensor is not None:
             name = self.make_initializer(node.target, tensor) if node.users else None
@@ -148,8 +160,7 @@ class DynamoInterpreter:
         if isinstance(value, torch.SymInt):
             dim = dims.from_torch(value, self.rename)
             name = self.input_name(node)
-            self.builder.make_tensor_input(name, dtypes.int64, (1,), is_dimension=True)
-            self.guarded(node, self.bind_dimension, dim, name)
+            self.builder.make_tensor_input(name, dtypes.int64, (dim,), is_dimension=True)
             return self._record(node, "dimension", name, dim, dim)
         if not results.is_tensor_like(value):
             known = (
@@ -158,7 +169,8 @@ class DynamoInterpreter:
                 else f"it is a {type(value).__name__}"
             )
             raise ConversionError(
-                f"input '{node.target}' of the graph cannot become an ONNX input: {known}. Give example inputs "
+                f"input '{node.target}' of the graph cannot become an ONNX input: {known}. Give "
+                "example inputs "
                 "(`args`), or set node.meta['val'] to a fake tensor."
             )
         dtype, shape = self.guarded(node, results.tensor_type, value, self.rename)
@@ -167,7 +179,8 @@ class DynamoInterpreter:
         return self._record(node, "tensor", name, None, name)
 
     def get_attr(self, node: Node) -> Any:
-        """An attribute: graphs are returned as they are, tensors become initializers named after their path."""
+        """An attribute: graphs are returned as they are, tensors become initializers named after
+        their path."""
         found = find_attribute(self.owner, node.target, results.UNKNOWN)
         if found is results.UNKNOWN:
             raise ConversionError(
@@ -193,7 +206,8 @@ class DynamoInterpreter:
         return self.call_python(node)
 
     def call_special(self, node: Node) -> Any:
-        """An ATen overload seen for the first time, or one that needs no converter: sizes and run-time checks."""
+        """An ATen overload seen for the first time, or one that needs no converter: sizes and
+        run-time checks."""
         target = node.target
         name = target.name()
         converter = self.find_converter(target)
@@ -210,7 +224,8 @@ class DynamoInterpreter:
         raise self.not_found(node)
 
     def call_higher_order(self, node: Node) -> Any:
-        """Control flow through its converter; regions that call one graph once are converted in place."""
+        """Control flow through its converter; regions that call one graph once are converted in
+        place."""
         args, kwargs = convert_arguments(node, self.values, self.rename)
         called = control_flow.transparent_call(node, args)
         if called is not None:
@@ -221,7 +236,8 @@ class DynamoInterpreter:
         return self.convert(node, converter, args, kwargs)
 
     def call_python(self, node: Node) -> Any:
-        """Python operators: on integers from metadata, ``getitem`` on containers; the rest through the alias table."""
+        """Python operators: on integers from metadata, ``getitem`` on containers; the rest through
+        the alias table."""
         target = node.target
         value = results.node_value(node)
         args, kwargs = convert_arguments(node, self.values, self.rename)
@@ -242,7 +258,8 @@ class DynamoInterpreter:
         return self.call_alias(node, self.tables.methods.get(node.target), args, kwargs)
 
     def call_module(self, node: Node) -> Any:
-        """A submodule: graphs are converted in place, leaf modules are traced into torch functions first."""
+        """A submodule: graphs are converted in place, leaf modules are traced into torch functions
+        first."""
         module = find_attribute(self.owner, node.target, None)
         if is_guard(module) or not node.users:
             return None
@@ -286,7 +303,8 @@ class DynamoInterpreter:
         return returned
 
     def call_alias(self, node: Node, call: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        """A torch function or method through its entry of the alias tables; torch chooses the overload."""
+        """A torch function or method through its entry of the alias tables; torch chooses the
+        overload."""
         if call is None:
             raise self.not_found(node)
         value = results.node_value(node)
@@ -309,7 +327,8 @@ class DynamoInterpreter:
         return returned
 
     def compare(self, node: Node, res: Res, returned: Any) -> None:
-        """Raise ConversionError when a result has another type, rank or static dimension than torch's."""
+        """Raise ConversionError when a result has another type, rank or static dimension than
+        torch's."""
         names = returned if isinstance(returned, (list, tuple)) else (returned,)
         for name, dtype, shape in zip(names, res.dtypes, res.shapes, strict=False):
             if dtype is None or not name or name.__class__ is not str:
@@ -329,7 +348,8 @@ class DynamoInterpreter:
     # -- graphs inside the graph
 
     def inline(self, graph_module: GraphModule, operands: Sequence[Any], prefix: str = "") -> Any:
-        """Convert ``graph_module`` in place, called with ``operands``; returns what its output node returns."""
+        """Convert ``graph_module`` in place, called with ``operands``; returns what its output node
+        returns."""
         outer = self.graph_module, self.module, self._prefix
         self.graph_module, self.module, self._prefix = (
             graph_module,
@@ -355,7 +375,8 @@ class DynamoInterpreter:
     ) -> Any:
         """A branch or a body as a child builder whose outputs are those of ``graph_module``.
 
-        ``operands`` are results of the outer graph (visible inside) or inputs that the caller declared on ``child``.
+        ``operands`` are results of the outer graph (visible inside) or inputs that the caller
+        declared on ``child``.
         """
         child = child if child is not None else self.builder.subgraph(name)
         inner = DynamoInterpreter(
@@ -388,7 +409,8 @@ class DynamoInterpreter:
         return self._leaves[key]
 
     def input_name(self, node: Node) -> str:
-        """Name of the ONNX input of a placeholder: the caller's choice, else the name of forward's parameter."""
+        """Name of the ONNX input of a placeholder: the caller's choice, else the name of forward's
+        parameter."""
         chosen = self.input_names.get(node.target)
         return chosen if chosen is not None else self.builder.unique_name(node.target)
 
@@ -397,23 +419,16 @@ class DynamoInterpreter:
         return self.builder.make_initializer(self.builder.unique_name(name), tensor)
 
     def adopt_integer(self, value: Any, returned: Any) -> Any:
-        """An integer computed by the graph (``item()``): its symbol is read from the result that holds it."""
+        """An integer computed by the graph (``item()``): its symbol is read from the result that
+        holds it."""
         dim = dims.from_torch(value, self.rename)
         if isinstance(returned, str):
             if self.builder.get_type(returned) != dtypes.int64:
                 returned = self.builder.make_node("Cast", [returned], to=dtypes.int64)
-            self.bind_dimension(dim, returned)
-        return dim
-
-    def bind_dimension(self, dim: Any, name: str) -> None:
-        """Tell the builder that the int64 result ``name`` (of rank 0, or of 1 element) holds ``dim``."""
-        if isinstance(dim, dims.SymDim) and not dims.is_symbol(dim):
-            raise BuilderError(
-                f"the integer {dim} is an expression, so no symbol can be read from '{name}'"
+            self.builder.set_value_shape(
+                returned, (dim,) if self.builder.get_rank(returned) else dim
             )
-        self.builder.set_value_shape(name, (dim,) if self.builder.get_rank(name) else dim)
-        if isinstance(dim, dims.SymDim):
-            self.builder.add_dim_source(str(dim), name, None)
+        return dim
 
     def guarded(self, node: Node, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call ``function``; whatever it raises is raised again with what ``node`` is."""

@@ -1,5 +1,6 @@
-"""Leaf modules in graphs of torch.fx.symbolic_trace: their forward is traced once more, this time through torch's own modules,
-into torch functions that the alias tables know.  Nothing of torch.export is involved, so no sizes are needed."""
+"""Leaf modules in graphs of torch.fx.symbolic_trace: their forward is traced once more, this time
+through torch's own modules, into torch functions that the alias tables know.  Nothing of
+torch.export is involved, so no sizes are needed."""
 
 from __future__ import annotations
 
@@ -39,14 +40,16 @@ def functional_form(module: torch.nn.Module) -> GraphModule | None:
 
 
 def is_guard(module: Any) -> bool:
-    """True for the module that ``ExportedProgram.module()`` adds to check its inputs: it computes nothing."""
+    """True for the module that ``ExportedProgram.module()`` adds to check its inputs: it computes
+    nothing."""
     return type(module).__name__ == "GuardsFn"
 
 
 def module_operands(
     graph_module: GraphModule, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> list[Any]:
-    """Operands of a submodule, one per placeholder: positional, by name, else the default of its forward.
+    """Operands of a submodule, one per placeholder: positional, by name, else the default of its
+    forward.
 
     Raises ConversionError when an argument is missing.
     """

@@ -1,5 +1,6 @@
 """Which nodes of a graph write to one of their arguments.
-ONNX has no such operators: a graph with one of these is functionalised by torch before it is converted, or refused."""
+ONNX has no such operators: a graph with one of these is functionalised by torch before it is
+converted, or refused."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from .tables import METADATA_ONLY
 
 
 def writes(node: Node, mutates: Mapping[str, str]) -> str | None:
-    """Why ``node`` writes to an argument (the schema, or the argument that says so); None when it does not."""
+    """Why ``node`` writes to an argument (the schema, or the argument that says so); None when it
+    does not."""
     target = node.target
     if not isinstance(target, torch._ops.OpOverload):
         return None
@@ -43,7 +45,8 @@ def first_write(graph_module: GraphModule, mutates: Mapping[str, str]) -> tuple[
 
 
 def find_attribute(module: Any, path: str, default: Any = ...) -> Any:
-    """The attribute at a dotted path of ``module``; ``default`` when there is none, if one is given."""
+    """The attribute at a dotted path of ``module``; ``default`` when there is none, if one is
+    given."""
     found = module
     for part in path.split("."):
         if not hasattr(found, part):

@@ -32,7 +32,8 @@ class SourceLine:
 
 
 def source_line(node: Node) -> SourceLine | None:
-    """The innermost frame outside torch of the trace that torch kept for ``node``; None when it kept none."""
+    """The innermost frame outside torch of the trace that torch kept for ``node``; None when it
+    kept none."""
     trace = node.meta.get("stack_trace")
     if not trace:
         return None
@@ -45,7 +46,8 @@ def source_line(node: Node) -> SourceLine | None:
 
 
 def module_path(node: Node) -> tuple[str, str]:
-    """Dotted path and class name of the innermost submodule that ``node`` was traced in, ``("", "")`` when unknown."""
+    """Dotted path and class name of the innermost submodule that ``node`` was traced in, ``("",
+    "")`` when unknown."""
     stack = node.meta.get("nn_module_stack")
     if not stack:
         return "", ""
@@ -57,7 +59,8 @@ def module_path(node: Node) -> tuple[str, str]:
 
 
 def target_name(target: Any) -> str:
-    """How messages and metadata call the target of a node: ``aten.add.Tensor``, ``operator.getitem``, ``sum``."""
+    """How messages and metadata call the target of a node: ``aten.add.Tensor``,
+    ``operator.getitem``, ``sum``."""
     if isinstance(target, str):
         return target
     if isinstance(
@@ -72,7 +75,8 @@ def target_name(target: Any) -> str:
 
 
 def metadata_of(node: Node) -> dict[str, str]:
-    """``metadata_props`` of the ONNX nodes made for ``node``: fx_node, aten_target, module_path, source."""
+    """``metadata_props`` of the ONNX nodes made for ``node``: fx_node, aten_target, module_path,
+    source."""
     found = {"fx_node": node.name, "aten_target": target_name(node.target)}
     path, _ = module_path(node)
     if path:
@@ -84,7 +88,8 @@ def metadata_of(node: Node) -> dict[str, str]:
 
 
 def metadata_reader() -> Callable[[object], dict[str, str]]:
-    """A function for ``GraphBuilder.origin_metadata``; the record of an FX node is made once, whoever asks again."""
+    """A function for ``GraphBuilder.origin_metadata``; the record of an FX node is made once,
+    whoever asks again."""
     known: dict[object, dict[str, str]] = {}
 
     def read(origin: object) -> dict[str, str]:

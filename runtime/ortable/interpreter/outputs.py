@@ -1,5 +1,6 @@
-"""The output node: nested structures flattened, each entry classified, and ONNX outputs made for those that need one.
-A result keeps its own name inside; an Identity gives it the output's, and the identity pass removes that where it may."""
+"""The output node: nested structures flattened, each entry classified, and ONNX outputs made for
+those that need one. A result keeps its own name inside; an Identity gives it the output's, and the
+identity pass removes that where it may."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from .records import OutputRecord, OutputRole
 
 
 def flatten_output(value: Any) -> Iterator[Any]:
-    """Leaves of the argument of an output node: tuples, lists and dicts are opened, everything else is a leaf."""
+    """Leaves of the argument of an output node: tuples, lists and dicts are opened, everything else
+    is a leaf."""
     if isinstance(value, (list, tuple)):
         for item in value:
             yield from flatten_output(item)
@@ -50,7 +52,8 @@ def classify(builder: Any, index: int, leaf: Any, value: Any, seen: dict[str, in
 def emit(builder: Any, record: OutputRecord, name: str) -> str:
     """Make the ONNX output ``name`` for one record, and return its name.
 
-    Numbers and dimensions are 0-d tensors: int64 for int, bool for bool, float64 for float (torch's Python scalars).
+    Numbers and dimensions are 0-d tensors: int64 for int, bool for bool, float64 for float (torch's
+    Python scalars).
     """
     if record.role == "constant":
         result = builder.make_initializer("", constant_tensor(record.value))
@@ -94,7 +97,8 @@ def declare(
     order: Sequence[int] | None,
     bypass: bool,
 ) -> list[OutputRecord]:
-    """Classify every leaf of the output and declare the ONNX outputs, in ``order``; returns the records in FX order.
+    """Classify every leaf of the output and declare the ONNX outputs, in ``order``; returns the
+    records in FX order.
 
     With ``bypass`` only computed tensors that were not returned before become ONNX outputs.
     Raises ConversionError when the number of names is another one than that of outputs.

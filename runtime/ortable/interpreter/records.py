@@ -1,4 +1,5 @@
-"""What each input and output of an FX graph became in the ONNX graph: typed records, so that nobody reads roles out of names."""
+"""What each input and output of an FX graph became in the ONNX graph: typed records, so that nobody
+reads roles out of names."""
 
 from __future__ import annotations
 
@@ -13,8 +14,9 @@ OutputRole = Literal["tensor", "dimension", "constant", "none", "input", "initia
 class InputRecord:
     """Placeholder number ``index`` of the FX graph.
 
-    ``name`` is the ONNX input (roles ``tensor`` and ``dimension``) or initializer, None when the graph has neither;
-    ``value`` is the dimension of a ``dimension`` and the number of a ``constant``.
+    ``name`` is the ONNX input (roles ``tensor`` and ``dimension``) or initializer, None when the
+    graph has neither; ``value`` is the dimension of a ``dimension`` and the number of a
+    ``constant``.
     """
 
     index: int
@@ -28,9 +30,10 @@ class InputRecord:
 class OutputRecord:
     """Entry number ``index`` of the flattened FX output.
 
-    ``name`` is the ONNX output that holds it, None when the ONNX graph has none; ``source`` is the result, input or
-    initializer it comes from (for a ``duplicate``, the first result returned); ``value`` is the number of a
-    ``constant`` or the dimension of a ``dimension``; ``fx_name`` is the FX node, None for a literal.
+    ``name`` is the ONNX output that holds it, None when the ONNX graph has none; ``source`` is the
+    result, input or initializer it comes from (for a ``duplicate``, the first result returned);
+    ``value`` is the number of a ``constant`` or the dimension of a ``dimension``; ``fx_name`` is
+    the FX node, None for a literal.
     """
 
     index: int

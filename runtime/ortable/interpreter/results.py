@@ -1,5 +1,6 @@
-"""What torch says about the results of an FX node, as the record that converters receive, and the comparison with what
-the builder inferred from the ONNX nodes: the two must agree, or the converter is wrong."""
+"""What torch says about the results of an FX node, as the record that converters receive, and the
+comparison with what the builder inferred from the ONNX nodes: the two must agree, or the converter
+is wrong."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ UNKNOWN: Any = object()
 
 
 def node_value(node: Node) -> Any:
-    """What FX knows of the value of ``node``: a fake tensor, a number, None, a container of these; else ``UNKNOWN``."""
+    """What FX knows of the value of ``node``: a fake tensor, a number, None, a container of these;
+    else ``UNKNOWN``."""
     meta = node.meta
     if "val" in meta:
         return meta["val"]
@@ -48,8 +50,8 @@ def tensor_type(value: Any, rename: Mapping[str, str] | None) -> tuple[int, tupl
 def record_of(builder: Any, node: Node, value: Any, rename: Mapping[str, str] | None) -> Res:
     """The record of the results of ``node``, from what FX knows of its value.
 
-    A result has the name of the FX node (with its number when there are several); one that nobody reads, or that is no
-    tensor, has the name ``""``.
+    A result has the name of the FX node (with its number when there are several); one that nobody
+    reads, or that is no tensor, has the name ``""``.
     """
     if is_tensor_like(value):
         dtype, shape = tensor_type(value, rename)
@@ -75,7 +77,8 @@ def record_from_rule(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
 ) -> Res:
-    """The record of a node without metadata: what the generated rule says, unknown where it says nothing."""
+    """The record of a node without metadata: what the generated rule says, unknown where it says
+    nothing."""
     entries = list(rule(builder, *args, **kwargs)) if rule is not None else [(None, None)]
     if len(entries) == 1:
         names = [builder.unique_name(node.name)]
@@ -88,7 +91,8 @@ def record_from_rule(
 
 
 def used_results(node: Node, count: int) -> list[bool]:
-    """Which of the ``count`` results of ``node`` somebody reads; all of them when one user is not a plain getitem."""
+    """Which of the ``count`` results of ``node`` somebody reads; all of them when one user is not a
+    plain getitem."""
     used = [False] * count
     for user in node.users:
         if user.target is not operator.getitem or user.args[0] is not node:
@@ -103,35 +107,36 @@ def used_results(node: Node, count: int) -> list[bool]:
 def check_and_complete(
     builder: Any, name: str, dtype: int | None, shape: tuple[Any, ...] | None
 ) -> str | None:
-    """Compare result ``name`` with torch's type and shape, then complete the builder with what torch knows better.
+    """Compare result ``name`` with torch's type and shape, then tell the builder what torch knows
+    better.
 
-    Returns the difference in words, or None.  Symbolic dimensions differ only when provably so.
+    Returns the difference in words, or None. Symbolic dimensions differ only when provably so.
     """
     info = builder.values.get(name)
     if info is None:
         return f"the converter returned '{name}', which is not a result of the graph"
-    if dtype is not None:
-        if not info.dtype:
-            builder.set_type(name, dtype)
-        elif info.dtype != dtype:
-            return f"the ONNX graph computes {dtypes.name(info.dtype)}, torch computes {dtypes.name(dtype)}"
-    if shape is None:
+    if dtype is not None and info.dtype != dtype:
+        if info.dtype:
+            return _difference(dtypes.name(info.dtype), dtypes.name(dtype))
+        builder.set_type(name, dtype)
+    if shape is None or info.shape == shape:
         return None
     inferred = info.shape
     if inferred is None:
         if info.rank is not None and info.rank != len(shape):
-            return f"the ONNX graph computes rank {info.rank}, torch computes rank {len(shape)}, {text_of(shape)}"
-        builder.set_shape(name, shape)
-    elif inferred != shape:
-        if len(inferred) != len(shape) or any(
-            a is not b and a != b and dims.differs(a, b)
-            for a, b in zip(inferred, shape, strict=True)
-        ):
-            return f"the ONNX graph computes shape {text_of(inferred)}, torch computes {text_of(shape)}"
-        if builder.is_constant(name) or name in builder.initializers_dict:
-            return None
-        builder.set_shape(name, shape)
+            return _difference(f"rank {info.rank}", f"rank {len(shape)} ({text_of(shape)})")
+    elif len(inferred) != len(shape) or any(map(_differ, inferred, shape)):
+        return _difference(f"shape {text_of(inferred)}", f"shape {text_of(shape)}")
+    builder.set_shape(name, shape)
     return None
+
+
+def _differ(a: Any, b: Any) -> bool:
+    return a is not b and dims.differs(a, b)
+
+
+def _difference(computed: str, expected: str) -> str:
+    return f"the ONNX graph computes {computed}, torch computes {expected}"
 
 
 def text_of(shape: Sequence[Any] | None) -> str:

@@ -1,4 +1,5 @@
-"""The first look at a graph, before anything is converted: in-place writes, and every operator without a converter."""
+"""The first look at a graph, before anything is converted: in-place writes, and every operator
+without a converter."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ def check_writes(graph_module: GraphModule, tables: Tables) -> None:
         return
     node, why = found
     lines = [
-        f"{unsupported.missing_name(node)} writes to its argument: {why}. ONNX has no such operator.",
+        f"{unsupported.missing_name(node)} writes to its argument: {why}. ONNX has no such "
+        "operator.",
         *failures.describe_node(node, tables.spec_files),
         "  Functionalise the graph first: to_onnx does it for modules and exported programs, "
         "`exported_program.run_decompositions({})` does it in torch.",
@@ -37,7 +39,8 @@ def missing_nodes(
 ) -> list[Node]:
     """Nodes of the graph, and of the graphs inside it, that have no converter.
 
-    ``find_converter(overload)`` answers for ATen overloads, ``as_graph(module)`` opens submodules (None: it cannot).
+    ``find_converter(overload)`` answers for ATen overloads, ``as_graph(module)`` opens submodules
+    (None: it cannot).
     """
     missing: list[Node] = []
     for node in graph_module.graph.nodes:

@@ -1,5 +1,6 @@
-"""Integers that torch keeps as expressions: FX metadata already says what they are, so no node is emitted for them.
-Booleans over them become a comparison of dimensions when something reads them; floats over them are refused by name."""
+"""Integers that torch keeps as expressions: FX metadata already says what they are, so no node is
+emitted for them. Booleans over them become a comparison of dimensions when something reads them;
+floats over them are refused by name."""
 
 from __future__ import annotations
 
@@ -34,17 +35,18 @@ def is_size_target(target: Any) -> bool:
 
 
 def only_assertions(node: Node) -> bool:
-    """True when nothing but torch's run-time checks reads ``node``, directly or through other conditions."""
+    """True when nothing but torch's run-time checks reads ``node``, directly or through other
+    conditions."""
     for user in node.users:
         target = user.target
         if isinstance(target, torch._ops.OpOverload):
             if target.name() not in ASSERTIONS:
                 return False
-        elif user.op != "call_function" or not isinstance(
-            user.meta.get("val"), (torch.SymBool, bool)
+        elif (
+            user.op != "call_function"
+            or not isinstance(user.meta.get("val"), (torch.SymBool, bool))
+            or not only_assertions(user)
         ):
-            return False
-        elif not only_assertions(user):
             return False
     return True
 
@@ -52,7 +54,8 @@ def only_assertions(node: Node) -> bool:
 def number(
     builder: Any, node: Node, value: Any, args: list[Any], rename: Mapping[str, str] | None
 ) -> Any:
-    """What a Python operator on numbers became: metadata has the value, only conditions may need nodes.
+    """What a Python operator on numbers became: metadata has the value, only conditions may need
+    nodes.
 
     Raises ConversionError for a float or a condition over symbolic sizes that has no ONNX form.
     """
@@ -69,9 +72,11 @@ def number(
 
 
 def symbolic_bool(builder: Any, node: Node, args: list[Any]) -> Any:
-    """Value of a condition over symbolic integers: a bool where torch knows it, else a 0-d bool result.
+    """Value of a condition over symbolic integers: a bool where torch knows it, else a 0-d bool
+    result.
 
-    Raises ConversionError for a condition that is not a comparison or a logical combination of comparisons.
+    Raises ConversionError for a condition that is not a comparison or a logical combination of
+    comparisons.
     """
     static = static_value(node.meta["val"])
     if static is not None:
@@ -88,7 +93,8 @@ def symbolic_bool(builder: Any, node: Node, args: list[Any]) -> Any:
     if target in _NEGATIONS:
         return builder.make_node("Not", [truth(builder, args[0])])
     raise ConversionError(
-        f"node '{node.name}' is a condition over symbolic sizes ({node.meta['val']}) that is not a comparison; "
+        f"node '{node.name}' is a condition over symbolic sizes ({node.meta['val']}) that is not "
+        "a comparison; "
         "rewrite it as one, or make the sizes static"
     )
 
@@ -96,13 +102,15 @@ def symbolic_bool(builder: Any, node: Node, args: list[Any]) -> Any:
 def refuse_float(node: Node) -> ConversionError:
     """The error for a float computed from symbolic sizes."""
     return ConversionError(
-        f"node '{node.name}' computes the float {node.meta.get('val')} from symbolic sizes, which has no ONNX form here; "
+        f"node '{node.name}' computes the float {node.meta.get('val')} from symbolic sizes, which "
+        "has no ONNX form here; "
         "make the size static, or compute with integers or tensors"
     )
 
 
 def static_value(value: Any) -> Any:
-    """The Python value of a symbolic bool or float that torch has already decided; None when it depends on sizes."""
+    """The Python value of a symbolic bool or float that torch has already decided; None when it
+    depends on sizes."""
     inner = getattr(value, "node", None)
     if inner is None:
         return value

@@ -1,5 +1,6 @@
-"""The generated look-up tables that the interpreter walks with, as one value that callers may extend.
-A user's specs, a dispatcher or a test replaces entries here; nothing else in the interpreter knows where converters live."""
+"""The generated look-up tables that the interpreter walks with, as one value that callers may
+extend. A user's specs, a dispatcher or a test replaces entries here; nothing else in the
+interpreter knows where converters live."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from typing import Any
 
 Converter = Callable[..., Any]
 
-# Checks that torch inserts in exported graphs.  ONNX has no operator that raises, so they are not converted: the graph
+# Checks that torch inserts in exported graphs.  ONNX has no operator that raises, so they are not
+# converted: the graph
 # computes what torch computes for every input that passes them.
 ASSERTIONS = frozenset(
     {
@@ -26,7 +28,8 @@ ASSERTIONS = frozenset(
     }
 )
 
-# Operators whose result is an integer that FX metadata spells out, so that nothing is emitted for them.
+# Operators whose result is an integer that FX metadata spells out, so that nothing is emitted for
+# them.
 SYMBOLIC_SIZES = frozenset(
     {
         "aten::sym_size.int",
@@ -47,10 +50,11 @@ METADATA_ONLY = frozenset({"aten::detach_"})
 class Tables:
     """What the interpreter can convert, keyed as the generated dispatch tables are.
 
-    ``converters``: ``"aten::add.Tensor"`` -> generated function; ``rules``: the same keys -> shape and dtype rule;
-    ``callables``: ``"torch.nn.functional.relu"`` -> call target; ``methods``: ``"sum"`` -> call target;
-    ``hops``: ``"cond"`` -> converter; ``mutates``: overload -> the bool argument that makes it write its inputs;
-    ``spec_files``: overload -> spec file; ``decompose``: overloads that are decomposed by torch when asked for.
+    ``converters``: ``"aten::add.Tensor"`` -> generated function; ``rules``: the same keys -> shape
+    and dtype rule; ``callables``: ``"torch.nn.functional.relu"`` -> call target; ``methods``:
+    ``"sum"`` -> call target; ``hops``: ``"cond"`` -> converter; ``mutates``: overload -> the bool
+    argument that makes it write its inputs; ``spec_files``: overload -> spec file; ``decompose``:
+    overloads that are decomposed by torch when asked for.
     """
 
     converters: Mapping[str, Converter]
@@ -63,7 +67,8 @@ class Tables:
     decompose: tuple[str, ...] = ()
 
     def extended(self, converters: Mapping[str, Converter]) -> Tables:
-        """The same tables with ``converters`` added, or put in the place of the entries they name."""
+        """The same tables with ``converters`` added, or put in the place of the entries they
+        name."""
         return replace(self, converters={**self.converters, **converters}) if converters else self
 
 

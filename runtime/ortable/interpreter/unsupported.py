@@ -1,5 +1,5 @@
-"""The error for operators without a converter: all of them at once, each with its count, the line of the user's model,
-the closest spec, and the YAML entry to start from."""
+"""The error for operators without a converter: all of them at once, each with its count, the line
+of the user's model, the closest spec, and the YAML entry to start from."""
 
 from __future__ import annotations
 
@@ -70,8 +70,10 @@ def not_found_error(missing: list[Missing], tables: Tables, debug: str) -> Funct
         lines += _paragraph(entry, tables)
         lines.append("")
     lines += [
-        "Remedies: add the entry to a file of specs/aten and run `make codegen`; or compile a file of your own with",
-        "`ortable.load_specs(path)`; or pass `dispatcher=Dispatcher({name: function})` for a converter written in Python,",
+        "Remedies: add the entry to a file of specs/aten and run `make codegen`; or compile a "
+        "file of your own with",
+        "`ortable.load_specs(path)`; or pass `dispatcher=Dispatcher({name: function})` for a "
+        "converter written in Python,",
         "or `dispatcher=OxsDispatcher()` to borrow those of onnxscript (extra [onnxscript]).",
     ]
     return FunctionNotFoundError("\n".join(lines) + debug)
@@ -120,7 +122,8 @@ def _closest(name: str, tables: Tables) -> str | None:
 
 
 def skeleton(node: Node) -> list[str]:
-    """The YAML entry to start from for the target of ``node``, with what the graph tells about shapes and types."""
+    """The YAML entry to start from for the target of ``node``, with what the graph tells about
+    shapes and types."""
     target = node.target
     if isinstance(target, torch._ops.OpOverload):
         return _operator_skeleton(node, target._schema)
@@ -134,7 +137,8 @@ def skeleton(node: Node) -> list[str]:
         ]
     if node.op == "call_module":
         return [
-            "# torch cannot trace this module symbolically: pass args, and torch exports the graph to ATen"
+            "# torch cannot trace this module symbolically: pass args, and torch exports the "
+            "graph to ATen"
         ]
     name = qualified_name(target)
     short = name.rpartition(".")[2]
@@ -211,7 +215,8 @@ def _case_value(value: Any) -> str:
         known = node_value(value)
         if is_tensor_like(known):
             sizes = ",".join(str(d) if isinstance(d, int) else "2" for d in known.shape)
-            return f'"{_SHORT_TYPES.get(known.dtype, str(known.dtype).removeprefix("torch."))}[{sizes}]"'
+            short = _SHORT_TYPES.get(known.dtype, str(known.dtype).removeprefix("torch."))
+            return f'"{short}[{sizes}]"'
         return str(known) if isinstance(known, (int, float, bool)) else "2"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_case_value(item) for item in value) + "]"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from ortable import dtypes
 from ortable.errors import UnsupportedCase
-from ortable.prelude import inverse, rank_of, shape_of
-from ortable.prelude_make import as_vec, cast, consts, transposed, unsqueezed
+from ortable.prelude import inverse_perm, rank_of, shape_of
+from ortable.prelude_make import as_vec, cast, consts, permuted, unsqueezed
 from ortable.rules import broadcast
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ def index_tensor(graph: GraphBuilder, res: Res, self: str, indices: Sequence[str
     """``self[indices]`` with numpy's advanced indexing (aten::index.Tensor); bool masks and negative indices included."""
     place = _place(graph, self, indices)
     rank = rank_of(graph, self)
-    turned = transposed(graph, self, place.permutation(rank))
+    turned = permuted(graph, self, place.permutation(rank))
     found = graph.make_node("GatherND", [turned, place.tuples])
-    return transposed(graph, found, place.result_permutation(rank))
+    return permuted(graph, found, place.result_permutation(rank))
 
 
 def index_put(
@@ -61,12 +61,12 @@ def index_put(
         raise UnsupportedCase("aten::index_put: accumulate on bool has no ONNX operator")
     place = _place(graph, self, indices)
     order = place.permutation(rank)
-    turned = transposed(graph, self, order)
+    turned = permuted(graph, self, order)
     wanted = _put_shape(graph, turned, place)
     updates = _updates(graph, cast(graph, values, graph.get_type(self)), place, rank, wanted)
     reduction = "add" if accumulate else "none"
     written = graph.make_node("ScatterND", [turned, place.tuples, updates], reduction=reduction)
-    return transposed(graph, written, inverse(order))
+    return permuted(graph, written, inverse_perm(order))
 
 
 def _place(graph: GraphBuilder, self: str, indices: Sequence[str | None]) -> _Placement:
@@ -156,4 +156,4 @@ def _updates(graph: GraphBuilder, values: str, place: _Placement, rank: int, wan
         return graph.make_node("Expand", [values, total])
     # torch's order first, because values broadcast against the result as torch shows it
     shape = graph.make_node("Gather", [total, consts(graph, order, dtypes.int64)])
-    return transposed(graph, graph.make_node("Expand", [values, shape]), inverse(order))
+    return permuted(graph, graph.make_node("Expand", [values, shape]), inverse_perm(order))

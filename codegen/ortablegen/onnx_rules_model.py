@@ -1,0 +1,69 @@
+"""What specs/onnx says once it is read and checked: one frozen record per operator and per output."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ortable import dtypes
+from ortablegen.onnx_rules_expr import Expression
+from ortablegen.onnx_schemas import OnnxSchema
+
+# ONNX writes two types in C's words, the others as ortable does
+_ELEMENT = {n: t for t, n in dtypes.NAMES.items() if n not in ("float32", "float64", "undefined")}
+_ELEMENT |= {"float": dtypes.float32, "double": dtypes.float64}
+
+
+@dataclass(frozen=True)
+class Output:
+    """How one formal output is inferred; ``dtype`` is source text, ``bound`` says that the schema
+    gave it."""
+
+    name: str
+    dtype: str
+    bound: bool
+    shape: Expression | None = None
+    value: Expression | None = None
+    dtype_inputs: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class OnnxRule:
+    """One operator. Either ``python`` names a function of ortable.rules, or the outputs say
+    everything;
+    ``shapes`` and ``values`` give a variadic output all at once."""
+
+    key: str
+    family: str
+    versions: tuple[OnnxSchema, ...]
+    outputs: tuple[Output, ...] = ()
+    shapes: Expression | None = None
+    values: Expression | None = None
+    python: str | None = None
+    why: str | None = None
+    note: str | None = None
+
+    @property
+    def function_name(self) -> str:
+        """Name of the generated function: ``infer_Gemm``, ``infer_com_microsoft_BiasGelu``."""
+        return "infer_" + self.key.replace("::", "_").replace(".", "_")
+
+
+@dataclass(frozen=True)
+class OnnxModel:
+    """All rules, by family (the stem of their file), in file order."""
+
+    families: Mapping[str, tuple[OnnxRule, ...]]
+
+    @property
+    def rules(self) -> tuple[OnnxRule, ...]:
+        """Every rule, sorted by key."""
+        return tuple(
+            sorted((r for rules in self.families.values() for r in rules), key=lambda r: r.key)
+        )
+
+
+def element_type(text: str) -> int | None:
+    """``tensor(float)`` -> 1; None for sequences, optionals, maps and unknown types."""
+    inner = text.removeprefix("tensor(").removesuffix(")")
+    return _ELEMENT.get(inner) if text.startswith("tensor(") else None

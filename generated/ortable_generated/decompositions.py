@@ -1,0 +1,6 @@
+# Generated from specs/runtime/decompositions.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+"""Operators that torch decomposes before conversion."""
+
+DECOMPOSE: tuple[str, ...] = (
+    "aten::native_layer_norm_backward",
+)

@@ -1,0 +1,76 @@
+"""Names that the subgraphs of a node read from the graphs around them, and the renaming of these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from onnx import AttributeProto, GraphProto
+
+from .node import Node
+from .state import GraphState
+
+
+def subgraphs(node: Node) -> list[Any]:
+    """The graphs among the attributes of a node: builders or GraphProtos."""
+    found: list[Any] = []
+    for value in node.attrs.values():
+        items = value if isinstance(value, (list, tuple)) else (value,)
+        found.extend(item for item in items if isinstance(item, (GraphState, GraphProto)))
+    return found
+
+
+def captured(node: Node) -> set[str]:
+    """Names that the subgraphs of a node use and do not define."""
+    names: set[str] = set()
+    for graph in subgraphs(node):
+        names |= _free_of_proto(graph) if isinstance(graph, GraphProto) else _free_of_builder(graph)
+    return names
+
+
+def captured_by_protos(nodes: Iterable[Node]) -> set[str]:
+    """Names used inside GraphProtos, which are never rewritten."""
+    names: set[str] = set()
+    for node in nodes:
+        for graph in subgraphs(node):
+            if isinstance(graph, GraphProto):
+                names |= _free_of_proto(graph)
+            else:
+                names |= captured_by_protos(graph.nodes)
+    return names
+
+
+def _free_of_builder(graph: GraphState) -> set[str]:
+    defined = {info.name for info in graph.inputs} | set(graph.initializers_dict)
+    defined.update(name for node in graph.nodes for name in node.outputs)
+    used = {info.name for info in graph.outputs}
+    for node in graph.nodes:
+        used.update(node.inputs)
+        used |= captured(node)
+    used.discard("")
+    return used - defined
+
+
+def _free_of_proto(graph: GraphProto) -> set[str]:
+    defined = {x.name for x in graph.input} | {x.name for x in graph.initializer}
+    defined |= {x.values.name for x in graph.sparse_initializer}
+    defined.update(name for node in graph.node for name in node.output)
+    used = {x.name for x in graph.output}
+    for node in graph.node:
+        used.update(node.input)
+        for attribute in node.attribute:
+            if attribute.type == AttributeProto.GRAPH:
+                used |= _free_of_proto(attribute.g)
+            for inner in attribute.graphs:
+                used |= _free_of_proto(inner)
+    used.discard("")
+    return used - defined
+
+
+def rename_in(graph: GraphState, names: Mapping[str, str]) -> None:
+    """Renames what a subgraph (a builder) reads from outside, and in the graphs inside it."""
+    for node in graph.nodes:
+        node.inputs = [names.get(name, name) for name in node.inputs]
+        for inner in subgraphs(node):
+            if isinstance(inner, GraphState):
+                rename_in(inner, names)

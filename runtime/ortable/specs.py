@@ -1,0 +1,98 @@
+"""A user's own specs, compiled at run time by the same compiler with the same checks; and the list of supported operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ortable.errors import SpecError
+
+
+@dataclass(frozen=True)
+class LoadedSpecs:
+    """What :func:`load_specs` made: the operators it added and the Python text they were compiled to."""
+
+    path: str
+    operators: tuple[str, ...]
+    source: str
+
+
+@dataclass(frozen=True)
+class SupportedOp:
+    """One converter: ``aten::add.Tensor``, and the spec file that it comes from."""
+
+    name: str
+    spec_file: str
+
+
+def load_specs(
+    path: str | Path, *, lowerings: Mapping[str, Callable[..., Any]] | None = None, override: bool = False
+) -> LoadedSpecs:
+    """Compile a spec file and add its operators to every later conversion of this process.
+
+    Args:
+        path: a YAML file of ``op`` and ``alias`` entries; their operators must be registered with torch already.
+        lowerings: functions ``f(graph, res, **arguments)`` by the name that ``python:`` uses. A user's file never
+            imports a dotted path.
+        override: let an entry take the place of a converter that exists.
+
+    Raises:
+        SpecError: everything that is wrong with the file, in codegen's format; nothing is added then.
+    """
+    from ortable_generated.aten import dispatch
+    from ortablegen.emit import family_text
+
+    given = dict(lowerings or {})
+    specs, display = _checked(path, frozenset(given))
+    entries = (*specs.ops, *specs.aliases)
+    taken = sorted(entry.key for entry in entries if entry.key in dispatch.CONVERTERS)
+    if taken and not override:
+        raise SpecError(f"{display}: converters exist for {', '.join(taken)}; pass override=True to replace them")
+    source = family_text(specs, display)
+    namespace: dict[str, Any] = {"__name__": f"ortable_specs_{Path(path).stem}", **given}
+    # the text comes from the compiler alone: no text of the file reaches it other than through the checked language
+    exec(compile(source, f"<{display}, compiled>", "exec"), namespace)
+    for entry in entries:
+        function = entry.schema.function_name
+        dispatch.CONVERTERS[entry.key] = namespace[function]
+        dispatch.RULES[entry.key] = namespace["rule_" + function]
+        dispatch.SPEC_FILES[entry.key] = display
+    return LoadedSpecs(display, tuple(entry.key for entry in entries), source)
+
+
+def check_spec_file(path: str | Path, lowerings: frozenset[str] = frozenset()) -> tuple[str, ...]:
+    """Check a spec file without adding anything; returns its operators.
+
+    Raises:
+        SpecError: everything that is wrong with the file.
+    """
+    specs, _ = _checked(path, lowerings)
+    return tuple(entry.key for entry in (*specs.ops, *specs.aliases))
+
+
+def supported_ops() -> tuple[SupportedOp, ...]:
+    """Every operator with a converter, sorted by name; loaded specs included."""
+    from ortable_generated.aten import dispatch
+
+    return tuple(SupportedOp(name, dispatch.SPEC_FILES[name]) for name in sorted(dispatch.CONVERTERS))
+
+
+def _checked(path: str | Path, lowerings: frozenset[str]) -> tuple[Any, str]:
+    from ortablegen.check import check_specs
+    from ortablegen.diagnostics import Diagnostics
+    from ortablegen.read import read_text
+
+    file = Path(path)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise SpecError(f"cannot read the spec file '{file}': {error.strerror}") from error
+    diagnostics = Diagnostics()
+    specs = read_text(text, file.name, diagnostics)
+    check_specs(specs, diagnostics, user_lowerings=lowerings)
+    for call in (*specs.calls, *specs.hops):
+        diagnostics.error(call.span, "a user's file holds op and alias entries only")
+    diagnostics.raise_if_any()
+    return specs, file.name

@@ -1,0 +1,60 @@
+"""The decomposition table: operators with a converter stay whole, the rest goes to core ATen."""
+
+from __future__ import annotations
+
+import torch
+
+from ortable import filter_decomposition_table, get_decomposition_table
+from ortable_generated.aten.dispatch import CONVERTERS
+from ortable_generated.decompositions import DECOMPOSE
+
+aten = torch.ops.aten
+
+
+def test_operators_with_a_converter_stay_whole():
+    table = get_decomposition_table()
+    kept = [op.name() for op in table if op.name() in CONVERTERS and op.name() not in DECOMPOSE]
+    assert kept == []
+    assert aten.addmm.default not in table
+
+
+def test_operators_without_a_converter_are_decomposed():
+    table = get_decomposition_table()
+    core = torch._decomp.core_aten_decompositions()
+    aten_ops = [op for op in core if op.namespace == "aten"]
+    missing = [op for op in aten_ops if op.name() not in CONVERTERS and op not in table]
+    assert missing == []
+    assert all(callable(fct) for fct in table.values())
+
+
+def test_named_operators_are_always_decomposed():
+    names = {op.name() for op in get_decomposition_table()}
+    assert set(DECOMPOSE) <= names
+
+
+def test_each_call_returns_a_table_of_its_own():
+    table = get_decomposition_table()
+    table.clear()
+    assert get_decomposition_table()
+
+
+def test_filter_takes_a_table_and_a_function():
+    table = get_decomposition_table()
+    kept = filter_decomposition_table(table, lambda op: "norm" in op.name())
+    assert kept and all("norm" in op.name() for op in kept)
+    assert set(kept) < set(table)
+
+
+def test_filter_drops_what_ortable_converts():
+    kept = filter_decomposition_table()
+    assert kept
+    assert not any(getattr(op, "name", str)() in CONVERTERS for op in kept)
+
+
+def test_table_is_accepted_by_make_fx():
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    graph = make_fx(lambda x: x.addcmul(x, x), decomposition_table=get_decomposition_table())(
+        torch.randn(2)
+    )
+    assert len(list(graph.graph.nodes)) >= 3

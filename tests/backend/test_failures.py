@@ -1,0 +1,154 @@
+"""What cannot work fails with an error that names the cause and the remedy, and nothing falls back
+silently."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch._dynamo.exc import BackendCompilerFailed
+
+from ortable import onnx_custom_backend, onnx_debug_backend
+from ortable.errors import (
+    ConversionError,
+    FunctionNotFoundError,
+    InputError,
+    OrtableError,
+    ProviderError,
+)
+
+
+@pytest.fixture(scope="module")
+def unknown_op():
+    """An operator that no table knows."""
+    with torch.library._scoped_library("ortable_test_failures", "DEF") as library:
+        library.define("mystery(Tensor x) -> Tensor")
+        library.define("riddle(Tensor x) -> Tensor")
+        for name in ("mystery", "riddle"):
+            library.impl(name, lambda x: x + 1, "CompositeExplicitAutograd")
+            library.impl(name, lambda x: torch.empty_like(x), "Meta")
+        yield torch.ops.ortable_test_failures
+
+
+def cause_of(error):
+    """The error of ours behind the one that dynamo raises."""
+    assert isinstance(error, BackendCompilerFailed)
+    return error.inner_exception
+
+
+@pytest.mark.parametrize("backend", [onnx_custom_backend, onnx_debug_backend])
+def test_outside_torch_compile(backend):
+    gm = torch.fx.symbolic_trace(lambda x: x + 1)
+    with pytest.raises(OrtableError, match=r"outside torch.compile.*torch.compile\(model"):
+        backend(gm, [torch.randn(3)])
+
+
+def test_every_unsupported_operator_is_listed(unknown_op):
+    fn = torch.compile(
+        lambda x: unknown_op.mystery(unknown_op.riddle(unknown_op.mystery(x))), backend="ortable"
+    )
+    with pytest.raises(BackendCompilerFailed) as error:
+        fn(torch.randn(3))
+    cause = cause_of(error.value)
+    assert isinstance(cause, FunctionNotFoundError)
+    text = str(cause)
+    assert "ortable_test_failures::mystery, 2 calls" in text
+    assert "ortable_test_failures::riddle, 1 call" in text
+    assert "test_failures.py" in text
+
+
+@pytest.mark.parametrize("name", ["aten::relu", "aten::relu.default"])
+def test_operator_refused_on_purpose(name):
+    fn = torch.compile(lambda x: torch.relu(x) + 1, backend="ortable", options={"raise_on": [name]})
+    with pytest.raises(BackendCompilerFailed) as error:
+        fn(torch.randn(3))
+    assert isinstance(cause_of(error.value), FunctionNotFoundError)
+    assert "raise_on" in str(error.value)
+
+
+def test_missing_provider_lists_what_is_there():
+    fn = torch.compile(
+        lambda x: x + 1, backend="ortable", options={"providers": ["MIGraphXExecutionProvider"]}
+    )
+    with pytest.raises(BackendCompilerFailed) as error:
+        fn(torch.randn(3))
+    cause = cause_of(error.value)
+    assert isinstance(cause, ProviderError)
+    assert "CPUExecutionProvider" in str(cause) and "onnxruntime-migraphx" in str(cause)
+
+
+def test_unknown_provider_lists_the_known_ones():
+    fn = torch.compile(
+        lambda x: x + 1, backend="ortable", options={"providers": ["NoExecutionProvider"]}
+    )
+    with pytest.raises(BackendCompilerFailed, match=r"knows no such provider.*CUDAExecution"):
+        fn(torch.randn(3))
+
+
+def test_missing_provider_inside_the_user_s_wiring():
+    from torch._dynamo.backends.common import aot_autograd
+
+    backend = aot_autograd(
+        fw_compiler=lambda gm, args: onnx_custom_backend(
+            gm, args, providers=["MIGraphXExecutionProvider"]
+        )
+    )
+    with pytest.raises(BackendCompilerFailed, match="onnxruntime-migraphx"):
+        torch.compile(lambda x: x + 1, backend=backend)(torch.randn(3))
+
+
+def test_complex_argument_is_refused_by_name():
+    fn = torch.compile(lambda z: z + 1, backend="ortable")
+    with pytest.raises(BackendCompilerFailed) as error:
+        fn(torch.randn(3, dtype=torch.complex64))
+    cause = cause_of(error.value)
+    assert isinstance(cause, ConversionError)
+    assert "complex64" in str(cause) and "view_as_real" in str(cause)
+
+
+def test_opset_that_onnxruntime_cannot_run():
+    fn = torch.compile(lambda x: x + 1, backend="ortable", options={"target_opset": 27})
+    with pytest.raises(BackendCompilerFailed, match="Opset 27 cannot run in ONNX Runtime"):
+        fn(torch.randn(3))
+
+
+def test_model_that_onnxruntime_refuses():
+    def break_it(model):
+        model.graph.node[0].op_type = "NoSuchOperator"
+
+    fn = torch.compile(
+        lambda x: x + 1, backend="ortable", options={"pre_ort_model_transforms": break_it}
+    )
+    with pytest.raises(BackendCompilerFailed) as error:
+        fn(torch.randn(3))
+    assert isinstance(cause_of(error.value), ProviderError)
+    assert "NoSuchOperator" in str(error.value) and "dump_prefix" in str(error.value)
+
+
+def test_int_of_another_type_at_call_time():
+    storage = {}
+    compiled = []
+
+    def backend(gm, args):
+        compiled.append(onnx_custom_backend(gm, args, storage=storage))
+        return compiled[-1]
+
+    from torch._dynamo.backends.common import aot_autograd
+
+    fn = torch.compile(lambda x, k: x * k, backend=aot_autograd(fw_compiler=backend), dynamic=True)
+    fn(torch.randn(3), 5)
+    arguments = [
+        3.5 if role.kind.value == "dimension" else torch.randn(3)
+        for role in storage["instance"][0]["inputs"]
+    ]
+    with pytest.raises(InputError, match=r"expects an int where it got 3\.5"):
+        compiled[-1](arguments)
+
+
+def test_a_failed_compilation_leaves_no_record(unknown_op):
+    storage = {}
+    fn = torch.compile(
+        lambda x: unknown_op.mystery(x), backend="ortable", options={"storage": storage}
+    )
+    with pytest.raises(BackendCompilerFailed):
+        fn(torch.randn(3))
+    assert storage.get("instance", []) == []

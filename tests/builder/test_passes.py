@@ -1,0 +1,214 @@
+"""The basic passes keep the results, and the names of inputs and outputs."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from ortable import GraphBuilder, dtypes
+from ortable.errors import BuilderError
+
+X = np.array([-1.0, 2.0], dtype=np.float32)
+
+
+@pytest.fixture
+def gr():
+    builder = GraphBuilder(18)
+    builder.make_tensor_input("x", dtypes.float32, ("n",))
+    return builder
+
+
+def ops(builder):
+    return [n.op_type for n in builder.nodes]
+
+
+def test_identity_between_nodes_is_removed(gr, ort):
+    gr.make_tensor_output(gr.op.Neg(gr.op.Identity(gr.op.Identity(gr.op.Relu("x"))), outputs=["y"]))
+    assert gr.remove_identity_nodes() == 2
+    assert ops(gr) == ["Relu", "Neg"]
+    assert ort(gr, {"x": X})[0].tolist() == [0, -2]
+
+
+def test_identity_of_a_node_into_an_output_gives_the_node_the_output_name(gr, ort):
+    hidden = gr.op.Relu("x")
+    gr.op.Identity(hidden, outputs=["y"])
+    gr.make_tensor_output("y")
+    gr.make_tensor_output(gr.op.Neg(hidden, outputs=["z"]))
+    assert gr.remove_identity_nodes() == 1
+    assert [(n.op_type, n.inputs, n.outputs) for n in gr.nodes] == [
+        ("Relu", ["x"], ["y"]),
+        ("Neg", ["y"], ["z"]),
+    ]
+    assert [info.name for info in gr.outputs] == ["y", "z"]
+    assert not gr.has_name(hidden)
+    assert [a.tolist() for a in ort(gr, {"x": X})] == [[0, 2], [0, -2]]
+
+
+def test_outputs_that_copy_inputs_constants_or_outputs_stay(gr, ort):
+    gr.make_initializer("w", X)
+    relu = gr.op.Relu("x", outputs=["relu"])
+    for source, name in (("x", "a"), ("w", "b"), (relu, "c"), (relu, "d")):
+        gr.make_tensor_output(gr.op.Identity(source, outputs=[name]))
+    gr.make_tensor_output(relu)
+    gr.remove_identity_nodes()
+    assert ops(gr) == ["Relu", *["Identity"] * 4]
+    assert [info.name for info in gr.outputs] == ["a", "b", "c", "d", "relu"]
+    results = ort(gr, {"x": X})
+    assert [a.tolist() for a in results] == [[-1, 2], [-1, 2], [0, 2], [0, 2], [0, 2]]
+
+
+def test_two_outputs_of_one_result_keep_both_names(gr, ort):
+    relu = gr.op.Relu("x")
+    gr.make_tensor_output(gr.op.Identity(relu, outputs=["a"]))
+    gr.make_tensor_output(gr.op.Identity(relu, outputs=["b"]))
+    assert gr.remove_identity_nodes() == 1
+    assert [n.outputs for n in gr.nodes] == [["a"], ["b"]]
+    assert [a.tolist() for a in ort(gr, {"x": X})] == [[0, 2], [0, 2]]
+
+
+def test_a_declared_output_shape_survives_the_change_of_name(gr):
+    gr.op.Identity(gr.op.Relu("x"), outputs=["y"])
+    gr.make_tensor_output("y", dtypes.float32, ("rows",))
+    model = gr.to_onnx()
+    assert model.graph.output[0].type.tensor_type.shape.dim[0].dim_param == "rows"
+    assert ops(gr) == ["Relu"]
+
+
+def test_what_is_known_of_a_copy_is_kept(gr):
+    hidden = gr.make_node("Thing", ["x"], domain="mine")
+    copy = gr.op.Identity(hidden)
+    gr.set_type(copy, dtypes.float32)
+    gr.set_shape(copy, (4,))
+    gr.make_tensor_output(gr.op.Relu(copy, outputs=["y"]))
+    gr.remove_identity_nodes()
+    assert gr.get_shape(hidden) == (4,)
+
+
+def test_names_read_inside_a_graph_proto_stay(gr):
+    copy = gr.op.Identity(gr.op.Relu("x"))
+    body = helper.make_graph(
+        [helper.make_node("Neg", [copy], ["inner"])],
+        "then",
+        [],
+        [helper.make_tensor_value_info("inner", dtypes.float32, None)],
+    )
+    cond = gr.make_initializer("", True)
+    gr.make_tensor_output(gr.make_node("If", [cond], ["y"], then_branch=body, else_branch=body))
+    gr.optimize()
+    assert ops(gr) == ["Relu", "Identity", "If"]
+    with pytest.raises(BuilderError, match="a subgraph given as GraphProto reads it"):
+        gr.rename_result(copy, "other")
+
+
+def test_unused_nodes_and_initializers_are_removed(gr):
+    gr.make_initializer("unused", X)
+    gr.op.Add(gr.op.Neg("x"), X)
+    gr.make_tensor_output(gr.op.Relu("x", outputs=["y"]))
+    assert gr.remove_unused() == 4
+    assert ops(gr) == ["Relu"]
+    assert gr.initializers_dict == {}
+    assert list(gr.values) == ["x", "y"]
+    assert "make_initializer] unused" not in gr.get_debug_msg()
+
+
+def test_unused_inputs_stay(gr):
+    gr.make_tensor_input("z", dtypes.float32, (1,))
+    gr.make_tensor_output(gr.op.Relu("x"))
+    assert [i.name for i in gr.to_onnx().graph.input] == ["x", "z"]
+
+
+def test_one_used_output_keeps_its_node(gr):
+    _, indices = gr.op.TopK("x", [1], outputs=2)
+    gr.make_tensor_output(indices)
+    gr.remove_unused()
+    assert ops(gr) == ["TopK"]
+
+
+def test_a_removed_result_is_no_longer_a_source_or_a_cache(gr):
+    length = gr.dim_as_vector("n")
+    assert gr.op.Relu("x", outputs=["y"])
+    gr.make_tensor_output("y")
+    gr.remove_unused()
+    assert not gr.has_name(length)
+    again = gr.dim_as_vector("n")
+    assert gr.has_name(again)
+    assert gr.make_initializer("", [3]) and gr.make_initializer("", [3]) == "init7_s1_3"
+
+
+def test_constant_folding_replaces_what_is_small(gr, ort):
+    shape = gr.op.Concat(gr.make_initializer("", [1]), gr.make_initializer("", [-1]), axis=0)
+    gr.make_tensor_output(gr.op.Reshape("x", shape, outputs=["y"]))
+    assert gr.is_constant(shape)
+    assert gr.constant_folding() == 1
+    assert ops(gr) == ["Reshape"]
+    assert gr.get_constant(shape).tolist() == [1, -1]
+    gr.remove_unused()
+    assert list(gr.initializers_dict) == [shape]
+    assert ort(gr, {"x": X})[0].shape == (1, 2)
+
+
+def test_constant_folding_respects_the_cap_and_random_operators(gr):
+    big = gr.op.Expand(np.float32(1), np.array([1000, 1000], dtype=np.int64))
+    noise = gr.op.RandomNormal(shape=[2], dtype=dtypes.float32)
+    like = gr.op.RandomUniformLike(np.ones(2, dtype=np.float32))
+    drop = gr.op.Dropout(np.ones(2, dtype=np.float32), np.float32(0.5), True)
+    assert gr.is_constant(big)
+    assert not any(gr.is_constant(name) for name in (noise, like, drop))
+    total = gr.op.Add(gr.op.Add(noise, like), drop)
+    gr.make_tensor_output(gr.op.Add(gr.op.ReduceSum(big, keepdims=0), total))
+    assert gr.constant_folding(max_bytes=1000) == 1
+    assert "Expand" in ops(gr) and "ReduceSum" not in ops(gr)
+
+
+def test_constants_that_are_outputs_are_not_folded_away(gr):
+    gr.make_tensor_output(gr.op.Add(np.ones(2, dtype=np.float32), X, outputs=["y"]))
+    assert gr.constant_folding() == 0
+    assert ops(gr) == ["Add"]
+
+
+def test_get_constant_computes_chains_on_demand_and_keeps_them(gr):
+    name = gr.make_initializer("", np.zeros(3, dtype=np.float32))
+    for _ in range(1500):  # deeper than Python's recursion limit
+        name = gr.op.Add(name, np.float32(1))
+    assert gr.get_constant(name).tolist() == [1500.0] * 3
+    assert gr.constants_[name] is not None
+    with pytest.raises(BuilderError, match="'x' is not a constant"):
+        gr.get_constant("x")
+
+
+def test_constant_nodes_are_constants(gr):
+    name = gr.op.Constant(value=onnx.numpy_helper.from_array(X))
+    assert gr.get_constant(name).tolist() == [-1, 2]
+    gr.make_tensor_output(gr.op.Add("x", name, outputs=["y"]))
+    assert gr.constant_folding() == 1
+    assert ops(gr) == ["Add"]
+
+
+def test_rename_result_reaches_readers_outputs_and_subgraphs(gr, ort):
+    hidden = gr.op.Relu("x")
+    child = gr.subgraph("then")
+    child.make_tensor_output(child.op.Neg(hidden))
+    other = gr.subgraph("else")
+    other.make_tensor_output(other.op.Abs(hidden))
+    gr.op.If(gr.make_initializer("", True), then_branch=child, else_branch=other, outputs=["y"])
+    gr.make_tensor_output("y")
+    gr.rename_results({hidden: "relu", "y": "result"})
+    assert child.nodes[0].inputs == ["relu"]
+    assert [info.name for info in gr.outputs] == ["result"]
+    assert ort(gr, {"x": X})[0].tolist() == [0, -2]
+    with pytest.raises(BuilderError, match="cannot be renamed 'x'"):
+        gr.rename_result("relu", "x")
+    with pytest.raises(BuilderError, match="no result 'zzz'"):
+        gr.rename_result("zzz", "y")
+
+
+def test_optimize_says_what_it_removed(gr):
+    gr.op.Neg("x")
+    gr.make_tensor_output(gr.op.Relu(gr.op.Identity("x")))
+    assert gr.optimize(folding=True) == {
+        "remove_identity_nodes": 1,
+        "constant_folding": 0,
+        "remove_unused": 1,
+    }

@@ -1,0 +1,134 @@
+"""A builder that starts from a ModelProto writes the same model again, and knows its types and shapes."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from ortable import GraphBuilder, dtypes
+from ortable.errors import BuilderError
+
+FLOAT = onnx.TensorProto.FLOAT
+
+
+def model_of(nodes, inputs, outputs, initializers=(), opset=18, **options):
+    graph = helper.make_graph(nodes, "graph", inputs, outputs, initializers)
+    imports = [helper.make_opsetid("", opset), helper.make_opsetid("mine", 2)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=8, **options)
+
+
+def value(name, dtype=FLOAT, shape=("n", 3)):
+    return helper.make_tensor_value_info(name, dtype, shape)
+
+
+@pytest.fixture
+def model():
+    weight = numpy_helper.from_array(np.eye(3, dtype=np.float32), "w")
+    then = helper.make_graph([helper.make_node("Neg", ["h"], ["t"])], "then", [], [value("t")])
+    other = helper.make_graph([helper.make_node("Abs", ["h"], ["e"])], "else", [], [value("e")])
+    node = helper.make_node("Gemm", ["x", "w"], ["h"], name="gemm", alpha=2.0)
+    node.metadata_props.add(key="fx", value="addmm")
+    nodes = [
+        node,
+        helper.make_node("If", ["c"], ["i"], then_branch=then, else_branch=other),
+        helper.make_node("Thing", ["i"], ["k"], domain="mine", mode="fast", sizes=[1, 2]),
+        helper.make_node("plus", ["k"], ["y"], domain="mine"),
+    ]
+    function = helper.make_function(
+        "mine", "plus", ["a"], ["r"], [helper.make_node("Relu", ["a"], ["r"])],
+        [helper.make_opsetid("", 18)],
+    )  # fmt: skip
+    inputs = [value("x"), value("c", onnx.TensorProto.BOOL, ())]
+    made = model_of(nodes, inputs, [value("y")], [weight], functions=[function])
+    made.graph.value_info.append(value("k", shape=("n", 7)))
+    return made
+
+
+def test_round_trip_keeps_everything(model):
+    again = GraphBuilder(model).to_onnx(optimize=False)
+    assert again.graph.node == model.graph.node
+    assert again.graph.input == model.graph.input
+    assert again.graph.output == model.graph.output
+    assert again.graph.initializer == model.graph.initializer
+    assert again.opset_import == model.opset_import
+    assert again.functions == model.functions
+    assert again.ir_version == model.ir_version
+
+
+def test_types_and_shapes_are_inferred_and_read(model):
+    gr = GraphBuilder(model)
+    assert gr._known_shapes["h"] == ("n", 3)
+    assert gr._known_shapes["k"] == ("n", 7)
+    assert gr.get_type("k") == dtypes.float32
+    assert gr.is_constant("w") and not gr.is_constant("h")
+    assert gr.get_constant("w").shape == (3, 3)
+    assert gr.nodes[0].attrs["alpha"] == 2.0
+    assert gr.nodes[2].attrs == {"mode": "fast", "sizes": [1, 2]}
+
+
+def test_names_captured_by_subgraphs_count_as_used(model):
+    gr = GraphBuilder(model)
+    gr.optimize()
+    assert [n.op_type for n in gr.nodes] == ["Gemm", "If", "Thing", "plus"]
+
+
+def test_reading_casts_nothing_and_new_nodes_can_follow(ort):
+    nodes = [helper.make_node("Tanh", ["x"], ["y"])]
+    bf16 = onnx.TensorProto.BFLOAT16
+    gr = GraphBuilder(model_of(nodes, [value("x", bf16)], [value("y", bf16)]))
+    assert [n.op_type for n in gr.nodes] == ["Tanh"]
+    gr.make_tensor_output(gr.make_node("Cast", ["y"], ["z"], to=FLOAT))
+    assert gr.get_shape("z") == gr.get_shape("x")
+    assert gr.unique_name("y") == "y2"
+
+
+def test_an_initializer_that_is_an_input_is_only_a_default():
+    default = numpy_helper.from_array(np.ones(3, dtype=np.float32), "w")
+    nodes = [helper.make_node("Add", ["x", "w"], ["y"])]
+    gr = GraphBuilder(
+        model_of(nodes, [value("x"), value("w", shape=(3,))], [value("y")], [default])
+    )
+    assert not gr.is_constant("w")
+    model = gr.to_onnx()
+    assert [i.name for i in model.graph.input] == ["x", "w"]
+    assert [i.name for i in model.graph.initializer] == ["w"]
+    x = np.zeros((1, 3), dtype=np.float32)
+    assert ReferenceEvaluator(model).run(None, {"x": x})[0].tolist() == [[1, 1, 1]]
+
+
+def test_sequences_and_empty_lists_are_written_as_they_were():
+    sequence = helper.make_value_info(
+        "s", helper.make_sequence_type_proto(helper.make_tensor_type_proto(FLOAT, None))
+    )
+    nodes = [helper.make_node("ConcatFromSequence", ["s"], ["y"], axis=0)]
+    foreign = helper.make_node("Op", ["y"], ["z"], domain="mine")
+    foreign.attribute.append(helper.make_attribute("empty", [], attr_type=onnx.AttributeProto.INTS))
+    model = model_of([*nodes, foreign], [sequence], [value("z")])
+    again = GraphBuilder(model).to_onnx(optimize=False)
+    assert again.graph.input == model.graph.input
+    assert again.graph.node == model.graph.node
+
+
+def test_sizes_without_a_name_are_told_apart_and_stay_unnamed():
+    nodes = [helper.make_node("Relu", ["x"], ["y"])]
+    model = model_of(nodes, [value("x", shape=(None, None))], [value("y", shape=(None, None))])
+    gr = GraphBuilder(model)
+    first, second = gr.get_shape("x")
+    assert first is not second
+    assert gr.to_onnx().graph.input == model.graph.input
+
+
+@pytest.mark.parametrize(
+    ("nodes", "message"),
+    [
+        ([("Relu", ["z"], ["y"])], "Input 'z' of node .* is computed by no node before it"),
+        ([("Relu", ["x"], ["y"]), ("Neg", ["x"], ["y"])], "two results called 'y'"),
+        ([("Relu", ["x"], ["other"])], "output 'y' is computed by no node"),
+    ],
+)
+def test_models_that_are_no_graphs_are_refused(nodes, message):
+    with pytest.raises(BuilderError, match=message):
+        GraphBuilder(model_of([helper.make_node(*n) for n in nodes], [value("x")], [value("y")]))

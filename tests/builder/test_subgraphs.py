@@ -1,0 +1,148 @@
+"""Child graphs, and the nodes of one graph added to another."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ortable import GraphBuilder, dtypes
+from ortable.errors import BuilderError
+
+X = np.array([[-1.0, 2.0], [3.0, -4.0]], dtype=np.float32)
+
+
+def start(opset=18):
+    builder = GraphBuilder(opset)
+    builder.make_tensor_input("x", dtypes.float32, ("n", 2))
+    return builder
+
+
+def test_if_reads_results_from_around_it(ort):
+    gr = start()
+    hidden = gr.op.Relu("x")
+    then, other = gr.subgraph("then"), gr.subgraph("else")
+    assert then.values.get(hidden) is gr.values[hidden]
+    assert then.has_name("x") and "x" in then.values
+    then.make_tensor_output(then.op.Add(hidden, np.float32(1)))
+    other.make_tensor_output(other.op.Neg(hidden))
+    cond = gr.op.Greater(gr.op.ReduceSum("x", keepdims=0), np.float32(0))
+    gr.make_tensor_output(gr.op.If(cond, then_branch=then, else_branch=other, outputs=["y"]))
+    assert gr.get_type("y") == dtypes.float32
+    assert ort(gr, {"x": X})[0].tolist() == [[0, -2], [-3, 0]]
+    assert ort(gr, {"x": X + 5})[0].tolist() == (X + 6).tolist()
+
+
+def test_names_are_unique_across_the_graphs():
+    gr = start()
+    child = gr.subgraph("body")
+    names = [gr.op.Relu("x"), child.op.Relu("x"), gr.op.Relu("x")]
+    assert len(set(names)) == 3
+    assert not gr.has_name(names[1])
+    with pytest.raises(BuilderError, match=f"Input '{names[1]}' does not exist"):
+        gr.op.Neg(names[1])
+    with pytest.raises(BuilderError, match="is the name of another result"):
+        child.make_node("Neg", ["x"], [names[0]])
+
+
+def test_loop_with_a_carried_result(ort):
+    gr = start()
+    body = gr.subgraph("body")
+    body.make_tensor_input("i", dtypes.int64, ())
+    body.make_tensor_input("go", dtypes.boolean, ())
+    body.make_tensor_input("state", dtypes.float32, ("n", 2))
+    body.make_tensor_output(body.op.Identity("go"))
+    body.make_tensor_output(body.op.Add("state", "x"))
+    trips = gr.make_initializer("", np.array(3, dtype=np.int64))
+    gr.make_tensor_output(gr.op.Loop(trips, None, "x", body=body, outputs=["y"]))
+    assert ort(gr, {"x": X})[0].tolist() == (4 * X).tolist()
+
+
+def test_dimensions_and_constants_of_a_child_stay_in_it(ort):
+    gr = start()
+    outer = gr.dim_as_vector("n")
+    then, other = gr.subgraph("then"), gr.subgraph("else")
+    assert then.dim_as_vector("n") == outer
+    inner = then.shape_as_vector(("n", 1, 2))
+    then.make_tensor_output(then.op.Reshape("x", inner))
+    other.make_tensor_output(other.op.Unsqueeze("x", np.array([1])))
+    assert gr.shape_as_vector(("n", 1, 2)) != inner
+    cond = gr.make_initializer("", True)
+    gr.make_tensor_output(gr.op.If(cond, then_branch=then, else_branch=other, outputs=["y"]))
+    assert ort(gr, {"x": X})[0].shape == (2, 1, 2)
+
+
+def test_passes_go_into_children(ort):
+    gr = start()
+    copy = gr.op.Identity(gr.op.Relu("x"))
+    then, other = gr.subgraph("then"), gr.subgraph("else")
+    then.op.Neg("x")
+    then.make_tensor_output(then.op.Identity(then.op.Identity(copy)))
+    other.make_tensor_output(other.op.Neg(copy))
+    cond = gr.make_initializer("", True)
+    gr.make_tensor_output(gr.op.If(cond, then_branch=then, else_branch=other, outputs=["y"]))
+    assert ort(gr, {"x": X})[0].tolist() == [[0, 2], [3, 0]]
+    assert [n.op_type for n in gr.nodes] == ["Relu", "If"]
+    assert [n.op_type for n in then.nodes] == ["Identity"]  # an output is made inside its graph
+
+
+def other_graph():
+    gr = GraphBuilder(18)
+    gr.make_tensor_input("a", dtypes.float32, ("m", 2))
+    gr.make_tensor_input("b", dtypes.float32, ("m", 2))
+    gr.make_initializer("w", np.array([1, 10], dtype=np.float32))
+    hidden = gr.op.Add("a", gr.op.Mul("b", "w"), outputs=["hidden"])
+    gr.make_tensor_output(gr.op.Relu(hidden, outputs=["out"]))
+    gr.make_tensor_output("hidden")
+    return gr
+
+
+def test_make_nodes_binds_inputs_and_renames_the_rest(ort):
+    gr = start()
+    gr.op.Neg("x", outputs=["hidden"])
+    names = gr.make_nodes(other_graph(), ["x", "hidden"], ["y", "z"], prefix="p_")
+    assert names == ("y", "z")
+    assert "p_w" in gr.initializers_dict
+    assert str(gr.get_shape("y")[0]) == "n"
+    gr.make_tensor_output(["y", "z"])
+    expected = X - X * np.array([1, 10])
+    got = ort(gr, {"x": X})
+    np.testing.assert_array_equal(got[1], expected)
+    np.testing.assert_array_equal(got[0], np.maximum(expected, 0))
+    more = gr.make_nodes(other_graph(), ["x", "x"], ["y2", "z2"])
+    assert more == ("y2", "z2") and gr.has_name("w")
+
+
+def test_make_nodes_copies_children_and_leaves_the_other_graph(ort):
+    other = GraphBuilder(18)
+    other.make_tensor_input("a", dtypes.float32, ("m", 2))
+    hidden = other.op.Relu("a")
+    then, not_then = other.subgraph("then"), other.subgraph("else")
+    then.make_tensor_output(then.op.Add(hidden, np.float32(1)))
+    not_then.make_tensor_output(not_then.op.Identity(hidden))
+    cond = other.make_initializer("", True)
+    other.make_tensor_output(other.op.If(cond, then_branch=then, else_branch=not_then))
+    before = repr(other.nodes)
+    gr = start()
+    gr.op.Abs("x", outputs=[hidden])
+    assert gr.make_nodes(other, [hidden], ["y"]) == "y"
+    gr.make_tensor_output("y")
+    assert ort(gr, {"x": X})[0].tolist() == (np.abs(X) + 1).tolist()
+    assert repr(other.nodes) == before
+
+
+def test_make_nodes_with_an_output_that_is_an_input(ort):
+    other = GraphBuilder(18)
+    other.make_tensor_input("a", dtypes.float32, (2, 2))
+    other.make_tensor_output("a")
+    gr = start()
+    assert gr.make_nodes(other, ["x"], ["y"]) == "y"
+    gr.make_tensor_output("y")
+    assert ort(gr, {"x": X})[0].tolist() == X.tolist()
+
+
+def test_make_nodes_refuses_what_does_not_agree():
+    gr = start(19)
+    with pytest.raises(BuilderError, match="The other graph has opset 18 for domain ''"):
+        gr.make_nodes(other_graph(), ["x", "x"], ["y", "z"])
+    with pytest.raises(BuilderError, match="has 2 inputs and 2 outputs, 1 and 2 names are given"):
+        start().make_nodes(other_graph(), ["x"], ["y", "z"])

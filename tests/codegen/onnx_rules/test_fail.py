@@ -1,0 +1,37 @@
+"""Every check of specs/onnx has a file that violates it, and the exact text that codegen prints for
+it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ortablegen.diagnostics import Diagnostics
+from ortablegen.onnx_rules import load_onnx_rules
+
+_FOLDER = Path(__file__).parent / "fail"
+_FILES = sorted(_FOLDER.glob("*.yaml"))
+
+
+def report(path: Path, folder: Path) -> str:
+    """What codegen prints for one spec file."""
+    shutil.copy(path, folder)
+    diagnostics = Diagnostics()
+    load_onnx_rules(folder, diagnostics)
+    return diagnostics.render()
+
+
+@pytest.mark.parametrize("path", _FILES, ids=lambda p: p.stem)
+def test_violation_prints_the_golden_error(path: Path, tmp_path: Path) -> None:
+    assert report(path, tmp_path) + "\n" == path.with_suffix(".err").read_text()
+
+
+def test_an_operator_in_two_files_is_an_error(tmp_path: Path) -> None:
+    for name in ("one.yaml", "two.yaml"):
+        (tmp_path / name).write_text("- {onnx: Relu, shape: same(X)}\n")
+    diagnostics = Diagnostics()
+    load_onnx_rules(tmp_path, diagnostics)
+    assert "specs/onnx/two.yaml:1:3: error: a second rule for Relu" in diagnostics.render()
+    assert "the first is at specs/onnx/one.yaml:1:3" in diagnostics.render()

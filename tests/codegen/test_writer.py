@@ -1,0 +1,80 @@
+"""The generated tree: only what changes is written, orphans go, a failing run writes nothing."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ortablegen.cli import generate, main
+from ortablegen.writer import compare_tree, write_tree
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_only_changed_files_are_written_and_orphans_deleted(tmp_path: Path) -> None:
+    first = write_tree({"a/x.py": "1\n", "a/y.py": "2\n", "b/z.py": "3\n"}, tmp_path)
+    assert first.written == ("a/x.py", "a/y.py", "b/z.py")
+    stamp = (tmp_path / "a/x.py").stat().st_mtime_ns
+    second = write_tree({"a/x.py": "1\n", "a/y.py": "22\n"}, tmp_path)
+    assert second.written == ("a/y.py",)
+    assert second.deleted == ("b/z.py",)
+    assert second.unchanged == 1
+    assert (tmp_path / "a/x.py").stat().st_mtime_ns == stamp
+    assert not (tmp_path / "b").exists()
+
+
+def test_generated_is_fresh() -> None:
+    files, _ = generate(ROOT)
+    report = compare_tree(files, ROOT / "generated")
+    assert report.written == (), "run `make codegen` and commit the result"
+    assert report.deleted == ()
+
+
+def _copy_specs(tmp_path: Path) -> Path:
+    shutil.copytree(ROOT / "specs", tmp_path / "specs")
+    (tmp_path / "generated").mkdir()
+    return tmp_path
+
+
+def test_codegen_starts_from_an_empty_or_broken_generated_folder(tmp_path: Path) -> None:
+    root = _copy_specs(tmp_path)
+    broken = root / "generated" / "ortable_generated" / "aten" / "dispatch.py"
+    broken.parent.mkdir(parents=True)
+    broken.write_text("this is no Python (")
+    assert main(["generate", "--root", str(root)]) == 0
+    assert broken.read_text() == (ROOT / "generated/ortable_generated/aten/dispatch.py").read_text()
+    assert main(["check", "--root", str(root)]) == 0
+
+
+def test_a_spec_error_writes_nothing_and_exits_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = _copy_specs(tmp_path)
+    spec = root / "specs" / "aten" / "reduce.yaml"
+    spec.write_text(spec.read_text().replace("ReduceSum(", "ReduceSumm("))
+    assert main(["generate", "--root", str(root)]) == 1
+    printed = capsys.readouterr().err
+    assert "specs/aten/reduce.yaml:" in printed
+    assert "ONNX has no operator 'ReduceSumm'" in printed
+    assert "nothing was written" in printed
+    assert list((root / "generated").iterdir()) == []
+
+
+def test_check_names_the_stale_file_the_command_and_the_difference(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = _copy_specs(tmp_path)
+    main(["generate", "--root", str(root)])
+    stale = root / "generated" / "ortable_generated" / "aten" / "dispatch.py"
+    stale.write_text(stale.read_text() + "# edited by hand\n")
+    (root / "generated" / "ortable_generated" / "old.py").write_text("")
+    assert main(["check", "--root", str(root)]) == 1
+    printed = capsys.readouterr().out
+    assert "stale: generated/ortable_generated/aten/dispatch.py" in printed
+    assert "-# edited by hand" in printed
+    assert "orphan: generated/ortable_generated/old.py" in printed
+    assert "make codegen" in printed
+
+
+def test_generation_is_deterministic() -> None:
+    assert generate(ROOT)[0] == generate(ROOT)[0]

@@ -1,0 +1,88 @@
+"""Backends that try one compiler after another, and that put ortable behind AOTAutograd
+themselves."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from functorch.compile import make_boxed_func
+from torch._dynamo import lookup_backend
+from torch._dynamo.backends.common import aot_autograd
+
+from ortable import onnx_custom_backend
+from ortable.backend.entry import ortable
+
+pytestmark = pytest.mark.usefixtures("fresh_dynamo")
+
+
+def compose(log, first, fallback="eager"):
+    """A backend that tries `first`, and takes `fallback` when it fails."""
+
+    def my_compiler(gm, example_inputs):
+        try:
+            compiled = first(gm, example_inputs)
+            if compiled is not None:
+                log.append("ortable")
+                return compiled
+        except Exception as error:
+            log.append(type(error).__name__)
+        log.append(fallback)
+        return lookup_backend(fallback)(gm, example_inputs)
+
+    return my_compiler
+
+
+def test_the_first_backend_that_works_is_taken():
+    log = []
+    model = torch.nn.Linear(3, 2)
+    x = torch.randn(4, 3)
+    got = torch.compile(model, backend=compose(log, ortable))(x)
+    torch.testing.assert_close(got, model(x))
+    assert log == ["ortable"]
+
+
+def test_the_next_backend_is_tried_after_a_refusal():
+    log = []
+
+    def refusing(gm, example_inputs):
+        return ortable(gm, example_inputs, options={"raise_on": ["aten::relu"]})
+
+    fn = torch.compile(lambda x: torch.relu(x) + 1, backend=compose(log, refusing))
+    x = torch.randn(4)
+    torch.testing.assert_close(fn(x), torch.relu(x) + 1)
+    assert log == ["FunctionNotFoundError", "eager"]
+
+
+def test_a_second_attempt_in_one_compilation_is_still_a_backend():
+    """AOTAutograd leaves its metadata in the tracing context: it must not mislead the second
+    call."""
+    log = []
+
+    def refusing_then_working(gm, example_inputs):
+        try:
+            return onnx_custom_backend(gm, example_inputs, raise_on=["aten::relu"])
+        except Exception as error:
+            log.append(type(error).__name__)
+        return onnx_custom_backend(gm, example_inputs)
+
+    fn = torch.compile(lambda x: torch.relu(x) + 1, backend=refusing_then_working)
+    x = torch.randn(4, requires_grad=True)
+    got = fn(x)
+    torch.testing.assert_close(got, torch.relu(x) + 1)
+    got.sum().backward()
+    assert x.grad is not None
+    assert log == ["FunctionNotFoundError"]
+
+
+def test_forward_by_ortable_backward_by_torch():
+    def boxed(gm, example_inputs):
+        return make_boxed_func(gm.forward)
+
+    model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU())
+    backend = aot_autograd(fw_compiler=onnx_custom_backend, bw_compiler=boxed)
+    x = torch.randn(5, 4)
+    expected = torch.autograd.grad(model(x).sum(), list(model.parameters()))
+    compiled = torch.compile(model, backend=backend)
+    got = torch.autograd.grad(compiled(x).sum(), list(model.parameters()))
+    for a, b in zip(expected, got, strict=True):
+        torch.testing.assert_close(b, a)

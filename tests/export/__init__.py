@@ -1,0 +1,1 @@
+"""Tests of to_onnx."""

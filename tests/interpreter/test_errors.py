@@ -1,0 +1,162 @@
+"""What a failed conversion says: the node, the operator, the module, the line of the user's model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from ortable.builder import GraphBuilder
+from ortable.errors import ConversionError, FunctionNotFoundError, UnsupportedCase
+from ortable.interpreter import DynamoInterpreter
+
+from .helpers import Function, export, interpret
+from .small_tables import TABLES
+
+
+def broken(**converters):
+    return TABLES.extended({name.replace("__", "::"): f for name, f in converters.items()})
+
+
+class Inner(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x)
+
+
+class Wrapped(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = Inner()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.inner(x)
+
+
+def test_any_exception_of_a_converter_is_chained_to_a_conversion_error() -> None:
+    def fail(graph, res, self):
+        raise KeyError("missing")
+
+    program = export(Wrapped(), torch.rand(2, 3))
+    with pytest.raises(ConversionError) as caught:
+        interpret(program.graph_module, tables=broken(aten__relu=fail))
+    text = str(caught.value)
+    assert isinstance(caught.value.__cause__, KeyError)
+    assert text.startswith("aten::relu could not be converted: KeyError: 'missing'")
+    assert "node 'relu' (1/3)" in text
+    assert "x:float32[2x3]" in text
+    assert "spec: specs/aten/activation.yaml" in text
+    assert "module: inner (Inner)" in text
+    assert "test_errors.py" in text and "return torch.relu(x)" in text
+    assert "-- process.progress --\nnode 1/3 target=aten.relu.default" in text
+
+
+def test_a_refusal_stays_an_unsupported_case() -> None:
+    def refuse(graph, res, self):
+        raise UnsupportedCase("ONNX has no relu of strings")
+
+    program = export(Wrapped(), torch.rand(2, 3))
+    with pytest.raises(UnsupportedCase, match=r"aten::relu is not supported .*no relu of strings"):
+        interpret(program.graph_module, tables=broken(aten__relu=refuse))
+
+
+def test_the_graph_so_far_appears_once() -> None:
+    def fail(graph, res, self):
+        return graph.make_node("Relu", ["nothing"], res.outputs)
+
+    program = export(Wrapped(), torch.rand(2, 3))
+    with pytest.raises(ConversionError) as caught:
+        interpret(program.graph_module, tables=broken(aten__relu=fail))
+    assert str(caught.value).count("--DEBUG--") == 1
+
+
+@pytest.mark.parametrize(
+    ("converter", "words"),
+    [
+        (
+            lambda g, r, x: g.make_node("Cast", [x], r.outputs, to=11),
+            "float64, torch computes float32",
+        ),
+        (lambda g, r, x: g.make_node("Transpose", [x], r.outputs), "shape 3x2, torch .* shape 2x3"),
+        (lambda g, r, x: g.make_node("Flatten", [x], r.outputs, axis=0), "shape 1x6, torch"),
+        (lambda g, r, x: "unheard", "'unheard', which is not a result"),
+    ],
+)
+def test_a_result_of_another_type_or_shape_than_torchs_is_an_error(converter, words) -> None:
+    program = export(Wrapped(), torch.rand(2, 3))
+    with pytest.raises(ConversionError, match=words) as caught:
+        interpret(program.graph_module, tables=broken(aten__relu=converter))
+    assert "specs/aten/activation.yaml" in str(caught.value)
+
+
+def test_sizes_that_may_be_equal_are_no_difference() -> None:
+    rows = torch.export.Dim("rows")
+    program = export(Wrapped(), torch.rand(4, 3), dynamic_shapes={"x": {0: rows}})
+    builder = GraphBuilder(18)
+    builder.rename_dims = {str(next(iter(program.range_constraints))): "rows"}
+    interpreter = DynamoInterpreter(builder, tables=TABLES)
+    interpreter.run(program.graph_module)
+    assert [str(d) for d in builder.values["relu"].shape] == ["rows", "3"]
+
+
+def test_every_operator_without_converter_is_listed_before_anything_is_converted() -> None:
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        return torch.celu(torch.tanh(x)) + torch.tanh(x) + torch.relu(x)
+
+    program = export(Function(forward), torch.rand(2))
+    builder = GraphBuilder(18)
+    with pytest.raises(FunctionNotFoundError) as caught:
+        DynamoInterpreter(builder, tables=TABLES).run(program.graph_module)
+    text = str(caught.value)
+    assert text.splitlines()[0].startswith(
+        "Unable to interpret function <class 'torch._ops.OpOverload'>: "
+        "<OpOverload(op='aten.tanh', overload='default')>, searched for ['aten::tanh']"
+    )
+    assert "2 operators of this graph without a converter" in text
+    assert "aten::tanh, 2 calls" in text
+    assert "aten::celu, 1 call" in text
+    assert "closest spec: aten::relu (specs/aten/activation.yaml)" in text
+    assert "return torch.celu(torch.tanh(x)) + torch.tanh(x) + torch.relu(x)" in text
+    assert "- op: aten::celu(Tensor self, Scalar alpha=1.) -> Tensor" in text
+    assert "lower: return Celu(self)" in text
+    assert builder.nodes == [] and builder.inputs == []
+
+
+def test_operators_inside_branches_are_listed_too() -> None:
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, lambda a: a.tanh(), lambda a: a.cos(), (x,))
+
+    program = export(Function(forward), torch.rand(2))
+    with pytest.raises(FunctionNotFoundError, match="aten::tanh, 1 call"):
+        interpret(program.graph_module)
+
+
+def test_an_operator_that_nobody_reads_needs_no_converter() -> None:
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    x.meta["val"] = torch.rand(2)
+    graph.call_function(torch.ops.aten.tanh.default, (x,))
+    graph.output(x)
+    interpret(torch.fx.GraphModule({}, graph))
+
+
+def test_an_in_place_write_is_refused_and_functionalisation_named() -> None:
+    program = export(Function(lambda x: x.clone().add_(1)), torch.rand(2))
+    with pytest.raises(ConversionError, match="run_decompositions") as caught:
+        interpret(program.graph_module)
+    assert "aten::add_.Tensor writes to its argument" in str(caught.value)
+
+
+def test_an_overload_that_writes_for_one_value_of_an_argument_is_refused_for_that_value() -> None:
+    class Norm(torch.nn.Module):
+        def __init__(self, momentum: float | None) -> None:
+            super().__init__()
+            self.norm = torch.nn.BatchNorm1d(3, track_running_stats=False)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.norm(x)
+
+    program = export(Norm(None).train(), torch.rand(4, 3))
+    tables = replace(TABLES, converters={**TABLES.converters, "aten::batch_norm": None})
+    with pytest.raises(ConversionError, match="training=True makes it update"):
+        interpret(program.graph_module, tables=tables)

@@ -1,0 +1,250 @@
+"""Whole graphs through the interpreter: names, weights, outputs of every kind, records."""
+
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+import pytest
+import torch
+
+from ortable import dims
+from ortable.builder import GraphBuilder
+from ortable.errors import ConversionError
+from ortable.interpreter import DynamoInterpreter
+
+from .helpers import Function, export, interpret, run
+from .small_tables import TABLES
+
+
+class Neuron(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.sigmoid(self.linear(x))
+
+
+def test_results_have_the_names_of_fx_nodes_and_outputs_are_numbered() -> None:
+    program = export(Neuron(), torch.rand(5, 3))
+    weights = {"p_linear_weight": "linear.weight", "p_linear_bias": "linear.bias"}
+    interpreter = interpret(
+        program.graph_module,
+        retriever=lambda node: program.state_dict.get(weights.get(node.name, "")),
+    )
+    model = interpreter.builder.to_onnx()
+    assert [n.op_type for n in model.graph.node] == ["Gemm", "Sigmoid"]
+    assert list(model.graph.node[0].input) == ["x", "p_linear_weight", "p_linear_bias"]
+    assert [list(n.output) for n in model.graph.node] == [["linear"], ["output_0"]]
+    assert [r.role for r in interpreter.inputs] == ["initializer", "initializer", "tensor"]
+
+
+def test_a_placeholder_without_a_tensor_is_an_input() -> None:
+    program = export(Neuron(), torch.rand(5, 3))
+    interpreter = interpret(program.graph_module)
+    names = [info.name for info in interpreter.builder.inputs]
+    assert names == ["p_linear_weight", "p_linear_bias", "x"]
+
+
+def test_get_attr_shares_the_memory_of_the_parameter_and_keeps_its_dotted_name() -> None:
+    model = Neuron()
+    graph_module = export(model, torch.rand(5, 3)).module()
+    builder = interpret(graph_module).builder
+    assert list(builder.initializers_dict) == ["linear.weight", "linear.bias"]
+    kept = builder.initializers_dict["linear.weight"]
+    assert kept.data_ptr() == model.linear.weight.data_ptr()
+
+
+def test_every_kind_of_output_is_an_onnx_output_but_none() -> None:
+    def forward(x: torch.Tensor) -> tuple:
+        y = torch.relu(x)
+        return y, None, 3, 2.5, True, x, y, x.shape[0] * 2
+
+    rows = torch.export.Dim("rows")
+    program = export(Function(forward), torch.randn(5, 3), dynamic_shapes=(({0: rows},),))
+    interpreter = interpret(program.graph_module)
+    roles = [record.role for record in interpreter.outputs]
+    assert roles == [
+        "tensor",
+        "none",
+        "constant",
+        "constant",
+        "constant",
+        "input",
+        "duplicate",
+        "dimension",
+    ]
+    names = [record.name for record in interpreter.outputs]
+    assert names == [
+        "output_0",
+        None,
+        "output_2",
+        "output_3",
+        "output_4",
+        "output_5",
+        "output_6",
+        "output_7",
+    ]
+    x = torch.randn(4, 3)
+    found = run(interpreter, x)
+    assert [value.dtype.name for value in found] == [
+        "float32",
+        "int64",
+        "float64",
+        "bool",
+        "float32",
+        "float32",
+        "int64",
+    ]
+    np.testing.assert_array_equal(found[5], torch.relu(x).numpy())
+    np.testing.assert_array_equal(found[4], x.numpy())
+    assert found[6] == 8 and found[6].shape == ()
+
+
+def test_bypassed_outputs_leave_only_new_tensors_in_the_graph() -> None:
+    def forward(x: torch.Tensor) -> tuple:
+        y = torch.relu(x)
+        return x, y, 3, y, None
+
+    interpreter = interpret(
+        export(Function(forward), torch.rand(2)).graph_module, bypass_outputs=True
+    )
+    assert [info.name for info in interpreter.builder.outputs] == ["output_1"]
+    records = interpreter.outputs
+    assert [r.role for r in records] == ["input", "tensor", "constant", "duplicate", "none"]
+    assert records[0].source == interpreter.inputs[0].name
+    assert records[2].value == 3
+    assert records[3].source == records[1].source
+
+
+def test_a_name_chosen_for_an_output_is_not_taken_by_an_intermediate_result() -> None:
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        return torch.sigmoid(torch.relu(x))
+
+    program = export(Function(forward), torch.rand(2))
+    interpreter = interpret(program.graph_module, output_names=["relu"])
+    model = interpreter.builder.to_onnx()
+    assert [o.name for o in model.graph.output] == ["relu"]
+    assert model.graph.node[-1].op_type == "Sigmoid"
+
+
+def test_the_number_of_output_names_is_checked() -> None:
+    program = export(Function(torch.relu), torch.rand(2))
+    with pytest.raises(ConversionError, match="2 output names were given for 1 outputs"):
+        interpret(program.graph_module, output_names=["a", "b"])
+
+
+def test_results_that_nobody_reads_have_no_name() -> None:
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        return torch.ops.aten.split.Tensor(x, 2)[1]
+
+    program = export(Function(forward), torch.rand(6))
+    builder = interpret(program.graph_module).builder
+    split = next(node for node in builder.nodes if node.op_type == "Split")
+    assert [bool(name) for name in split.outputs] == [False, True, False]
+
+
+def test_an_input_of_the_user_that_is_an_integer_is_a_dimension() -> None:
+    def forward(x: torch.Tensor, n: int) -> torch.Tensor:
+        return x * n
+
+    program = export(
+        Function(forward), torch.rand(3), 4, dynamic_shapes=((None, torch.export.Dim.DYNAMIC),)
+    )
+    interpreter = interpret(program.graph_module)
+    record = interpreter.inputs[1]
+    assert record.role == "dimension" and isinstance(record.value, dims.SymDim)
+    (found,) = run(interpreter, torch.ones(3), np.array([7]))
+    assert found.tolist() == [7, 7, 7]
+
+
+def test_an_input_without_metadata_is_refused_by_name() -> None:
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    graph.output(graph.call_function(torch.ops.aten.relu.default, (x,)))
+    with pytest.raises(ConversionError, match="input 'x' .* nothing is known about it"):
+        interpret(torch.fx.GraphModule({}, graph))
+
+
+def test_torch_functions_and_methods_go_through_the_alias_tables() -> None:
+    class Mixed(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = torch.nn.Linear(3, 3)
+            self.act = torch.nn.ReLU()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return operator.add(self.act(self.linear(x)), x).sigmoid()
+
+    model = Mixed()
+    traced = torch.fx.symbolic_trace(model)
+    x = torch.randn(2, 3)
+    for node in traced.graph.nodes:
+        if node.op == "placeholder":
+            node.meta["val"] = x
+    interpreter = interpret(traced)
+    builder = interpreter.builder
+    assert list(builder.initializers_dict) == ["linear.weight", "linear.bias"]
+    (found,) = run(interpreter, x)
+    np.testing.assert_allclose(found, model(x).detach().numpy(), rtol=1e-5)
+
+
+def test_getitem_on_a_tensor_without_an_entry_is_refused_by_name() -> None:
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    x.meta["val"] = torch.rand(2, 3)
+    graph.output(graph.call_function(operator.getitem, (x, 0)))
+    with pytest.raises(Exception, match=r"operator\.getitem") as caught:
+        interpret(torch.fx.GraphModule({}, graph))
+    assert type(caught.value).__name__ == "FunctionNotFoundError"
+
+
+def test_a_submodule_that_is_called_twice_is_converted_twice_with_one_copy_of_its_weights() -> None:
+    class Twice(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = torch.nn.Linear(3, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.linear(self.linear(x))
+
+    model = Twice()
+    traced = torch.fx.symbolic_trace(model)
+    x = torch.randn(2, 3)
+    next(iter(traced.graph.nodes)).meta["val"] = x
+    interpreter = interpret(traced)
+    assert len(interpreter.builder.initializers_dict) == 2
+    (found,) = run(interpreter, x)
+    np.testing.assert_allclose(found, model(x).detach().numpy(), rtol=1e-5)
+
+
+def test_converters_given_by_the_caller_come_before_the_tables() -> None:
+    def twice(graph, res, self):
+        return graph.make_node("Add", [self, self], res.outputs)
+
+    program = export(Function(torch.relu), torch.rand(2))
+    interpreter = DynamoInterpreter(
+        GraphBuilder(18), tables=TABLES, converters={"aten::relu": twice}
+    )
+    interpreter.run(program.graph_module)
+    assert run(interpreter, torch.full((2,), 3.0))[0].tolist() == [6, 6]
+
+
+def test_a_converter_may_return_its_input() -> None:
+    program = export(Function(lambda x: torch.relu(x.detach())), torch.rand(2))
+    interpreter = interpret(program.graph_module)
+    model = interpreter.builder.to_onnx()
+    assert [node.op_type for node in model.graph.node] == ["Relu"]
+
+
+def test_regions_without_grad_are_converted_in_place() -> None:
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            y = torch.relu(x)
+        return y + x
+
+    program = export(Function(forward), torch.rand(2))
+    assert any("wrap_with_set_grad" in str(n.target) for n in program.graph.nodes)
+    model = interpret(program.graph_module).builder.to_onnx()
+    assert [node.op_type for node in model.graph.node] == ["Relu", "Add"]

@@ -1,0 +1,1 @@
+"""Tests of shape, dtype and content rules."""

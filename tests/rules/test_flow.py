@@ -1,0 +1,85 @@
+"""Rules of operators that hold graphs: what they take over from their children, and what they must
+not."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from onnx import TensorProto, helper
+
+from ortable import dims
+from ortable.rules import ValueInfo
+from ortable_generated.onnx.dispatch import INFER
+
+n, m = dims.symbol("n"), dims.symbol("m")
+
+
+def _child(*results: ValueInfo) -> SimpleNamespace:
+    return SimpleNamespace(
+        outputs=[f"r{k}" for k in range(len(results))],
+        values={f"r{k}": info for k, info in enumerate(results)},
+    )
+
+
+def _infer(
+    op: str, inputs: list[ValueInfo | None], n_outputs: int, **attrs: object
+) -> tuple[object, ...]:
+    return INFER[op](inputs, attrs, n_outputs, 18)
+
+
+def test_if_keeps_what_both_branches_say() -> None:
+    yes = _child(
+        ValueInfo("a", 1, (n, 3)), ValueInfo("b", 7, (2,), value=(n, 4)), ValueInfo("c", 1, (2,))
+    )
+    no = _child(
+        ValueInfo("a", 1, (n, 3)), ValueInfo("b", 7, (2,), value=(n, 4)), ValueInfo("c", 1, (3,))
+    )
+    found = _infer("If", [ValueInfo("cond", 9, ())], 3, then_branch=yes, else_branch=no)
+    assert found == ((1, (n, 3), None), (7, (2,), (n, 4)), (1, None, None))
+
+
+def test_if_reads_graph_protos_without_trusting_their_dim_names() -> None:
+    def graph(size: object) -> object:
+        return helper.make_graph(
+            [], "g", [], [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, size])]
+        )
+
+    found = _infer("If", [ValueInfo("c", 9, ())], 1, then_branch=graph(3), else_branch=graph(3))
+    assert found == ((1, (2, 3), None),)
+    found = _infer("If", [ValueInfo("c", 9, ())], 1, then_branch=graph("x"), else_branch=graph("x"))
+    assert found == ((1, None, None),)
+
+
+def test_loop_keeps_carried_shapes_that_never_change() -> None:
+    body = _child(
+        ValueInfo("cond", 9, ()),
+        ValueInfo("a", 1, (n, 3)),
+        ValueInfo("b", 1, (4,)),
+        ValueInfo("s", 7, ()),
+    )
+    inputs = [ValueInfo("m", 7, ()), None, ValueInfo("a", 1, (n, 3)), ValueInfo("b", 1, (2,))]
+    assert _infer("Loop", inputs, 3, body=body) == (
+        (1, (n, 3), None),
+        (1, None, None),
+        (7, None, None),
+    )
+
+
+def test_scan_stacks_slices_along_the_scanned_axis() -> None:
+    body = _child(ValueInfo("state", 1, (3,)), ValueInfo("slice", 1, (3, 2)))
+    inputs = [ValueInfo("state", 1, (3,)), ValueInfo("xs", 1, (n, 5))]
+    assert _infer("Scan", inputs, 2, body=body, num_scan_inputs=1) == (
+        (1, (3,), None),
+        (1, (n, 3, 2), None),
+    )
+    found = _infer(
+        "Scan", inputs, 2, body=body, num_scan_inputs=1, scan_input_axes=[1], scan_output_axes=[-1]
+    )
+    assert found[1] == (1, (3, 2, 5), None)
+
+
+def test_scan_drops_symbols_that_only_the_body_knows() -> None:
+    body = _child(ValueInfo("slice", 1, (m, 2)))
+    assert _infer("Scan", [ValueInfo("xs", 1, (n, 5))], 1, body=body, num_scan_inputs=1) == (
+        (1, None, None),
+    )

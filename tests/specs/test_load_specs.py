@@ -1,0 +1,119 @@
+"""A user's spec file: compiled with the checks of codegen, used by the next conversion, refused with codegen's errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from ortable import load_specs, supported_ops
+from ortable.builder import GraphBuilder
+from ortable.errors import SpecError
+from ortable.interpreter import DynamoInterpreter
+from ortable_generated.aten import dispatch
+
+from . import harness
+
+LIBRARY = torch.library.Library("ortable_test_specs", "DEF")
+LIBRARY.define("twice_relu(Tensor x, float scale) -> Tensor")
+LIBRARY.impl("twice_relu", lambda x, scale: torch.relu(x) * scale, "CompositeExplicitAutograd")
+LIBRARY.define("halve(Tensor x) -> Tensor")
+LIBRARY.impl("halve", lambda x: x / 2, "CompositeExplicitAutograd")
+
+SPEC = """
+- op: ortable_test_specs::twice_relu(Tensor x, float scale) -> Tensor
+  out: {shape: same(x), dtype: same(x)}
+  lower: return Mul(Relu(x), const(scale, dtype_of(x)))
+  cases: [{x: "f32[2,3]", scale: 2.0}]
+"""
+
+
+@pytest.fixture(autouse=True)
+def _restore_tables():
+    tables = (dispatch.CONVERTERS, dispatch.RULES, dispatch.SPEC_FILES)
+    saved = [dict(table) for table in tables]
+    yield
+    for table, before in zip(tables, saved, strict=True):
+        table.clear()
+        table.update(before)
+
+
+def _write(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "my_ops.yaml"
+    path.write_text(text)
+    return path
+
+
+def _convert_and_run(function, x: torch.Tensor) -> torch.Tensor:
+    module = torch.fx.experimental.proxy_tensor.make_fx(function, tracing_mode="fake")(x)
+    builder = GraphBuilder(18)
+    interpreter = DynamoInterpreter(builder)
+    interpreter.run(module)
+    feeds = {record.name: x for record in interpreter.inputs}
+    return harness.run_onnx(builder.to_onnx(), feeds)[0]
+
+
+def test_a_loaded_spec_converts_a_library_operator(tmp_path: Path) -> None:
+    loaded = load_specs(_write(tmp_path, SPEC))
+    assert loaded.operators == ("ortable_test_specs::twice_relu",)
+    assert any(op.name == "ortable_test_specs::twice_relu" for op in supported_ops())
+    x = torch.randn(2, 3)
+    got = _convert_and_run(lambda x: torch.ops.ortable_test_specs.twice_relu(x, 2.0), x)
+    harness.compare_tensor(got, torch.relu(x) * 2.0)
+
+
+def test_python_resolves_only_through_the_lowerings_given(tmp_path: Path) -> None:
+    text = """
+- op: ortable_test_specs::halve(Tensor x) -> Tensor
+  out: {shape: same(x), dtype: same(x)}
+  lower:
+    python: half
+    why: to show a lowering of the user's own
+  cases: [{x: "f32[2,3]"}]
+"""
+
+    def half(graph, res, x):
+        return graph.make_node("Div", [x, graph.make_initializer("", torch.tensor(2.0).numpy())], res.outputs)
+
+    path = _write(tmp_path, text)
+    with pytest.raises(SpecError, match="no lowering 'half' was given"):
+        load_specs(path)
+    with pytest.raises(SpecError, match=r"no lowering 'os\.system' was given"):
+        load_specs(_write(tmp_path, text.replace("python: half", "python: os.system")))
+    load_specs(_write(tmp_path, text), lowerings={"half": half})
+    x = torch.randn(4)
+    harness.compare_tensor(_convert_and_run(torch.ops.ortable_test_specs.halve, x), x / 2)
+
+
+def test_a_wrong_file_adds_nothing_and_shows_where(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=r"my_ops\.yaml:4:21: error: ONNX has no operator 'Rellu'"):
+        load_specs(_write(tmp_path, SPEC.replace("Relu(x)", "Rellu(x)")))
+    assert "ortable_test_specs::twice_relu" not in dispatch.CONVERTERS
+
+
+def test_an_operator_that_torch_does_not_know_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="torch has no operator 'ortable_test_specs::thrice'"):
+        load_specs(_write(tmp_path, SPEC.replace("twice_relu", "thrice")))
+
+
+def test_replacing_a_converter_must_be_asked_for(tmp_path: Path) -> None:
+    text = """
+- op: aten::relu(Tensor self) -> Tensor
+  out: {shape: same(self), dtype: same(self)}
+  lower: return Max(self, const(0, dtype_of(self)))
+  cases: [{self: "f32[2,3]"}]
+"""
+    if "aten::relu" not in dispatch.CONVERTERS:
+        dispatch.CONVERTERS["aten::relu"] = dispatch.RULES["aten::relu"] = lambda *_: None
+    path = _write(tmp_path, text)
+    with pytest.raises(SpecError, match="override=True"):
+        load_specs(path)
+    load_specs(path, override=True)
+    x = torch.randn(4)
+    harness.compare_tensor(_convert_and_run(torch.ops.aten.relu.default, x), torch.relu(x))
+
+
+def test_a_missing_file_is_an_error_of_ours(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="cannot read the spec file"):
+        load_specs(tmp_path / "absent.yaml")
