@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-
 from collections.abc import Iterable
 
 from ortablegen import kinds, vocabulary
@@ -18,7 +17,9 @@ from ortablegen.samples import SampleProblem, check_sample
 from ortablegen.schema import OpSchema, argument_names
 
 
-def check_specs(specs: Specs, diagnostics: Diagnostics, *, user_lowerings: frozenset[str] | None = None) -> None:
+def check_specs(
+    specs: Specs, diagnostics: Diagnostics, *, user_lowerings: frozenset[str] | None = None
+) -> None:
     """Report everything wrong with ``specs``.
 
     ``user_lowerings``: names that ``python:`` may use in a user's file; None means this package's own lowerings.
@@ -33,7 +34,9 @@ def check_specs(specs: Specs, diagnostics: Diagnostics, *, user_lowerings: froze
         _check_alias(alias, ops, diagnostics)
     for call in specs.calls:
         if "::" not in call.of:
-            diagnostics.error(call.span, f"'of: {call.of}' is no ATen operator", fix="write aten::name")
+            diagnostics.error(
+                call.span, f"'of: {call.of}' is no ATen operator", fix="write aten::name"
+            )
     for hop in specs.hops:
         check_python(hop.python, diagnostics, user_lowerings)
 
@@ -43,13 +46,18 @@ def _check_vocabulary(diagnostics: Diagnostics) -> None:
     words = vocabulary.prelude()
     for name in sorted(argument_names() & set(words)):
         module = words[name].module.replace(".", "/")
-        diagnostics.error(Span(f"runtime/{module}.py", 1, 1), f"the prelude word '{name}' is a torch argument name, too")
+        diagnostics.error(
+            Span(f"runtime/{module}.py", 1, 1),
+            f"the prelude word '{name}' is a torch argument name, too",
+        )
 
 
 def _check_duplicates(specs: Specs, diagnostics: Diagnostics) -> None:
     seen: dict[str, Span] = {}
-    keyed: list[tuple[str, Span]] = [(e.key, e.span) for e in (*specs.ops, *specs.aliases)]
-    keyed += [(f"{c.kind} {c.name}", c.span) for c in specs.calls] + [(f"hop {h.name}", h.span) for h in specs.hops]
+    keyed: list[tuple[str, Span]] = [(e.key, e.span) for e in specs.operators()]
+    keyed += [(f"{c.kind} {c.name}", c.span) for c in specs.calls] + [
+        (f"hop {h.name}", h.span) for h in specs.hops
+    ]
     for key, span in sorted(keyed, key=lambda pair: pair[1]):
         if key in seen:
             diagnostics.error(span, f"duplicate entry for '{key}'", [f"first given at {seen[key]}"])
@@ -59,7 +67,7 @@ def _check_duplicates(specs: Specs, diagnostics: Diagnostics) -> None:
 
 def _check_sorted(specs: Specs, diagnostics: Diagnostics) -> None:
     groups: dict[tuple[str, str], list[tuple[str, Span]]] = {}
-    for entry in (*specs.ops, *specs.aliases):
+    for entry in specs.operators():
         groups.setdefault((entry.file, "operators"), []).append((entry.key, entry.span))
     for call in specs.calls:
         groups.setdefault((call.file, call.kind), []).append((call.name, call.span))
@@ -67,14 +75,24 @@ def _check_sorted(specs: Specs, diagnostics: Diagnostics) -> None:
         pairs.sort(key=lambda pair: pair[1])
         for (before, _), (after, span) in zip(pairs, pairs[1:], strict=False):
             if after < before:
-                diagnostics.error(span, f"'{after}' stands after '{before}'", fix="keep the entries of a file sorted")
+                diagnostics.error(
+                    span,
+                    f"'{after}' stands after '{before}'",
+                    fix="keep the entries of a file sorted",
+                )
                 break
 
 
-def check_python(python: PythonLowering, diagnostics: Diagnostics, user_lowerings: frozenset[str] | None) -> None:
+def check_python(
+    python: PythonLowering, diagnostics: Diagnostics, user_lowerings: frozenset[str] | None
+) -> None:
     """A Python lowering exists and says why."""
     if not (python.why or "").strip():
-        diagnostics.error(python.span, "a Python lowering needs 'why:'", fix="say what the language cannot express")
+        diagnostics.error(
+            python.span,
+            "a Python lowering needs 'why:'",
+            fix="say what the language cannot express",
+        )
     if user_lowerings is not None:
         if python.path not in user_lowerings:
             known = ", ".join(sorted(user_lowerings)) or "none"
@@ -85,7 +103,11 @@ def check_python(python: PythonLowering, diagnostics: Diagnostics, user_lowering
                 fix="pass it: load_specs(path, lowerings={'name': function})",
             )
     elif vocabulary.lowering_parameters(python.path) is None:
-        diagnostics.error(python.span, f"there is no function '{python.path}'", fix="write it in ortable/lowerings/")
+        diagnostics.error(
+            python.span,
+            f"there is no function '{python.path}'",
+            fix="write it in ortable/lowerings/",
+        )
 
 
 def argument_env(schema: OpSchema) -> Env:
@@ -96,13 +118,17 @@ def argument_env(schema: OpSchema) -> Env:
 class _OpChecker:
     """Checks one op entry."""
 
-    def __init__(self, entry: OpEntry, diagnostics: Diagnostics, user_lowerings: frozenset[str] | None) -> None:
+    def __init__(
+        self, entry: OpEntry, diagnostics: Diagnostics, user_lowerings: frozenset[str] | None
+    ) -> None:
         self.entry = entry
         self.diagnostics = diagnostics
         self.user_lowerings = user_lowerings
         self.read: set[str] = set()
 
-    def error(self, span: Span, message: str, notes: Iterable[str] = (), fix: str | None = None) -> None:
+    def error(
+        self, span: Span, message: str, notes: Iterable[str] = (), fix: str | None = None
+    ) -> None:
         self.diagnostics.error(span, message, notes, fix)
 
     def check(self) -> None:
@@ -112,7 +138,9 @@ class _OpChecker:
             self.error(
                 entry.span,
                 f"'{entry.key}' writes into its arguments",
-                ["a mutating graph is functionalised before conversion, so this entry would never be reached"],
+                [
+                    "a mutating graph is functionalised before conversion, so this entry would never be reached"
+                ],
                 fix="write the entry of the functional overload",
             )
         env = argument_env(entry.schema)
@@ -135,7 +163,10 @@ class _OpChecker:
             return ()
         for name in promote.args:
             if name not in env or env[name].kind.base not in (kinds.RESULT, kinds.SCALAR):
-                self.error(promote.span, f"promote names '{name}', which is no tensor argument of the operator")
+                self.error(
+                    promote.span,
+                    f"promote names '{name}', which is no tensor argument of the operator",
+                )
             else:
                 env[name] = Value(Kind(kinds.RESULT, env[name].kind.optional))
             self.read.add(name)
@@ -146,8 +177,16 @@ class _OpChecker:
         checker = self.checker(code, env, condition, case, ())
         value = checker.value(code.expression)
         self.read |= checker.read
-        if value.kind == Kind(kinds.RESULT) and case is not None and isinstance(code.expression, ast.Name):
-            self.error(code.span, "a result of the graph in a condition", fix="test its dtype, rank or whether it is None")
+        if (
+            value.kind == Kind(kinds.RESULT)
+            and case is not None
+            and isinstance(code.expression, ast.Name)
+        ):
+            self.error(
+                code.span,
+                "a result of the graph in a condition",
+                fix="test its dtype, rank or whether it is None",
+            )
         return value
 
     def checker(
@@ -158,7 +197,9 @@ class _OpChecker:
             sign, version = case.opset
             low, high = (max(low, version), high) if sign == ">=" else (low, min(high, version - 1))
         target = case.target if case is not None else None
-        return CodeChecker(code, dict(env), self.diagnostics, (low, high), target, condition, linked)
+        return CodeChecker(
+            code, dict(env), self.diagnostics, (low, high), target, condition, linked
+        )
 
     def check_ignore(self, env: Env) -> None:
         for name, _, span in self.entry.ignore:
@@ -185,7 +226,11 @@ class _OpChecker:
                 break
             key = (ast.dump(case.when.expression) if case.when else None, case.target, case.opset)
             if key in seen and not last:
-                self.error(case.span, "this case can't be reached", [f"line {seen[key].line} has the same condition"])
+                self.error(
+                    case.span,
+                    "this case can't be reached",
+                    [f"line {seen[key].line} has the same condition"],
+                )
                 continue
             seen[key] = case.span
             env = self.check_case(case, env, linked)
@@ -214,7 +259,11 @@ class _OpChecker:
             return {argument.name for argument in self.entry.schema.arguments}
         read = vocabulary.lowering_parameters(python.path)
         # a lowering that does not exist is reported once, not once an argument
-        return set(read) if read is not None else {argument.name for argument in self.entry.schema.arguments}
+        return (
+            set(read)
+            if read is not None
+            else {argument.name for argument in self.entry.schema.arguments}
+        )
 
     def check_read(self) -> None:
         ignored = {name for name, _, _ in self.entry.ignore}
@@ -235,17 +284,27 @@ class _OpChecker:
 def _check_alias(alias: AliasEntry, ops: dict[str, OpEntry], diagnostics: Diagnostics) -> None:
     target = ops.get(alias.of)
     if target is None:
-        diagnostics.error(alias.of_span, f"there is no op entry '{alias.of}'", fix="an alias points to an op entry")
+        diagnostics.error(
+            alias.of_span,
+            f"there is no op entry '{alias.of}'",
+            fix="an alias points to an op entry",
+        )
         return
     if alias.schema.is_mutable:
-        diagnostics.error(alias.span, f"'{alias.key}' writes into its arguments", fix="alias the functional overload")
+        diagnostics.error(
+            alias.span,
+            f"'{alias.key}' writes into its arguments",
+            fix="alias the functional overload",
+        )
     env = argument_env(alias.schema)
     read: set[str] = set()
     given = dict(alias.args)
     wanted = {argument.name for argument in target.schema.arguments}
     for name, code in alias.args:
         if name not in wanted:
-            diagnostics.error(code.span, f"{alias.of} has no argument '{name}'", [f"schema: {target.schema.text}"])
+            diagnostics.error(
+                code.span, f"{alias.of} has no argument '{name}'", [f"schema: {target.schema.text}"]
+            )
         checker = CodeChecker(code, dict(env), diagnostics, DOMAIN_RANGE[""], None, True)
         checker.value(code.expression)
         read |= checker.read
@@ -253,7 +312,9 @@ def _check_alias(alias: AliasEntry, ops: dict[str, OpEntry], diagnostics: Diagno
         if argument.name in env and argument.name not in given:
             read.add(argument.name)
         elif argument.name not in given and not argument.has_default:
-            diagnostics.error(alias.span, f"the alias gives no value for argument '{argument.name}' of {alias.of}")
+            diagnostics.error(
+                alias.span, f"the alias gives no value for argument '{argument.name}' of {alias.of}"
+            )
     ignored = {name for name, _, _ in alias.ignore}
     for argument in alias.schema.arguments:
         if argument.name not in read and argument.name not in ignored:
@@ -270,6 +331,8 @@ def _check_sample(sample: Sample, schema: OpSchema, diagnostics: Diagnostics) ->
     try:
         check_sample(sample, schema)
     except SampleProblem as problem:
-        diagnostics.error(sample.span, str(problem), fix='tensors are written "f32[2,3]", other values as Python literals')
-
-
+        diagnostics.error(
+            sample.span,
+            str(problem),
+            fix='tensors are written "f32[2,3]", other values as Python literals',
+        )

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ortable import dtypes
-
 from ortablegen import kinds, narrowing, vocabulary
 from ortablegen.check_onnx import OnnxCall, check_onnx_call
 from ortablegen.diagnostics import Diagnostics
@@ -18,7 +17,14 @@ from ortablegen.model import Code
 from ortablegen.narrowing import Env, Value
 from ortablegen.vocabulary import Word
 
-_LITERALS = {bool: BOOL, int: INT, float: FLOAT, str: kinds.STR, complex: kinds.SCALAR, type(None): NONE}
+_LITERALS = {
+    bool: BOOL,
+    int: INT,
+    float: FLOAT,
+    str: kinds.STR,
+    complex: kinds.SCALAR,
+    type(None): NONE,
+}
 
 
 @dataclass
@@ -38,7 +44,9 @@ class CodeChecker:
     read: set[str] = field(default_factory=set)
     symbolic_tests: list[ast.expr] = field(default_factory=list)
 
-    def error(self, node: ast.AST, message: str, notes: Iterable[str] = (), fix: str | None = None) -> None:
+    def error(
+        self, node: ast.AST, message: str, notes: Iterable[str] = (), fix: str | None = None
+    ) -> None:
         """Report an error at ``node``."""
         self.diagnostics.error(self.code.at(node), message, notes, fix)
 
@@ -62,15 +70,25 @@ class CodeChecker:
         element = kinds.ELEMENT.get(value.kind.base, ANY)
         parts = value.parts or tuple(Value(Kind(element)) for _ in target.elts)
         if len(parts) != len(target.elts):
-            self.error(statement, f"{len(target.elts)} names on the left, {len(parts)} values on the right")
+            self.error(
+                statement, f"{len(target.elts)} names on the left, {len(parts)} values on the right"
+            )
             return
         for name, part in zip(target.elts, parts, strict=True):
             self.bind(name, part)
 
     def bind(self, target: ast.expr, value: Value) -> None:
         assert isinstance(target, ast.Name)
-        if target.id in vocabulary.prelude() or target.id in vocabulary.DTYPES or target.id in ("res", "graph"):
-            self.error(target, f"'{target.id}' is a word of the language and cannot be assigned", fix="choose a name")
+        if (
+            target.id in vocabulary.prelude()
+            or target.id in vocabulary.DTYPES
+            or target.id in ("res", "graph")
+        ):
+            self.error(
+                target,
+                f"'{target.id}' is a word of the language and cannot be assigned",
+                fix="choose a name",
+            )
         self.env[target.id] = value
 
     def final_return(self, value: ast.expr, returns: tuple[str, ...]) -> None:
@@ -86,7 +104,10 @@ class CodeChecker:
             if got.kind.base != NONE:
                 self.error(value, "the schema returns nothing", fix="return None")
         elif count != wanted and not (got.parts is None and got.kind.base in (RESULTS, ANY)):
-            self.error(value, f"the schema returns {wanted} result{'s' * (wanted > 1)}, this returns {count}")
+            self.error(
+                value,
+                f"the schema returns {wanted} result{'s' * (wanted > 1)}, this returns {count}",
+            )
         for part in got.parts or (got,):
             if part.kind.base in (kinds.INTS, kinds.FLOATS, kinds.STR, kinds.DTYPE):
                 self.error(value, f"a result of the graph is expected, this is a {part.kind}")
@@ -115,7 +136,11 @@ class CodeChecker:
         hint = f"; did you mean '{close[0]}'?" if close else ""
         if node.id in vocabulary.prelude():
             hint = f"; '{node.id}' is a prelude word and must be called"
-        self.error(node, f"unknown name '{node.id}'{hint}", [f"names here are {', '.join(sorted(self.env))}"])
+        self.error(
+            node,
+            f"unknown name '{node.id}'{hint}",
+            [f"names here are {', '.join(sorted(self.env))}"],
+        )
         return Value(Kind(ANY))
 
     def _constant(self, node: ast.Constant) -> Value:
@@ -135,7 +160,11 @@ class CodeChecker:
         known = [*vocabulary.prelude(), *vocabulary.BUILTINS]
         close = difflib.get_close_matches(name, known, n=1)
         hint = f"; did you mean '{close[0]}'?" if close else ""
-        self.error(node, f"unknown word '{name}'{hint}", ["CapWords are ONNX operators, lower-case words the prelude's"])
+        self.error(
+            node,
+            f"unknown word '{name}'{hint}",
+            ["CapWords are ONNX operators, lower-case words the prelude's"],
+        )
         return Value(Kind(ANY))
 
     def onnx(self, node: ast.Call, outputs: int | None) -> Value:
@@ -147,15 +176,20 @@ class CodeChecker:
                 fix="use Where(...) in the block, or test dtypes, ranks, None, ints",
             )
         inputs = [
-            self.value(argument.value if isinstance(argument, ast.Starred) else argument) for argument in node.args
+            self.value(argument.value if isinstance(argument, ast.Starred) else argument)
+            for argument in node.args
         ]
-        attributes = {word.arg: self.value(word.value) for word in node.keywords if word.arg is not None}
+        attributes = {
+            word.arg: self.value(word.value) for word in node.keywords if word.arg is not None
+        }
         call = OnnxCall(node, inputs, attributes, outputs, self.opsets, self.target)
         return check_onnx_call(call, self.error)
 
     def word(self, node: ast.Call, word: Word) -> Value:
         if self.condition and word.makes_nodes:
-            self.error(node, f"'{word.name}' adds nodes to the graph and cannot stand in a condition")
+            self.error(
+                node, f"'{word.name}' adds nodes to the graph and cannot stand in a condition"
+            )
         positional = [p for p in word.parameters if not p.variadic]
         variadic = next((p for p in word.parameters if p.variadic), None)
         values: list[Value] = []
@@ -172,7 +206,11 @@ class CodeChecker:
         for keyword in node.keywords:
             value = self.value(keyword.value)
             if keyword.arg not in by_name:
-                self.error(keyword, f"'{word.name}' has no parameter '{keyword.arg}'", [f"it has {', '.join(by_name)}"])
+                self.error(
+                    keyword,
+                    f"'{word.name}' has no parameter '{keyword.arg}'",
+                    [f"it has {', '.join(by_name)}"],
+                )
             else:
                 self.argument(keyword.value, value, word, by_name[keyword.arg])
         given = {p.name for p in positional[: len(node.args)]} | {k.arg for k in node.keywords}
@@ -181,16 +219,26 @@ class CodeChecker:
                 self.error(node, f"'{word.name}' lacks its argument '{parameter.name}'")
         return self.word_result(word, values)
 
-    def argument(self, node: ast.expr, value: Value, word: Word, parameter: vocabulary.Parameter) -> None:
+    def argument(
+        self, node: ast.expr, value: Value, word: Word, parameter: vocabulary.Parameter
+    ) -> None:
         if not fits(value.kind, parameter.kind):
             fix = None
             if parameter.kind.base in (INT, kinds.INTS) and value.kind.base in kinds.SYMBOLIC:
                 fix = f"static({ast.unparse(node)}) demands a known int"
-            self.error(node, f"'{word.name}' wants {parameter.kind} for '{parameter.name}', got {value.kind}", fix=fix)
+            self.error(
+                node,
+                f"'{word.name}' wants {parameter.kind} for '{parameter.name}', got {value.kind}",
+                fix=fix,
+            )
 
     def word_result(self, word: Word, values: list[Value]) -> Value:
         """The result class; cast and const also tell the dtype."""
-        if word.name in ("cast", "const", "as_tensor") and len(values) > 1 and values[1].kind.base == kinds.DTYPE:
+        if (
+            word.name in ("cast", "const", "as_tensor")
+            and len(values) > 1
+            and values[1].kind.base == kinds.DTYPE
+        ):
             return Value(word.result, values[1].dtypes)
         if word.name == "static" and values and values[0].kind.base in (INT, kinds.SYMINT):
             return Value(Kind(INT))
@@ -202,7 +250,10 @@ class CodeChecker:
         values = [self.value(a.value if isinstance(a, ast.Starred) else a) for a in node.args]
         for argument, value in zip(node.args, values, strict=True):
             if value.kind.base == RESULT:
-                self.error(argument, f"'{name}' of a result of the graph: its numbers are not known while converting")
+                self.error(
+                    argument,
+                    f"'{name}' of a result of the graph: its numbers are not known while converting",
+                )
         if name in ("int", "len", "range") and values and values[0].kind.base == kinds.SYMINT:
             self.error(node, f"'{name}' of a symbolic int", fix="static(x) demands a known int")
         result = vocabulary.BUILTINS[name]
@@ -232,10 +283,18 @@ class CodeChecker:
         self.env = narrowing.narrowed(saved, node.test, False, self.linked)
         right = self.value(node.orelse, outputs)
         self.env = saved
-        both = left.dtypes | right.dtypes if left.dtypes is not None and right.dtypes is not None else None
+        both = (
+            left.dtypes | right.dtypes
+            if left.dtypes is not None and right.dtypes is not None
+            else None
+        )
         if left.kind.base == NONE or right.kind.base == NONE:
             both = left.dtypes if right.kind.base == NONE else right.dtypes
-        parts = left.parts if left.parts and right.parts and len(left.parts) == len(right.parts) else None
+        parts = (
+            left.parts
+            if left.parts and right.parts and len(left.parts) == len(right.parts)
+            else None
+        )
         return Value(join(left.kind, right.kind), both, parts)
 
     def test(self, node: ast.expr) -> None:
@@ -244,7 +303,11 @@ class CodeChecker:
         value = self.value(node)
         self.condition = saved
         if value.kind.base in kinds.GRAPH_KINDS and not value.kind.optional:
-            self.error(node, "a result of the graph in a condition", fix="test its dtype, rank or whether it is None")
+            self.error(
+                node,
+                "a result of the graph in a condition",
+                fix="test its dtype, rank or whether it is None",
+            )
 
     def _compare(self, node: ast.Compare) -> Value:
         values = [self.value(node.left), *(self.value(each) for each in node.comparators)]
@@ -277,7 +340,9 @@ class CodeChecker:
             self.error(
                 node,
                 "'not' of a comparison that may be symbolic",
-                ["a symbolic comparison is true only if it can be proven, so its negation is not its opposite"],
+                [
+                    "a symbolic comparison is true only if it can be proven, so its negation is not its opposite"
+                ],
                 fix="write the opposite comparison",
             )
         return Value(Kind(BOOL))
@@ -287,7 +352,9 @@ class CodeChecker:
         bases = (left.kind.base, right.kind.base)
         for side, value in ((node.left, left), (node.right, right)):
             if value.kind.base == RESULT:
-                self.error(side, "Python arithmetic on a result of the graph", fix="use Add, Sub, Mul, Div")
+                self.error(
+                    side, "Python arithmetic on a result of the graph", fix="use Add, Sub, Mul, Div"
+                )
         if any(base in kinds.LIST.values() for base in bases):
             if isinstance(node.op, ast.Mult):
                 return Value(Kind(bases[0] if bases[0] in kinds.LIST.values() else bases[1]))
@@ -319,7 +386,9 @@ class CodeChecker:
             return Value(value.kind)
         self.value(node.slice)
         if value.kind.base == RESULT:
-            self.error(node, "a result of the graph is indexed while converting", fix="use Gather or Slice")
+            self.error(
+                node, "a result of the graph is indexed while converting", fix="use Gather or Slice"
+            )
         # an item that the author picks by position is taken to be there; one met in a loop may be None
         return Value(Kind(kinds.ELEMENT.get(value.kind.base, ANY)))
 
@@ -327,12 +396,20 @@ class CodeChecker:
         loop = node.generators[0]
         source = self.value(loop.iter)
         if source.kind.base == RESULT:
-            self.error(loop.iter, "iteration over a result of the graph", fix="iterate over a list or range(...)")
+            self.error(
+                loop.iter,
+                "iteration over a result of the graph",
+                fix="iterate over a list or range(...)",
+            )
         saved = dict(self.env)
-        element = Value(Kind(kinds.ELEMENT.get(source.kind.base, ANY), source.kind.elements_optional))
+        element = Value(
+            Kind(kinds.ELEMENT.get(source.kind.base, ANY), source.kind.elements_optional)
+        )
         for name in ast.walk(loop.target):
             if isinstance(name, ast.Name):
-                self.env[name.id] = element if isinstance(loop.target, ast.Name) else Value(Kind(ANY))
+                self.env[name.id] = (
+                    element if isinstance(loop.target, ast.Name) else Value(Kind(ANY))
+                )
         for condition in loop.ifs:
             self.test(condition)
             self.env = narrowing.narrowed(self.env, condition, True)

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ortable import dtypes
-
 from ortablegen import kinds
 from ortablegen.kinds import ANY, NONE, RESULT, RESULTS, Kind
 from ortablegen.language import onnx_call
@@ -98,7 +97,11 @@ def _output_count(call: OnnxCall) -> int | None:
     for keyword in call.node.keywords:
         if keyword.arg == "outputs":
             value = keyword.value
-            return value.value if isinstance(value, ast.Constant) and isinstance(value.value, int) else None
+            return (
+                value.value
+                if isinstance(value, ast.Constant) and isinstance(value.value, int)
+                else None
+            )
     return call.outputs
 
 
@@ -123,15 +126,27 @@ def _check_inputs(call: OnnxCall, schema: OnnxSchema, error: Report) -> None:
                     fix="add a case for None: when: x is None",
                 )
         elif value.kind.base in (kinds.INT, kinds.SYMINT, kinds.INTS, kinds.SYMINTS):
-            error(argument, f"input '{formal.name}' of {name} must be a result, got {value.kind}", fix="as_vec(x)")
+            error(
+                argument,
+                f"input '{formal.name}' of {name} must be a result, got {value.kind}",
+                fix="as_vec(x)",
+            )
         else:
-            error(argument, f"input '{formal.name}' of {name} must be a result, got {value.kind}", fix="const(x, dtype)")
+            error(
+                argument,
+                f"input '{formal.name}' of {name} must be a result, got {value.kind}",
+                fix="const(x, dtype)",
+            )
 
 
 def _count(least: int, most: int, what: str) -> str:
     if least == most:
         return f"{least} {what}{'s' * (least != 1)}"
-    return f"{least} to {most} {what}s" if most < 1000 else f"at least {least} {what}{'s' * (least != 1)}"
+    return (
+        f"{least} to {most} {what}s"
+        if most < 1000
+        else f"at least {least} {what}{'s' * (least != 1)}"
+    )
 
 
 def _check_attributes(call: OnnxCall, schema: OnnxSchema, error: Report) -> None:
@@ -149,7 +164,9 @@ def _check_attributes(call: OnnxCall, schema: OnnxSchema, error: Report) -> None
             note = f"attributes are {', '.join(known)}" if known else f"{name} has no attributes"
             error(keyword, f"{name} has no attribute '{attribute_name}'{hint}", [note])
             continue
-        _check_attribute_value(keyword, value, attribute.type, attribute.required, f"{name}.{attribute_name}", error)
+        _check_attribute_value(
+            keyword, value, attribute.type, attribute.required, f"{name}.{attribute_name}", error
+        )
     for attribute in schema.attributes:
         if attribute.required and attribute.name not in call.attributes:
             error(call.node, f"{name} requires the attribute '{attribute.name}'")
@@ -167,13 +184,21 @@ def _check_attribute_value(
         if value.kind.base == NONE:
             return
     if value.kind.base not in allowed:
-        error(keyword.value, f"{name} is an attribute of type {wanted}, got {value.kind}", fix=_FIXES.get(wanted))
+        error(
+            keyword.value,
+            f"{name} is an attribute of type {wanted}, got {value.kind}",
+            fix=_FIXES.get(wanted),
+        )
 
 
 def _check_outputs(call: OnnxCall, schema: OnnxSchema, count: int | None, error: Report) -> None:
     if count is not None and not schema.accepts_outputs(count):
         limits = _count(schema.min_outputs, schema.max_outputs, "output")
-        error(call.node, f"{schema.op}-{schema.since} gives {limits}, {count} are taken", [schema.signature()])
+        error(
+            call.node,
+            f"{schema.op}-{schema.since} gives {limits}, {count} are taken",
+            [schema.signature()],
+        )
 
 
 def _output_dtypes(
@@ -200,17 +225,22 @@ def _output_dtypes(
             )
             bound[formal.type] = allowed
         elif not bound[formal.type]:
-            error(argument, f"inputs of {schema.op}-{schema.since} must share one dtype ({formal.type})", fix="cast one")
+            error(
+                argument,
+                f"inputs of {schema.op}-{schema.since} must share one dtype ({formal.type})",
+                fix="cast one",
+            )
             bound[formal.type] = allowed
     found: list[frozenset[int] | None] = []
     for position in range(count):
-        formal = schema.outputs[min(position, len(schema.outputs) - 1)] if schema.outputs else None
-        if formal is None:
+        if not schema.outputs:
             found.append(None)
-        elif formal.type in bound:
-            found.append(bound[formal.type])
+            continue
+        output = schema.outputs[min(position, len(schema.outputs) - 1)]
+        if output.type in bound:
+            found.append(bound[output.type])
         else:
-            allowed = _allowed(schema, formal.type)
+            allowed = _allowed(schema, output.type)
             found.append(allowed if len(allowed) == 1 else None)
     return found
 

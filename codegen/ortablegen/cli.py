@@ -48,7 +48,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Entry point; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m ortablegen", description=__doc__)
     parser.add_argument("verb", choices=("generate", "check", "kernels"))
-    parser.add_argument("--root", type=Path, default=Path.cwd(), help="the repository (default: the current folder)")
+    parser.add_argument(
+        "--root", type=Path, default=Path.cwd(), help="the repository (default: the current folder)"
+    )
     options = parser.parse_args(arguments)
     if options.verb == "kernels":
         write_kernel_table(options.root / "specs" / "runtime" / "kernels_cpu.yaml")
@@ -77,7 +79,9 @@ def main(arguments: list[str] | None = None) -> int:
 def _report_stale(report: WriteReport, files: dict[str, str], folder: Path) -> int:
     for name in report.written:
         before = (folder / name).read_text() if (folder / name).exists() else ""
-        diff = difflib.unified_diff(before.splitlines(), files[name].splitlines(), f"generated/{name}", "fresh", lineterm="")
+        diff = difflib.unified_diff(
+            before.splitlines(), files[name].splitlines(), f"generated/{name}", "fresh", lineterm=""
+        )
         print(f"stale: generated/{name}")
         print("\n".join(list(diff)[:40]))
     for name in report.deleted:

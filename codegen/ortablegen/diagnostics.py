@@ -56,7 +56,9 @@ class Diagnostics:
             return None
         return lines[span.line - 1]
 
-    def error(self, span: Span, message: str, notes: Iterable[str] = (), fix: str | None = None) -> None:
+    def error(
+        self, span: Span, message: str, notes: Iterable[str] = (), fix: str | None = None
+    ) -> None:
         """Record an error; codegen goes on, so that one run shows all of them."""
         found = Diagnostic(span, message, tuple(notes), fix)
         if found not in self.errors:
@@ -69,7 +71,10 @@ class Diagnostics:
 
     def render(self) -> str:
         """All errors, sorted by file, line and column, as one text."""
-        return "\n".join(self._render_one(found) for found in sorted(self.errors, key=lambda e: (e.span, e.message)))
+        return "\n".join(
+            self._render_one(found)
+            for found in sorted(self.errors, key=lambda e: (e.span, e.message))
+        )
 
     def _render_one(self, found: Diagnostic) -> str:
         lines = [f"{found.span}: error: {found.message}"]

@@ -24,7 +24,9 @@ _TEMPLATES = jinja2.Environment(
 def emit_aten(specs: Specs) -> dict[str, str]:
     """``ortable_generated/aten/*.py`` as relative path -> text."""
     files = {
-        "ortable_generated/aten/__init__.py": _TEMPLATES.get_template("aten_init.py.jinja").render(),
+        "ortable_generated/aten/__init__.py": _TEMPLATES.get_template(
+            "aten_init.py.jinja"
+        ).render(),
         "ortable_generated/aten/dispatch.py": _dispatch(specs),
     }
     for file in specs.families():
@@ -42,16 +44,15 @@ def family_text(specs: Specs, file: str) -> str:
     needs = Needs()
     by_key = {entry.key: entry for entry in specs.ops}
     functions: list[tuple[str, list[str]]] = []
-    for entry in (*specs.ops, *specs.aliases, *specs.hops):
+    for entry in specs.operators():
         if entry.file != file:
             continue
         if isinstance(entry, OpEntry):
             functions.append((entry.schema.function_name, _converter(entry, needs)))
             functions.append(("rule_" + entry.schema.function_name, _rule(entry, needs)))
-        elif isinstance(entry, AliasEntry):
-            functions.extend(_alias(entry, by_key[entry.of], needs))
         else:
-            functions.append((f"hop_{entry.name}", _hop(entry, needs)))
+            functions.extend(_alias(entry, by_key[entry.of], needs))
+    functions.extend((f"hop_{hop.name}", _hop(hop, needs)) for hop in specs.hops if hop.file == file)
     text = "\n\n\n".join("\n".join(lines) for _, lines in sorted(functions))
     return _TEMPLATES.get_template("aten_family.py.jinja").render(
         file=file, imports=needs.lines(), functions=text, kinds=_annotation_names(text)
@@ -67,12 +68,17 @@ def _annotation_names(text: str) -> list[str]:
 
 
 def _converter(entry: OpEntry, needs: Needs) -> list[str]:
-    lines = [_signature(entry.schema.function_name, entry.schema, "graph: GraphBuilder, res: Res"), _docstring(entry.schema)]
+    lines = [
+        _signature(entry.schema.function_name, entry.schema, "graph: GraphBuilder, res: Res"),
+        _docstring(entry.schema),
+    ]
     if entry.promote is not None:
         needs.add("ortable.promotion", "promote_values")
         names = ", ".join(entry.promote.args)
         comma = "," if len(entry.promote.args) == 1 else ""
-        lines.append(f"    {names}{comma} = promote_values(graph, {entry.promote.kind!r}, [{names}])")
+        lines.append(
+            f"    {names}{comma} = promote_values(graph, {entry.promote.kind!r}, [{names}])"
+        )
     for name, code in entry.let:
         lines.append(f"    {name} = {expression_text(code.expression, needs)}")
     for case in entry.lower:
@@ -165,7 +171,9 @@ def _rule(entry: OpEntry, needs: Needs) -> list[str]:
         if dtype.needs == {("ortable.promotion", "promoted_dtype")} and entry.promote is not None:
             dtype.text = dtype.text.replace("(graph, ", f"(graph, {entry.promote.kind!r}, ", 1)
         elif ("ortable.promotion", "promoted_dtype") in dtype.needs:
-            dtype.text = dtype.text.replace("promoted_dtype(graph, ", "promoted_dtype(graph, 'default', ")
+            dtype.text = dtype.text.replace(
+                "promoted_dtype(graph, ", "promoted_dtype(graph, 'default', "
+            )
         needs.names |= dtype.needs | shape.needs
         pairs.append(f"({dtype.text}, {shape.text})")
     lines.append(f"    return ({', '.join(pairs)},)")
@@ -182,7 +190,10 @@ def _alias(alias: AliasEntry, target: OpEntry, needs: Needs) -> list[tuple[str, 
         if text is not None:
             passed.append(f"{argument.name}={text}")
     found: list[tuple[str, list[str]]] = []
-    for prefix, first, call in (("", "graph: GraphBuilder, res: Res", "graph, res"), ("rule_", "graph: GraphBuilder", "graph")):
+    for prefix, first, call in (
+        ("", "graph: GraphBuilder, res: Res", "graph, res"),
+        ("rule_", "graph: GraphBuilder", "graph"),
+    ):
         name, of = prefix + alias.schema.function_name, prefix + target.schema.function_name
         if alias.file != target.file:
             needs.add(f"ortable_generated.aten.{family_name(target.file)}", of)
@@ -211,16 +222,22 @@ def _hop(entry: HopEntry, needs: Needs) -> list[str]:
 def _dispatch(specs: Specs) -> str:
     operators = sorted(
         ((entry.key, family_name(entry.file), entry.schema.function_name, entry.file)
-         for entry in (*specs.ops, *specs.aliases)),
+         for entry in specs.operators()),
     )  # fmt: skip
-    hops = sorted((entry.name, family_name(entry.file), f"hop_{entry.name}") for entry in specs.hops)
+    hops = sorted(
+        (entry.name, family_name(entry.file), f"hop_{entry.name}") for entry in specs.hops
+    )
     return _TEMPLATES.get_template("aten_dispatch.py.jinja").render(
         operators=operators,
         hops=hops,
         callables=_call_rows(specs.calls, "callable"),
         methods=_call_rows(specs.calls, "method"),
-        mutates=sorted((entry.key, entry.mutates) for entry in specs.ops if entry.mutates is not None),
-        families=sorted({family for _, family, *_ in operators} | {family for _, family, _ in hops}),
+        mutates=sorted(
+            (entry.key, entry.mutates) for entry in specs.ops if entry.mutates is not None
+        ),
+        families=sorted(
+            {family for _, family, *_ in operators} | {family for _, family, _ in hops}
+        ),
     )
 
 
@@ -233,7 +250,9 @@ def _call_rows(calls: tuple[CallEntry, ...], kind: str) -> list[tuple[str, str]]
 
 def count_escapes(specs: Specs) -> tuple[int, int]:
     """(entries that use a Python lowering, distinct lowering functions)."""
-    paths = [[case.python.path for case in entry.lower if case.python is not None] for entry in specs.ops]
+    paths = [
+        [case.python.path for case in entry.lower if case.python is not None] for entry in specs.ops
+    ]
     distinct = {path for each in paths for path in each} | {hop.python.path for hop in specs.hops}
     return sum(bool(each) for each in paths) + len(specs.hops), len(distinct)
 

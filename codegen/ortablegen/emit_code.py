@@ -24,7 +24,10 @@ class Needs:
         by_module: dict[str, list[str]] = {}
         for module, name in sorted(self.names):
             by_module.setdefault(module, []).append(name)
-        return [f"from {module} import {', '.join(sorted(names))}" for module, names in sorted(by_module.items())]
+        return [
+            f"from {module} import {', '.join(sorted(names))}"
+            for module, names in sorted(by_module.items())
+        ]
 
 
 def expression_text(node: ast.expr, needs: Needs) -> str:
@@ -72,16 +75,22 @@ class _Emitter(ast.NodeTransformer):
         if isinstance(node, ast.IfExp):
             test = self.visit(node.test)
             return ast.IfExp(test, self.final(node.body), self.final(node.orelse))
-        if onnx_call(node) is not None and not any(k.arg == "outputs" for k in node.keywords):  # type: ignore[attr-defined]
-            return self.node_call(node, ast.parse("res.outputs", mode="eval").body)  # type: ignore[arg-type]
+        if _is_open_node(node):
+            assert isinstance(node, ast.Call)
+            return self.node_call(node, ast.parse("res.outputs", mode="eval").body)
         return self.visit(node)
 
     def outputs(self, node: ast.expr, count: int) -> ast.expr:
         """The value of an assignment: a node that gives ``count`` results."""
         if isinstance(node, ast.IfExp):
-            return ast.IfExp(self.visit(node.test), self.outputs(node.body, count), self.outputs(node.orelse, count))
-        if count > 1 and onnx_call(node) is not None and not any(k.arg == "outputs" for k in node.keywords):  # type: ignore[attr-defined]
-            return self.node_call(node, ast.Constant(count))  # type: ignore[arg-type]
+            return ast.IfExp(
+                self.visit(node.test),
+                self.outputs(node.body, count),
+                self.outputs(node.orelse, count),
+            )
+        if count > 1 and _is_open_node(node):
+            assert isinstance(node, ast.Call)
+            return self.node_call(node, ast.Constant(count))
         return self.visit(node)
 
     def node_call(self, node: ast.Call, outputs: ast.expr | None) -> ast.Call:
@@ -90,16 +99,21 @@ class _Emitter(ast.NodeTransformer):
         domain, op = found
         given = next((k.value for k in node.keywords if k.arg == "outputs"), None)
         count = self.visit(given) if given is not None else outputs
-        arguments: list[ast.expr] = [ast.Constant(op), ast.List([self.visit(a) for a in node.args], ast.Load())]
+        arguments: list[ast.expr] = [
+            ast.Constant(op),
+            ast.List([self.visit(a) for a in node.args], ast.Load()),
+        ]
         if count is not None:
             arguments.append(count)
-        keywords = [ast.keyword(k.arg, self.visit(k.value)) for k in node.keywords if k.arg != "outputs"]
+        keywords = [
+            ast.keyword(k.arg, self.visit(k.value)) for k in node.keywords if k.arg != "outputs"
+        ]
         if domain:
             keywords.insert(0, ast.keyword("domain", ast.Constant(domain)))
         function = ast.Attribute(ast.Name("graph", ast.Load()), "make_node", ast.Load())
         return ast.Call(function, arguments, keywords)
 
-    def visit_Call(self, node: ast.Call) -> ast.expr:  # noqa: N802 (the name is ast's)
+    def visit_Call(self, node: ast.Call) -> ast.expr:
         if onnx_call(node) is not None:
             return self.node_call(node, None)
         assert isinstance(node.func, ast.Name)
@@ -112,7 +126,7 @@ class _Emitter(ast.NodeTransformer):
                 arguments.insert(0, ast.Name("graph", ast.Load()))
         return ast.Call(node.func, arguments, keywords)
 
-    def visit_Compare(self, node: ast.Compare) -> ast.expr:  # noqa: N802
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
         """``!=`` on what may be symbolic is true only if provable, so it becomes ``differs(a, b)``."""
         left, rights = self.visit(node.left), [self.visit(each) for each in node.comparators]
         if len(node.ops) == 1 and isinstance(node.ops[0], ast.NotEq) and not _is_plain(node):
@@ -120,7 +134,7 @@ class _Emitter(ast.NodeTransformer):
             return ast.Call(ast.Name("differs", ast.Load()), [left, rights[0]], [])
         return ast.Compare(left, node.ops, rights)
 
-    def visit_ListComp(self, node: ast.ListComp) -> ast.expr:  # noqa: N802
+    def visit_ListComp(self, node: ast.ListComp) -> ast.expr:
         loop = node.generators[0]
         names = {each.id for each in ast.walk(loop.target) if isinstance(each, ast.Name)}
         iterable = self.visit(loop.iter)
@@ -129,7 +143,7 @@ class _Emitter(ast.NodeTransformer):
         self.bound -= names
         return ast.ListComp(element, [ast.comprehension(loop.target, iterable, conditions, 0)])
 
-    def visit_Name(self, node: ast.Name) -> ast.expr:  # noqa: N802
+    def visit_Name(self, node: ast.Name) -> ast.expr:
         if node.id in self.bound:
             return node
         if node.id in vocabulary.DTYPES:
@@ -146,6 +160,19 @@ def _is_plain(node: ast.Compare) -> bool:
             return True
         if isinstance(side, ast.Name) and side.id in vocabulary.DTYPES:
             return True
-        if isinstance(side, ast.Call) and isinstance(side.func, ast.Name) and side.func.id in ("dtype_of", "len"):
+        if (
+            isinstance(side, ast.Call)
+            and isinstance(side.func, ast.Name)
+            and side.func.id in ("dtype_of", "len")
+        ):
             return True
     return False
+
+
+def _is_open_node(node: ast.expr) -> bool:
+    """A CapWord call that does not say how many outputs it takes."""
+    return (
+        isinstance(node, ast.Call)
+        and onnx_call(node) is not None
+        and all(keyword.arg != "outputs" for keyword in node.keywords)
+    )

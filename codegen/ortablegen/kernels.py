@@ -94,11 +94,10 @@ def read_kernels() -> str:
 _HEADER = """\
 # Read from the installed ONNX Runtime by `python -m ortablegen kernels`; not written by hand.
 # One line per operator and schema version between the lowest and the highest supported opset
-# (`opset`: the line holds
-# from there on, because the operators of the function body changed). A kernel runs a node when each
-# type parameter it names has one of the types listed; `functions` are types that run because the
-# operator has a
-# function body in ONNX whose operators have kernels (measured with a one-node session)."""
+# (`opset`: the line holds from there on, because the operators of the function body changed).
+# A kernel runs a node when each type parameter it names has one of the types listed; `functions`
+# are types that run because the operator has a function body in ONNX whose operators have kernels
+# (measured with sessions of one node)."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +113,9 @@ class _Row:
 def _rows(schema: OnnxSchema, found: Iterable[Any]) -> list[_Row]:
     """One row per schema version; more where the operators of its function body gain or lose
     kernels in between."""
-    matching = [k for k in found if kernel_matches(*k.version_range, schema.since)]
+    matching = [
+        k for k in found if kernel_matches(k.version_range[0], k.version_range[1], schema.since)
+    ]
     kernels = merge_kernels(_by_parameter(schema, k.type_constraints) for k in matching)
     if not schema.has_function:
         return [_Row(schema, schema.since, kernels, [])]
@@ -230,7 +231,7 @@ def _loads(
     names = [f.name for f in formals]
     inputs = []
     for formal in formals:
-        element = binding.get(formal.type) or element_type(schema.allowed(formal.type)[0])
+        element = binding.get(formal.type) or element_type(schema.allowed(formal.type)[0]) or 0
         inputs.append(helper.make_tensor_value_info(formal.name, element, None))
     attributes = {a.name: _PLAIN[a.type] for a in schema.attributes if a.required}
     node = helper.make_node(schema.op, names, ["out"], domain=schema.domain, **attributes)

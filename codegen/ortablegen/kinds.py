@@ -6,17 +6,59 @@ from dataclasses import dataclass
 
 # One word per class. The prelude's annotations use the same words.
 RESULT, RESULTS = "Result", "Results"
-INT, SYMINT, FLOAT, BOOL, STR, SCALAR, DTYPE = "Int", "SymInt", "Float", "Bool", "Str", "Scalar", "Dtype"
+INT, SYMINT, FLOAT, BOOL, STR, SCALAR, DTYPE = (
+    "Int",
+    "SymInt",
+    "Float",
+    "Bool",
+    "Str",
+    "Scalar",
+    "Dtype",
+)
 INTS, SYMINTS, FLOATS, BOOLS, STRS = "Ints", "SymInts", "Floats", "Bools", "Strs"
 RES, NONE, ANY, OPAQUE = "Res", "None", "Any", "Opaque"
 
 WORDS = frozenset(
-    {RESULT, RESULTS, INT, SYMINT, FLOAT, BOOL, STR, SCALAR, DTYPE, INTS, SYMINTS, FLOATS, BOOLS, STRS, RES, ANY, OPAQUE}
+    {
+        RESULT,
+        RESULTS,
+        INT,
+        SYMINT,
+        FLOAT,
+        BOOL,
+        STR,
+        SCALAR,
+        DTYPE,
+        INTS,
+        SYMINTS,
+        FLOATS,
+        BOOLS,
+        STRS,
+        RES,
+        ANY,
+        OPAQUE,
+    }
 )
 GRAPH_KINDS = frozenset({RESULT, RESULTS})
 SYMBOLIC = frozenset({SYMINT, SYMINTS, SCALAR})
-ELEMENT = {INTS: INT, SYMINTS: SYMINT, FLOATS: FLOAT, BOOLS: BOOL, RESULTS: RESULT, STRS: STR, RES: RES}
-LIST = {INT: INTS, SYMINT: SYMINTS, FLOAT: FLOATS, BOOL: BOOLS, RESULT: RESULTS, STR: STRS, DTYPE: INTS}
+ELEMENT = {
+    INTS: INT,
+    SYMINTS: SYMINT,
+    FLOATS: FLOAT,
+    BOOLS: BOOL,
+    RESULTS: RESULT,
+    STRS: STR,
+    RES: RES,
+}
+LIST = {
+    INT: INTS,
+    SYMINT: SYMINTS,
+    FLOAT: FLOATS,
+    BOOL: BOOLS,
+    RESULT: RESULTS,
+    STR: STRS,
+    DTYPE: INTS,
+}
 _NUMBERS = (BOOL, INT, SYMINT, FLOAT, SCALAR)
 _TORCH = {
     "Tensor": RESULT, "Tensor[]": RESULTS, "Tensor?[]": RESULTS,

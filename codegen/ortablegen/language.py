@@ -37,7 +37,9 @@ def parse_expression(scalar: YScalar, diagnostics: Diagnostics) -> Code | None:
     if code is None:
         return None
     if len(code.body) != 1 or not isinstance(code.body[0], ast.Expr):
-        diagnostics.error(scalar.span, "an expression is expected here", fix="write one expression, no assignment")
+        diagnostics.error(
+            scalar.span, "an expression is expected here", fix="write one expression, no assignment"
+        )
         return None
     return code
 
@@ -51,12 +53,16 @@ def parse_block(scalar: YScalar, diagnostics: Diagnostics) -> Code | None:
     if len(code.body) > MAX_STATEMENTS:
         over = code.at(code.body[MAX_STATEMENTS])
         fix = "move the algorithm to a Python lowering (python: with why:)"
-        diagnostics.error(over, f"{len(code.body)} statements, at most {MAX_STATEMENTS} are allowed", fix=fix)
+        diagnostics.error(
+            over, f"{len(code.body)} statements, at most {MAX_STATEMENTS} are allowed", fix=fix
+        )
         good = False
     for position, statement in enumerate(code.body):
         last = position == len(code.body) - 1
         if isinstance(statement, ast.Expr) or (isinstance(statement, ast.Return) and not last):
-            diagnostics.error(code.at(statement), "only assignments may come before the final return")
+            diagnostics.error(
+                code.at(statement), "only assignments may come before the final return"
+            )
             good = False
         elif last and (not isinstance(statement, ast.Return) or statement.value is None):
             diagnostics.error(code.at(statement), "a block ends with 'return <value>'")
@@ -99,7 +105,9 @@ def _check_columns(code: Code, diagnostics: Diagnostics) -> bool:
         width = len(line) + (code.indent or code.span.column - 1 if number == 0 else code.indent)
         if width > MAX_COLUMNS:
             where = Span(code.span.file, code.span.line + number, MAX_COLUMNS + 1)
-            diagnostics.error(where, f"the line has {width} columns, at most {MAX_COLUMNS} are allowed")
+            diagnostics.error(
+                where, f"the line has {width} columns, at most {MAX_COLUMNS} are allowed"
+            )
             good = False
     return good
 
@@ -113,7 +121,9 @@ def _check_construct(code: Code, root: ast.AST, diagnostics: Diagnostics) -> boo
         diagnostics.error(
             code.at(node),
             f"{name} is outside the language",
-            notes=["a block holds assignments, calls, ternaries, comparisons, arithmetic and one list comprehension"],
+            notes=[
+                "a block holds assignments, calls, ternaries, comparisons, arithmetic and one list comprehension"
+            ],
             fix="say it with a prelude word, or name a Python lowering (python: with why:)",
         )
         good = False
@@ -145,7 +155,9 @@ def _is_odd(node: ast.AST) -> bool:
     if isinstance(node, ast.Assign):
         return len(node.targets) != 1 or not _is_target(node.targets[0])
     if isinstance(node, ast.ListComp):
-        return len(node.generators) != 1 or any(isinstance(n, ast.ListComp) for n in ast.walk(node) if n is not node)
+        return len(node.generators) != 1 or any(
+            isinstance(n, ast.ListComp) for n in ast.walk(node) if n is not node
+        )
     if isinstance(node, ast.comprehension):
         return bool(node.is_async) or not _is_target(node.target)
     if isinstance(node, ast.Constant):
@@ -161,7 +173,11 @@ def _is_target(node: ast.expr) -> bool:
 
 def domain_call(function: ast.expr) -> tuple[str, str] | None:
     """``(domain, op)`` when the called thing is written ``ms.Op``."""
-    if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and function.value.id in DOMAINS:
+    if (
+        isinstance(function, ast.Attribute)
+        and isinstance(function.value, ast.Name)
+        and function.value.id in DOMAINS
+    ):
         return DOMAINS[function.value.id], function.attr
     return None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ortablegen.diagnostics import Span
 from ortablegen.schema import OpSchema
@@ -176,8 +176,13 @@ class Specs:
     aliases: tuple[AliasEntry, ...] = ()
     calls: tuple[CallEntry, ...] = ()
     hops: tuple[HopEntry, ...] = ()
-    lowerings: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def operators(self) -> tuple[OpEntry | AliasEntry, ...]:
+        """Entries with a torch schema: operators, then aliases."""
+        both: list[OpEntry | AliasEntry] = [*self.ops, *self.aliases]
+        return tuple(both)
 
     def families(self) -> tuple[str, ...]:
         """Names of the spec files that hold operators, sorted: one generated module each."""
-        return tuple(sorted({entry.file for entry in (*self.ops, *self.aliases, *self.hops)}))
+        files = {entry.file for entry in self.operators()} | {hop.file for hop in self.hops}
+        return tuple(sorted(files))

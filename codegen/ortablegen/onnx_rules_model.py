@@ -1,4 +1,4 @@
-"""What specs/onnx says once it is read and checked: one frozen record per operator and per output."""
+"""What specs/onnx says once it is read and checked: one frozen record per operator and output."""
 
 from __future__ import annotations
 

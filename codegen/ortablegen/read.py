@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from ortable import dtypes
-
 from ortablegen.diagnostics import Diagnostics, Span
 from ortablegen.language import parse_block, parse_expression
 from ortablegen.model import (
@@ -82,12 +81,17 @@ class _Reader:
         self.file = file
         self.diagnostics = diagnostics
 
-    def error(self, span: Span, message: str, notes: Iterable[str] = (), fix: str | None = None) -> None:
+    def error(
+        self, span: Span, message: str, notes: Iterable[str] = (), fix: str | None = None
+    ) -> None:
         self.diagnostics.error(span, message, notes, fix)
 
     def entry(self, node: YNode) -> OpEntry | AliasEntry | CallEntry | HopEntry | None:
         if not isinstance(node, YMap) or not node.pairs:
-            self.error(node.span, "an entry is a mapping that begins with op:, alias:, callable:, method: or hop:")
+            self.error(
+                node.span,
+                "an entry is a mapping that begins with op:, alias:, callable:, method: or hop:",
+            )
             return None
         kind = node.pairs[0][0].text
         readers: dict[str, Callable[[YMap], OpEntry | AliasEntry | CallEntry | HopEntry | None]] = {
@@ -98,7 +102,11 @@ class _Reader:
             "hop": self.hop,
         }
         if kind not in readers:
-            self.error(node.span, f"unknown kind of entry '{kind}'", [f"kinds are {', '.join(sorted(readers))}"])
+            self.error(
+                node.span,
+                f"unknown kind of entry '{kind}'",
+                [f"kinds are {', '.join(sorted(readers))}"],
+            )
             return None
         return readers[kind](node)
 
@@ -109,7 +117,11 @@ class _Reader:
             if key.text not in allowed:
                 close = difflib.get_close_matches(key.text, allowed, n=1)
                 hint = f"; did you mean '{close[0]}'?" if close else ""
-                self.error(key.span, f"unknown key '{key.text}' in {what}{hint}", [f"keys are {', '.join(allowed)}"])
+                self.error(
+                    key.span,
+                    f"unknown key '{key.text}' in {what}{hint}",
+                    [f"keys are {', '.join(allowed)}"],
+                )
 
     def text(self, node: YNode | None, what: str) -> str | None:
         if isinstance(node, YScalar):
@@ -148,7 +160,7 @@ class _Reader:
         missing = [key for key in ("out", "lower", "cases") if node.get(key) is None]
         for key in missing:
             fix = {
-                "cases": "add at least one sample call, for example cases: [{self: \"f32[2,3]\"}]",
+                "cases": 'add at least one sample call, for example cases: [{self: "f32[2,3]"}]',
                 "out": "say the result's shape and dtype: out: {shape: same(self), dtype: same(self)}",
                 "lower": "say how it is lowered: lower: return Relu(self)",
             }[key]
@@ -178,7 +190,9 @@ class _Reader:
             self.error(node.span, "an alias needs 'of', the operator that it means")
             return None
         if node.get("cases") is None:
-            self.error(node.span, "an alias entry needs 'cases'", fix="add at least one sample call")
+            self.error(
+                node.span, "an alias entry needs 'cases'", fix="add at least one sample call"
+            )
         if schema is None:
             return None
         args: list[tuple[str, Code]] = []
@@ -189,7 +203,9 @@ class _Reader:
                 if code is not None:
                     args.append((key.text, code))
         elif given is not None:
-            self.error(given.span, "args must be a mapping from the target's argument to an expression")
+            self.error(
+                given.span, "args must be a mapping from the target's argument to an expression"
+            )
         return AliasEntry(
             schema=schema,
             of=of.text,
@@ -215,9 +231,17 @@ class _Reader:
             for key, value in given.items():
                 text = self.text(value, "a fixed argument")
                 if text is not None:
-                    fixed.append((key.text, getattr(dtypes, text) if text in DTYPES else literal(text)))
+                    fixed.append(
+                        (key.text, getattr(dtypes, text) if text in DTYPES else literal(text))
+                    )
         return CallEntry(
-            kind, name, of, self.file, node.pairs[0][1].span, self.text(node.get("pack"), "pack"), tuple(fixed)
+            kind,
+            name,
+            of,
+            self.file,
+            node.pairs[0][1].span,
+            self.text(node.get("pack"), "pack"),
+            tuple(fixed),
         )
 
     def hop(self, node: YMap) -> HopEntry | None:
@@ -225,9 +249,13 @@ class _Reader:
         python = self.python(node)
         name = self.text(node.pairs[0][1], "hop")
         if python is None or name is None:
-            self.error(node.span, "a hop entry needs 'python', the lowering of the higher-order operator")
+            self.error(
+                node.span, "a hop entry needs 'python', the lowering of the higher-order operator"
+            )
             return None
-        return HopEntry(name, self.words(node.get("args"), "args"), python, self.file, node.pairs[0][1].span)
+        return HopEntry(
+            name, self.words(node.get("args"), "args"), python, self.file, node.pairs[0][1].span
+        )
 
     # -- parts of an op entry -------------------------------------------------------------------
 
@@ -240,7 +268,11 @@ class _Reader:
         self.keys(node, ("args", "kind"), "promote")
         kind = self.text(node.get("kind"), "kind") or "default"
         if kind not in PROMOTE_KINDS:
-            self.error(node.span, f"unknown promotion kind '{kind}'", [f"kinds are {', '.join(PROMOTE_KINDS)}"])
+            self.error(
+                node.span,
+                f"unknown promotion kind '{kind}'",
+                [f"kinds are {', '.join(PROMOTE_KINDS)}"],
+            )
         return Promote(self.words(node.get("args"), "args"), kind, node.span)
 
     def out(self, node: YNode | None) -> tuple[OutRule, ...]:
@@ -250,12 +282,17 @@ class _Reader:
 
     def out_rule(self, node: YNode) -> OutRule | None:
         if not isinstance(node, YMap):
-            self.error(node.span, "out must be {shape: ..., dtype: ...}, or a list of them for several results")
+            self.error(
+                node.span,
+                "out must be {shape: ..., dtype: ...}, or a list of them for several results",
+            )
             return None
         self.keys(node, ("shape", "dtype"), "out")
         shape, dtype = node.get("shape"), node.get("dtype")
         if not isinstance(shape, YScalar) or not isinstance(dtype, YScalar):
-            self.error(node.span, "out needs both 'shape' and 'dtype'", fix="shape: meta takes it from FX")
+            self.error(
+                node.span, "out needs both 'shape' and 'dtype'", fix="shape: meta takes it from FX"
+            )
             return None
         rule = self.shape_rule(shape)
         code = self.expression(_readable_else(dtype), "dtype")
@@ -272,7 +309,9 @@ class _Reader:
     def unify_rule(self, node: YScalar) -> ShapeRule | None:
         left, _, right = node.text.partition("->")
         try:
-            return ShapeRule("unify", node.span, None, _patterns(left), tuple(p or () for p in _patterns(right)))
+            return ShapeRule(
+                "unify", node.span, None, _patterns(left), tuple(p or () for p in _patterns(right))
+            )
         except ValueError as error:
             self.error(node.span, str(error), fix='write it like "(m, k), (k, n) -> (m, n)"')
             return None
@@ -310,13 +349,19 @@ class _Reader:
         refuse = self.text(node.get("refuse"), "refuse")
         forms = [name for name in ("do", "python", "refuse") if node.get(name) is not None]
         if len(forms) != 1:
-            self.error(node.span, "a case has exactly one of do:, python:, refuse:", [f"found {forms or 'none'}"])
+            self.error(
+                node.span,
+                "a case has exactly one of do:, python:, refuse:",
+                [f"found {forms or 'none'}"],
+            )
             return None
         target, opset = self.target(node.get("target")), self.opset(node.get("opset"))
         parsed = {"when": when, "do": do, "target": target, "opset": opset}
         if any(node.get(key) is not None and value is None for key, value in parsed.items()):
             return None
-        return LowerCase(node.span, when, target, opset, self.text(node.get("note"), "note"), do, python, refuse)
+        return LowerCase(
+            node.span, when, target, opset, self.text(node.get("note"), "note"), do, python, refuse
+        )
 
     def python(self, node: YMap) -> PythonLowering | None:
         path = node.get("python")
@@ -337,7 +382,9 @@ class _Reader:
             return None
         match = re.fullmatch(r"(>=|<)\s*(\d+)", text)
         if match is None:
-            self.error(node.span, f"cannot read the opset condition '{text}'", fix='write opset: ">=23"')
+            self.error(
+                node.span, f"cannot read the opset condition '{text}'", fix='write opset: ">=23"'
+            )
             return None
         return match[1], int(match[2])
 
@@ -345,7 +392,11 @@ class _Reader:
         if node is None:
             return ()
         if not isinstance(node, YMap):
-            self.error(node.span, "ignore must be a mapping from an argument to the reason", fix="ignore: {device: why}")
+            self.error(
+                node.span,
+                "ignore must be a mapping from an argument to the reason",
+                fix="ignore: {device: why}",
+            )
             return ()
         found = []
         for key, value in node.items():
@@ -371,7 +422,9 @@ class _Reader:
             return None
         names = tuple(argument.name for argument in schema.arguments)
         self.keys(node, names + SAMPLE_KEYS, "a sample call")
-        values = tuple((key.text, _plain(value)) for key, value in node.items() if key.text in names)
+        values = tuple(
+            (key.text, _plain(value)) for key, value in node.items() if key.text in names
+        )
         for argument in schema.arguments:
             if not argument.has_default and node.get(argument.name) is None:
                 self.error(node.span, f"the sample call lacks argument '{argument.name}'")

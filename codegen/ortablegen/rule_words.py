@@ -54,11 +54,15 @@ def check_rules(entry: OpEntry, diagnostics: Diagnostics) -> None:
     returns = entry.schema.returns
     if len(entry.out) != len(returns) and not (len(returns) == 1 and len(entry.out) == 1):
         span = entry.out[0].span if entry.out else entry.span
-        diagnostics.error(span, f"the schema has {len(returns)} results, 'out' describes {len(entry.out)}")
+        diagnostics.error(
+            span, f"the schema has {len(returns)} results, 'out' describes {len(entry.out)}"
+        )
     names = {argument.name for argument in entry.schema.arguments}
     for rule in entry.out:
         if rule.shape.code is not None:
-            _check_expression(rule.shape.code, rule.shape.code.expression, SHAPE_WORDS, names, diagnostics)
+            _check_expression(
+                rule.shape.code, rule.shape.code.expression, SHAPE_WORDS, names, diagnostics
+            )
         elif rule.shape.kind == "unify":
             _check_unify(rule.shape, entry, diagnostics)
         _check_expression(rule.dtype, rule.dtype.expression, DTYPE_WORDS, names, diagnostics)
@@ -67,21 +71,31 @@ def check_rules(entry: OpEntry, diagnostics: Diagnostics) -> None:
 def _check_unify(rule: ShapeRule, entry: OpEntry, diagnostics: Diagnostics) -> None:
     tensors = tensor_arguments(entry)
     if len(rule.patterns) > len(tensors):
-        diagnostics.error(rule.span, f"{len(rule.patterns)} shape patterns for {len(tensors)} tensor arguments")
+        diagnostics.error(
+            rule.span, f"{len(rule.patterns)} shape patterns for {len(tensors)} tensor arguments"
+        )
     bound = {name for pattern in rule.patterns if pattern for name in pattern}
     for result in rule.results:
         for name in result:
             if name not in bound and not name.isdigit():
-                diagnostics.error(rule.span, f"'{name}' on the right of '->' stands in no pattern on the left")
+                diagnostics.error(
+                    rule.span, f"'{name}' on the right of '->' stands in no pattern on the left"
+                )
 
 
 def tensor_arguments(entry: OpEntry) -> list[str]:
     """Names of the tensor arguments in schema order, which the patterns of a rule describe."""
-    return [argument.name for argument in entry.schema.arguments if argument.type.startswith("Tensor")]
+    return [
+        argument.name for argument in entry.schema.arguments if argument.type.startswith("Tensor")
+    ]
 
 
 def _check_expression(
-    code: Code, node: ast.expr, words: dict[str, RuleWord], names: set[str], diagnostics: Diagnostics
+    code: Code,
+    node: ast.expr,
+    words: dict[str, RuleWord],
+    names: set[str],
+    diagnostics: Diagnostics,
 ) -> None:
     if isinstance(node, ast.IfExp):
         _check_names(code, node.test, names, diagnostics)
@@ -90,19 +104,25 @@ def _check_expression(
         return
     if isinstance(node, ast.Name) and words is DTYPE_WORDS:
         if node.id not in vocabulary.DTYPES:
-            diagnostics.error(code.at(node), f"'{node.id}' is no dtype", fix="a literal such as int64, or same(x)")
+            diagnostics.error(
+                code.at(node), f"'{node.id}' is no dtype", fix="a literal such as int64, or same(x)"
+            )
         return
     name = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else None
     if not isinstance(node, ast.Call) or name not in words:
         close = difflib.get_close_matches(name or ast.unparse(node), words, n=1)
         hint = f"; did you mean '{close[0]}'?" if close else ""
         text = name or ast.unparse(node)
-        diagnostics.error(code.at(node), f"unknown rule word '{text}'{hint}", [f"words are {', '.join(words)}"])
+        diagnostics.error(
+            code.at(node), f"unknown rule word '{text}'{hint}", [f"words are {', '.join(words)}"]
+        )
         return
     word = words[name]
     most = None if word.reads.endswith("*") else len(word.reads)
     if len(node.args) < word.least or (most is not None and len(node.args) > most):
-        diagnostics.error(code.at(node), f"'{name}' takes {word.least} argument(s), {len(node.args)} given")
+        diagnostics.error(
+            code.at(node), f"'{name}' takes {word.least} argument(s), {len(node.args)} given"
+        )
     for argument in node.args:
         _check_names(code, argument, names, diagnostics)
     for keyword in node.keywords:
@@ -140,7 +160,9 @@ def emit_shape(rule: ShapeRule, entry: OpEntry, emit_value: object) -> RuleText:
     if rule.kind == "meta":
         return RuleText("None", set())
     if rule.kind == "unify":
-        shapes = [f"known_shape(graph, {name})" for name in tensor_arguments(entry)[: len(rule.patterns)]]
+        shapes = [
+            f"known_shape(graph, {name})" for name in tensor_arguments(entry)[: len(rule.patterns)]
+        ]
         patterns = tuple("*" if pattern is None else pattern for pattern in rule.patterns)
         text = f"unify({patterns!r}, {rule.results!r}, [{', '.join(shapes)}])[0]"
         return RuleText(text, {("ortable.rules", "unify"), ("ortable.known", "known_shape")})

@@ -19,7 +19,9 @@ ABBREVIATIONS = {
     "f16": "float16", "f32": "float32", "f64": "float64", "bf16": "bfloat16", "i8": "int8", "i16": "int16",
     "i32": "int32", "i64": "int64", "u8": "uint8", "b": "bool", "c64": "complex64", "c128": "complex128",
 }  # fmt: skip
-_TENSOR = re.compile(r"^([a-z]+[0-9]*)\[([^\]]*)\]\s*(?:in\s+(\S+?)\.\.(\S+)|=\s*(.+))?$", re.DOTALL)
+_TENSOR = re.compile(
+    r"^([a-z]+[0-9]*)\[([^\]]*)\]\s*(?:in\s+(\S+?)\.\.(\S+)|=\s*(.+))?$", re.DOTALL
+)
 
 
 class SampleProblem(Exception):
@@ -63,7 +65,9 @@ def parse_sample(sample: Sample, schema: OpSchema) -> dict[str, Any]:
         if isinstance(value, Expression):
             unknown = {n.id for n in ast.walk(value.tree) if isinstance(n, ast.Name)} - known
             if unknown:
-                raise SampleProblem(f"'{', '.join(sorted(unknown))}' is no dynamic dimension of this sample call")
+                raise SampleProblem(
+                    f"'{', '.join(sorted(unknown))}' is no dynamic dimension of this sample call"
+                )
     return values
 
 
@@ -88,7 +92,9 @@ def _parse(value: object, argument: Argument) -> Any:
         if match is not None:
             return _tensor(text, match)
         if plain != "Tensor":
-            raise SampleProblem(f"'{text}' is no tensor; argument '{argument.name}' is {argument.type}")
+            raise SampleProblem(
+                f"'{text}' is no tensor; argument '{argument.name}' is {argument.type}"
+            )
     if plain == "ScalarType":
         if text not in ABBREVIATIONS.values():
             raise SampleProblem(f"'{text}' is no dtype; write float32, int64, bool")
@@ -103,16 +109,24 @@ def _parse(value: object, argument: Argument) -> Any:
 def _tensor(text: str, match: re.Match[str]) -> TensorSample:
     short, shape, low, high, values = match.groups()
     if short not in ABBREVIATIONS:
-        raise SampleProblem(f"unknown dtype '{short}' in '{text}'; dtypes are {', '.join(ABBREVIATIONS)}")
+        raise SampleProblem(
+            f"unknown dtype '{short}' in '{text}'; dtypes are {', '.join(ABBREVIATIONS)}"
+        )
     dims: list[tuple[int, str | None]] = []
     for part in filter(None, (piece.strip() for piece in shape.split(","))):
         name, _, size = part.rpartition("=")
         if not size.strip().isdigit():
-            raise SampleProblem(f"'{part}' in '{text}' is no size; a dynamic dimension is written n=4")
+            raise SampleProblem(
+                f"'{part}' in '{text}' is no size; a dynamic dimension is written n=4"
+            )
         dims.append((int(size), name.strip() or None))
     given = _numbers(values) if values is not None else None
     return TensorSample(
-        ABBREVIATIONS[short], tuple(dims), None if low is None else float(low), None if high is None else float(high), given
+        ABBREVIATIONS[short],
+        tuple(dims),
+        None if low is None else float(low),
+        None if high is None else float(high),
+        given,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import keyword
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 
@@ -68,11 +68,13 @@ def schema_of(text: str) -> OpSchema:
     key = parsed.name + (f".{parsed.overload_name}" if parsed.overload_name else "")
     known = schema_of_key(key)
     if known.text != " ".join(text.split()):
-        raise SchemaProblem(f"the schema of '{key}' differs from torch's", notes=(f"torch has: {known.text}",))
+        raise SchemaProblem(
+            f"the schema of '{key}' differs from torch's", notes=(f"torch has: {known.text}",)
+        )
     return known
 
 
-@lru_cache(maxsize=None)
+@cache
 def schema_of_key(key: str) -> OpSchema:
     """The registered schema of ``key`` (``aten::add.Tensor``).
 
@@ -150,7 +152,7 @@ def type_text(real_type: Any) -> str:
     return _KINDS.get(kind, str(real_type))
 
 
-@lru_cache(maxsize=None)
+@cache
 def known_keys() -> tuple[str, ...]:
     """All overloads of the ``aten`` and ``prims`` name spaces, sorted."""
     import torch
@@ -163,7 +165,7 @@ def known_keys() -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-@lru_cache(maxsize=None)
+@cache
 def argument_names() -> frozenset[str]:
     """Every argument name of every operator that torch has registered."""
     import torch

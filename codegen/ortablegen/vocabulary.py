@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 from ortable import dtypes
-
 from ortablegen.kinds import ANY, BOOL, FLOAT, INT, INTS, STR, SYMINT, Kind, of_annotation
 
 RUNTIME = Path(dtypes.__file__).parent
@@ -46,7 +45,7 @@ class Word:
     makes_nodes: bool
 
 
-@lru_cache(maxsize=None)
+@cache
 def prelude() -> dict[str, Word]:
     """The words of ``ortable/prelude*.py``, read with ``ast``."""
     words: dict[str, Word] = {}
@@ -61,7 +60,9 @@ def lowering_parameters(path: str) -> tuple[str, ...] | None:
     function = _lowering(path)
     if function is None:
         return None
-    read = {node.id for node in ast.walk(ast.Module(function.body, [])) if isinstance(node, ast.Name)}
+    read = {
+        node.id for node in ast.walk(ast.Module(function.body, [])) if isinstance(node, ast.Name)
+    }
     return tuple(name for name in _parameter_names(function) if name in read)
 
 
@@ -71,7 +72,7 @@ def lowering_signature(path: str) -> tuple[str, ...] | None:
     return None if function is None else _parameter_names(function)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _lowering(path: str) -> ast.FunctionDef | None:
     module, _, name = path.rpartition(".")
     prefix = "ortable."
@@ -83,14 +84,20 @@ def _lowering(path: str) -> ast.FunctionDef | None:
 
 def _parameter_names(function: ast.FunctionDef) -> tuple[str, ...]:
     arguments = function.args
-    return tuple(each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs))
+    return tuple(
+        each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+    )
 
 
 def _public_functions(path: Path) -> list[ast.FunctionDef]:
     if not path.exists():
         return []
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    return [node for node in tree.body if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")]
+    return [
+        node
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
+    ]
 
 
 def _word(function: ast.FunctionDef, module: str) -> Word:
@@ -103,14 +110,31 @@ def _word(function: ast.FunctionDef, module: str) -> Word:
         for position, argument in enumerate(given)
     ]
     if function.args.vararg is not None:
-        parameters.append(Parameter(function.args.vararg.arg, _annotation(function.args.vararg), False, True))
+        parameters.append(
+            Parameter(function.args.vararg.arg, _annotation(function.args.vararg), False, True)
+        )
     parameters.extend(
         Parameter(argument.arg, _annotation(argument), default is None)
-        for argument, default in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
+        for argument, default in zip(
+            function.args.kwonlyargs, function.args.kw_defaults, strict=True
+        )
     )
-    result = of_annotation(ast.unparse(function.returns)) if function.returns is not None else Kind(ANY)
-    return Word(function.name, module, takes_graph, tuple(parameters), result, result.base in ("Result", "Results"))
+    result = (
+        of_annotation(ast.unparse(function.returns)) if function.returns is not None else Kind(ANY)
+    )
+    return Word(
+        function.name,
+        module,
+        takes_graph,
+        tuple(parameters),
+        result,
+        result.base in ("Result", "Results"),
+    )
 
 
 def _annotation(argument: ast.arg) -> Kind:
-    return of_annotation(ast.unparse(argument.annotation)) if argument.annotation is not None else Kind(ANY)
+    return (
+        of_annotation(ast.unparse(argument.annotation))
+        if argument.annotation is not None
+        else Kind(ANY)
+    )

@@ -21,7 +21,9 @@ class WriteReport:
 def compare_tree(files: Mapping[str, str], root: Path) -> WriteReport:
     """What :func:`write_tree` would do; touches nothing."""
     written = [name for name, text in files.items() if _read(root / name) != text.encode()]
-    return WriteReport(tuple(sorted(written)), tuple(_orphans(files, root)), len(files) - len(written))
+    return WriteReport(
+        tuple(sorted(written)), tuple(_orphans(files, root)), len(files) - len(written)
+    )
 
 
 def write_tree(files: Mapping[str, str], root: Path) -> WriteReport:

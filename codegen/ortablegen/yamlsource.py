@@ -84,13 +84,17 @@ def parse(text: str, display: str, diagnostics: Diagnostics) -> YSeq:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         span = Span(display, mark.line + 1, mark.column + 1) if mark else start
-        diagnostics.error(span, f"not valid YAML: {error.problem}", fix="quote text that holds ': ' or ' #'")
+        diagnostics.error(
+            span, f"not valid YAML: {error.problem}", fix="quote text that holds ': ' or ' #'"
+        )
         return YSeq((), start)
     if root is None:
         return YSeq((), start)
     node = _convert(root, display, diagnostics)
     if not isinstance(node, YSeq):
-        diagnostics.error(node.span, "a spec file is a YAML list of entries", fix="begin each entry with '- '")
+        diagnostics.error(
+            node.span, "a spec file is a YAML list of entries", fix="begin each entry with '- '"
+        )
         return YSeq((), start)
     return node
 
@@ -101,6 +105,7 @@ def _convert(node: yaml.Node, display: str, diagnostics: Diagnostics) -> YNode:
         return YSeq(tuple(_convert(child, display, diagnostics) for child in node.value), span)
     if isinstance(node, yaml.MappingNode):
         return _convert_map(node, span, display, diagnostics)
+    assert isinstance(node, yaml.ScalarNode)
     style = node.style or ""
     if style in ("'", '"'):
         span = Span(display, span.line, span.column + 1)
@@ -110,7 +115,9 @@ def _convert(node: yaml.Node, display: str, diagnostics: Diagnostics) -> YNode:
     return YScalar(node.value, span, style)
 
 
-def _convert_map(node: yaml.MappingNode, span: Span, display: str, diagnostics: Diagnostics) -> YMap:
+def _convert_map(
+    node: yaml.MappingNode, span: Span, display: str, diagnostics: Diagnostics
+) -> YMap:
     pairs: list[tuple[YScalar, YNode]] = []
     seen: dict[str, Span] = {}
     for key_node, value_node in node.value:

@@ -1,5 +1,6 @@
-"""ortable: PyTorch to ONNX from tables, and ONNX Runtime behind ``torch.compile(backend="ortable")``.
-Importing it is cheap: every public name is loaded from its module when it is first used."""
+"""ortable: PyTorch to ONNX from tables, and ONNX Runtime behind
+``torch.compile(backend="ortable")``. Importing it is cheap: every public name is loaded from its
+module when it is first used."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """Element types, written as the integers of ONNX TensorProto.DataType.
-Conversions to numpy and torch types are looked up in tables; torch is imported only when asked for."""
+Conversions to numpy and torch types are looked up in tables; torch is imported only when asked
+for."""
 
 from __future__ import annotations
 
@@ -236,7 +237,8 @@ def from_numpy(dtype: Any) -> int:
 
 
 def from_torch(dtype: Any) -> int:
-    """Element type of a ``torch.dtype``. Raises BuilderError for quantized and other foreign types."""
+    """Element type of a ``torch.dtype``. Raises BuilderError for quantized and other foreign
+    types."""
     if not _from_torch_cache:
         _load_torch()
     found = _from_torch_cache.get(dtype)

@@ -18,7 +18,7 @@ from ortable.rules import normalize_axis
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder as Graph
 
-Result = str
+Result = Any  # the name of a result (str); ``res`` where a word says so
 Results = Sequence[Any]
 Int = int
 SymInt = Dim
@@ -27,8 +27,9 @@ Bool = bool
 Str = str
 Scalar = Any
 Dtype = int
-Ints = Sequence[int]
-SymInts = Sequence[Dim]
+# torch lets one int stand for a list of them, so values of these classes are either
+Ints = Any
+SymInts = Any
 Floats = Sequence[float]
 Bools = Sequence[bool]
 Strs = Sequence[str]
@@ -140,7 +141,9 @@ def static(value: SymInts) -> Ints:
     if isinstance(value, list | tuple):
         return [static(each) for each in value]  # type: ignore[misc]
     if isinstance(value, SymDim):
-        raise UnsupportedCase(f"an ONNX attribute needs a known int, this one is the dynamic dimension '{value}'")
+        raise UnsupportedCase(
+            f"an ONNX attribute needs a known int, this one is the dynamic dimension '{value}'"
+        )
     return value
 
 

@@ -13,7 +13,18 @@ from ortable import dtypes
 from ortable.dims import SymDim
 from ortable.errors import UnsupportedCase
 from ortable.known import number_dtype
-from ortable.prelude import Bool, Dtype, Int, Ints, Result, Results, Scalar, SymInts, rank_of, shape_of
+from ortable.prelude import (
+    Bool,
+    Dtype,
+    Int,
+    Ints,
+    Result,
+    Results,
+    Scalar,
+    SymInts,
+    rank_of,
+    shape_of,
+)
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder as Graph
@@ -55,7 +66,9 @@ def as_vec(graph: Graph, value: SymInts) -> Result:
 def as_scalar(graph: Graph, value: Any) -> Result:
     """An int or symbolic int as a 0-d int64 result."""
     if isinstance(value, SymDim):
-        return graph.make_node("Squeeze", [graph.dim_as_vector(value), consts(graph, [0], dtypes.int64)])
+        return graph.make_node(
+            "Squeeze", [graph.dim_as_vector(value), consts(graph, [0], dtypes.int64)]
+        )
     return const(graph, value, dtypes.int64)
 
 
@@ -86,7 +99,7 @@ def reshape_to(graph: Graph, x: Result, shape: SymInts) -> Result:
 
 def _without_hole(graph: Graph, x: str, sizes: list[Any]) -> tuple[list[Any], int]:
     """ONNX forbids -1 beside a 0 that means empty; the missing size is then computed here."""
-    rest = 1
+    rest: Any = 1
     for size in sizes:
         rest = rest if size == -1 and type(size) is int else rest * size
     if isinstance(rest, int) and rest == 0:
@@ -107,17 +120,27 @@ def filled(graph: Graph, shape: SymInts, value: Scalar, dtype: Dtype) -> Result:
 
 def permuted(graph: Graph, x: Result, perm: Ints) -> Result:
     """``x`` with permuted axes; no node when the order stays."""
-    return x if list(perm) == list(range(len(perm))) else graph.make_node("Transpose", [x], perm=list(perm))
+    return (
+        x
+        if list(perm) == list(range(len(perm)))
+        else graph.make_node("Transpose", [x], perm=list(perm))
+    )
 
 
 def unsqueezed(graph: Graph, x: Result, axes: Ints) -> Result:
     """``x`` with new axes of size 1; no node for an empty list."""
-    return x if not axes else graph.make_node("Unsqueeze", [x, consts(graph, list(axes), dtypes.int64)])
+    return (
+        x
+        if not axes
+        else graph.make_node("Unsqueeze", [x, consts(graph, list(axes), dtypes.int64)])
+    )
 
 
 def squeezed(graph: Graph, x: Result, axes: Ints) -> Result:
     """``x`` without these axes of size 1; no node for an empty list."""
-    return x if not axes else graph.make_node("Squeeze", [x, consts(graph, list(axes), dtypes.int64)])
+    return (
+        x if not axes else graph.make_node("Squeeze", [x, consts(graph, list(axes), dtypes.int64)])
+    )
 
 
 def at_least_1d(graph: Graph, x: Result) -> Result:
@@ -147,16 +170,25 @@ def cropped(graph: Graph, x: Result, sizes: SymInts) -> Result:
         return x
     first = rank_of(graph, x) - len(sizes)
     axes = consts(graph, list(range(first, first + len(sizes))), dtypes.int64)
-    return graph.make_node("Slice", [x, consts(graph, [0] * len(sizes), dtypes.int64), as_vec(graph, list(sizes)), axes])
+    return graph.make_node(
+        "Slice",
+        [x, consts(graph, [0] * len(sizes), dtypes.int64), as_vec(graph, list(sizes)), axes],
+    )
 
 
-def attention_mask(graph: Graph, scores: Result, mask: Result | None, causal: Bool, sizes: SymInts) -> Result:
+def attention_mask(
+    graph: Graph, scores: Result, mask: Result | None, causal: Bool, sizes: SymInts
+) -> Result:
     """Attention scores with a bool mask (False is left out), a float mask (added), a causal mask, or none of them."""
     if causal:
         kept = graph.make_node("Trilu", [filled(graph, sizes, True, dtypes.boolean)], upper=0)
-        scores = graph.make_node("Where", [kept, scores, const(graph, -np.inf, graph.get_type(scores))])
+        scores = graph.make_node(
+            "Where", [kept, scores, const(graph, -np.inf, graph.get_type(scores))]
+        )
     if mask is None:
         return scores
     if graph.get_type(mask) == dtypes.boolean:
-        return graph.make_node("Where", [mask, scores, const(graph, -np.inf, graph.get_type(scores))])
+        return graph.make_node(
+            "Where", [mask, scores, const(graph, -np.inf, graph.get_type(scores))]
+        )
     return graph.make_node("Add", [scores, cast(graph, mask, graph.get_type(scores))])

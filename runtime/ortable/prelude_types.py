@@ -5,7 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable import dims
-from ortable.prelude import Bool, Dtype, Int, Ints, Result, Results, SymInt, SymInts, dim_of, shape_of, static
+from ortable.prelude import (
+    Bool,
+    Dtype,
+    Int,
+    Ints,
+    Result,
+    Results,
+    SymInt,
+    SymInts,
+    dim_of,
+    shape_of,
+    static,
+)
 from ortable.promotion import computation_dtype, result_type
 
 if TYPE_CHECKING:
@@ -33,7 +45,13 @@ def ceil_div(value: SymInt, divisor: SymInt) -> SymInt:
 
 
 def conv_output_padding(
-    graph: Graph, wanted: Result, source: Result, weight: Result, strides: Ints, pads: Ints, dilations: Ints
+    graph: Graph,
+    wanted: Result,
+    source: Result,
+    weight: Result,
+    strides: Ints,
+    pads: Ints,
+    dilations: Ints,
 ) -> Ints:
     """``output_padding`` with which ConvTranspose of ``source`` has the spatial shape of ``wanted``.
 
@@ -43,11 +61,15 @@ def conv_output_padding(
     want, have, kernel = (shape_of(graph, each)[2:] for each in (wanted, source, weight))
     found = []
     for axis, stride in enumerate(strides):
-        reach = (have[axis] - 1) * stride - 2 * pads[axis] + dilations[axis] * (kernel[axis] - 1) + 1
+        reach = (
+            (have[axis] - 1) * stride - 2 * pads[axis] + dilations[axis] * (kernel[axis] - 1) + 1
+        )
         found.append(static(want[axis] - reach))
     return found
 
 
 def same_shape(left: SymInts, right: SymInts) -> Bool:
     """True when two shapes are provably the same."""
-    return len(left) == len(right) and all(dims.same(a, b) for a, b in zip(left, right, strict=True))
+    return len(left) == len(right) and all(
+        dims.same(a, b) for a, b in zip(left, right, strict=True)
+    )

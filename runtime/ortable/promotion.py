@@ -55,7 +55,9 @@ def result_type(graph: GraphBuilder, values: Iterable[Any]) -> int:
 def computation_dtype(graph: GraphBuilder, kind: str, values: Iterable[Any]) -> int:
     """The dtype in which an operator of this promotion kind computes."""
     common = result_type(graph, values)
-    if kind == "int_to_float" and not (dtypes.is_float_type(common) or dtypes.is_complex_type(common)):
+    if kind == "int_to_float" and not (
+        dtypes.is_float_type(common) or dtypes.is_complex_type(common)
+    ):
         return default_float()
     if kind in ("bool_to_long", "pow") and common == dtypes.boolean:
         return dtypes.int64
@@ -64,7 +66,10 @@ def computation_dtype(graph: GraphBuilder, kind: str, values: Iterable[Any]) -> 
 
 def promoted_dtype(graph: GraphBuilder, kind: str, *values: Any) -> int | None:
     """The dtype of the result of an operator of this promotion kind; None while a dtype is unknown."""
-    if any(type(value) is str and not (graph.has_type(value) and graph.has_rank(value)) for value in values):
+    if any(
+        type(value) is str and not (graph.has_type(value) and graph.has_rank(value))
+        for value in values
+    ):
         return None
     if kind == "always_bool":
         return dtypes.boolean

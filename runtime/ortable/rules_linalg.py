@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from . import dims
 from .errors import BuilderError
-from .rules_shape import Dim, Shape, broadcast, differ, merge_dim, normalize_axis, show
+from .rules_shape import Dim, Shape, broadcast, differ, normalize_axis, show
 
 
 def matmul(a: Shape | None, b: Shape | None) -> Shape | None:
@@ -79,7 +79,7 @@ def einsum(equation: str, shapes: Sequence[Shape | None]) -> Shape | None:
     terms = left.split(",")
     if None in shapes or len(terms) != len(shapes):
         return None
-    sizes: dict[str, Dim] = {}
+    sizes: dict[str, Dim | None] = {}
     batches: list[Shape] = []
     for term, shape in zip(terms, shapes, strict=True):
         assert shape is not None
@@ -90,32 +90,29 @@ def einsum(equation: str, shapes: Sequence[Shape | None]) -> Shape | None:
             batches.append(shape[len(head) : len(shape) - len(tail)])
         named = shape[: len(head)] + (shape[len(shape) - len(tail) :] if tail else ())
         for letter, size in zip(head + tail, named, strict=True):
-            if not _bind_letter(sizes, letter, size):
-                raise BuilderError(
-                    f"Einsum {equation}: {letter} is both {sizes[letter]} and {size}"
-                )
+            sizes[letter] = _letter_size(equation, letter, sizes.get(letter, size), size)
     if not arrow:
         letters = left.replace(",", "").replace(".", "")
-        right = ("..." if batches else "") + "".join(
-            sorted(c for c in set(letters) if letters.count(c) == 1)
-        )
+        once = sorted(c for c in set(letters) if letters.count(c) == 1)
+        right = ("..." if batches else "") + "".join(once)
     batch = broadcast(*batches) if batches else ()
     head, dots, tail = right.partition("...")
-    if batch is None or not set(head + tail) <= sizes.keys():
+    found = [sizes.get(c) for c in head + tail]
+    if batch is None or None in found:
         return None
-    return tuple(sizes[c] for c in head) + (batch if dots else ()) + tuple(sizes[c] for c in tail)
+    known: Shape = tuple(found)  # type: ignore[arg-type]
+    return known[: len(head)] + (batch if dots else ()) + known[len(head) :]
 
 
-def _bind_letter(sizes: dict[str, Dim], letter: str, size: Dim) -> bool:
-    known = sizes.setdefault(letter, size)
-    merged = merge_dim(known, size)
-    if merged is not None:
-        # a size of 1 may stretch, so a symbol that may be 1 proves nothing; an int above 1 does
-        sizes[letter] = merged
-        return True
-    if known == 1:
-        sizes[letter] = size
-    return known == 1 or size == 1 or not (differ(known, 1) and differ(size, 1))
+def _letter_size(equation: str, letter: str, known: Dim | None, size: Dim) -> Dim | None:
+    """Size of a letter that stands for two sizes: they are equal, or one is a 1 that stretches."""
+    if known is None or known is size:
+        return known
+    try:
+        both = broadcast((known,), (size,))
+    except BuilderError:
+        raise BuilderError(f"Einsum {equation}: {letter} is both {known} and {size}") from None
+    return None if both is None else both[0]
 
 
 def det(x: Shape | None) -> Shape | None:

@@ -113,7 +113,8 @@ def broadcast(*shapes: Shape | None) -> Shape | None:
             names = " and ".join(show(s) for s in known)
             raise BuilderError(
                 f"Shapes {names} cannot be broadcast together: "
-                f"sizes {show(sorted(candidates, key=str))} meet at axis {position}, and none of them is 1"
+                f"sizes {show(sorted(candidates, key=str))} meet at axis {position}, "
+                "and none of them is 1"
             ) from None
         unknown = unknown or size is None
         result.append(1 if size is None else size)

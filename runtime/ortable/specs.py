@@ -28,7 +28,10 @@ class SupportedOp:
 
 
 def load_specs(
-    path: str | Path, *, lowerings: Mapping[str, Callable[..., Any]] | None = None, override: bool = False
+    path: str | Path,
+    *,
+    lowerings: Mapping[str, Callable[..., Any]] | None = None,
+    override: bool = False,
 ) -> LoadedSpecs:
     """Compile a spec file and add its operators to every later conversion of this process.
 
@@ -46,10 +49,12 @@ def load_specs(
 
     given = dict(lowerings or {})
     specs, display = _checked(path, frozenset(given))
-    entries = (*specs.ops, *specs.aliases)
+    entries = specs.operators()
     taken = sorted(entry.key for entry in entries if entry.key in dispatch.CONVERTERS)
     if taken and not override:
-        raise SpecError(f"{display}: converters exist for {', '.join(taken)}; pass override=True to replace them")
+        raise SpecError(
+            f"{display}: converters exist for {', '.join(taken)}; pass override=True to replace them"
+        )
     source = family_text(specs, display)
     namespace: dict[str, Any] = {"__name__": f"ortable_specs_{Path(path).stem}", **given}
     # the text comes from the compiler alone: no text of the file reaches it other than through the checked language
@@ -69,14 +74,16 @@ def check_spec_file(path: str | Path, lowerings: frozenset[str] = frozenset()) -
         SpecError: everything that is wrong with the file.
     """
     specs, _ = _checked(path, lowerings)
-    return tuple(entry.key for entry in (*specs.ops, *specs.aliases))
+    return tuple(entry.key for entry in specs.operators())
 
 
 def supported_ops() -> tuple[SupportedOp, ...]:
     """Every operator with a converter, sorted by name; loaded specs included."""
     from ortable_generated.aten import dispatch
 
-    return tuple(SupportedOp(name, dispatch.SPEC_FILES[name]) for name in sorted(dispatch.CONVERTERS))
+    return tuple(
+        SupportedOp(name, dispatch.SPEC_FILES[name]) for name in sorted(dispatch.CONVERTERS)
+    )
 
 
 def _checked(path: str | Path, lowerings: frozenset[str]) -> tuple[Any, str]:
@@ -92,7 +99,7 @@ def _checked(path: str | Path, lowerings: frozenset[str]) -> tuple[Any, str]:
     diagnostics = Diagnostics()
     specs = read_text(text, file.name, diagnostics)
     check_specs(specs, diagnostics, user_lowerings=lowerings)
-    for call in (*specs.calls, *specs.hops):
-        diagnostics.error(call.span, "a user's file holds op and alias entries only")
+    for span in [*(call.span for call in specs.calls), *(hop.span for hop in specs.hops)]:
+        diagnostics.error(span, "a user's file holds op and alias entries only")
     diagnostics.raise_if_any()
     return specs, file.name

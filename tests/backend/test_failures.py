@@ -152,3 +152,16 @@ def test_a_failed_compilation_leaves_no_record(unknown_op):
     with pytest.raises(BackendCompilerFailed):
         fn(torch.randn(3))
     assert storage.get("instance", []) == []
+
+
+def test_tensors_on_another_device_are_refused():
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    from ortable.backend.inputs import InputPlan, check_inputs
+
+    gm = torch.fx.symbolic_trace(lambda x: x + 1)
+    with FakeTensorMode():
+        value = torch.empty(3, device="cuda")
+    next(iter(gm.graph.nodes)).meta["val"] = value
+    with pytest.raises(ProviderError, match=r"is on cuda.*CPUExecutionProvider"):
+        check_inputs(InputPlan(gm), ("CPUExecutionProvider",))

@@ -13,7 +13,10 @@ def test_float_graph(run_both):
     run_both(lambda x, y: torch.relu(x @ y) + 1, torch.randn(3, 4), torch.randn(4, 5))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64, torch.int32])
+@pytest.mark.parametrize(
+    "dtype",
+    [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32],
+)
 def test_element_types(run_both, dtype):
     x = torch.arange(6).reshape(2, 3).to(dtype)
     run_both(lambda x: x * 2 + x, x)

@@ -1,4 +1,5 @@
-"""Helpers of the builder's tests: run a graph in ONNX Runtime and in the reference implementation."""
+"""Helpers of the builder's tests: run a graph in ONNX Runtime and in the reference
+implementation."""
 
 from __future__ import annotations
 

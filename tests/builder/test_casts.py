@@ -1,4 +1,5 @@
-"""Casts around nodes that the runtime has no kernel for: only to wider types, and back to the same type."""
+"""Casts around nodes that the runtime has no kernel for: only to wider types, and back to the
+same type."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def test_a_symbol_nothing_has_is_named_with_the_remedy():
     ):
         builder.dim_as_vector(dims.symbol("zz") + 1)
     with pytest.raises(
-        BuilderError, match="'zz' in shape .* is neither a result nor a known dimension"
+        BuilderError, match=r"'zz' in shape .* is neither a result nor a known dimension"
     ):
         builder.make_shape_from_results(("zz", 2))
     with pytest.raises(BuilderError, match="add_dim_source"):

@@ -1,4 +1,5 @@
-"""The GraphBuilder examples of the custom exporter's page, with the results, names and messages it shows."""
+"""The GraphBuilder examples of the custom exporter's page, with the results, names and messages
+it shows."""
 
 from __future__ import annotations
 

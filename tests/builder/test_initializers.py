@@ -1,4 +1,5 @@
-"""Initializers: every type and shape arrives unchanged, small equal ones are one, torch's memory is shared."""
+"""Initializers: every type and shape arrives unchanged, small equal ones are one, torch's memory
+is shared."""
 
 from __future__ import annotations
 
@@ -167,3 +168,12 @@ def test_external_data_that_is_not_loaded_is_named(tmp_path):
     tensor = again.to_onnx().graph.initializer[0]
     assert tensor.data_location == TensorProto.EXTERNAL
     assert {e.key: e.value for e in tensor.external_data}["location"] == "m.onnx.data"
+
+
+def test_a_merged_constant_is_a_snapshot():
+    tensor = torch.ones(2)
+    builder = GraphBuilder(18)
+    name = builder.make_initializer("", tensor)
+    tensor.fill_(7)
+    assert builder.make_initializer("", np.ones(2, dtype=np.float32)) == name
+    assert written(builder, name).tolist() == [1, 1]

@@ -1,4 +1,5 @@
-"""A builder that starts from a ModelProto writes the same model again, and knows its types and shapes."""
+"""A builder that starts from a ModelProto writes the same model again, and knows its types and
+shapes."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def test_shapes_are_written_as_they_were_declared():
     ]
     assert not graph.input[2].type.tensor_type.HasField("shape")
     assert graph.input[1].type.tensor_type.HasField("shape")
-    assert [d.dim_param for d in graph.output[0].type.tensor_type.shape.dim][0] == "2*n"
+    assert graph.output[0].type.tensor_type.shape.dim[0].dim_param == "2*n"
 
 
 def test_attribute_kinds_come_from_the_schema():

@@ -146,3 +146,21 @@ def test_make_nodes_refuses_what_does_not_agree():
         gr.make_nodes(other_graph(), ["x", "x"], ["y", "z"])
     with pytest.raises(BuilderError, match="has 2 inputs and 2 outputs, 1 and 2 names are given"):
         start().make_nodes(other_graph(), ["x"], ["y", "z"])
+
+
+def test_a_result_from_outside_is_not_an_output_of_a_child():
+    gr = start()
+    child = gr.subgraph("then")
+    with pytest.raises(BuilderError, match="'x' is computed outside of subgraph 'then'"):
+        child.make_tensor_output("x")
+
+
+def test_constants_of_the_graph_around_are_shared():
+    torch = pytest.importorskip("torch")
+    gr = start()
+    child = gr.subgraph("then")
+    weight = torch.rand(30, 30)
+    assert child.make_initializer("", [3]) != gr.make_initializer("", [4])
+    assert gr.make_initializer("w", weight) == child.make_initializer("w_again", weight) == "w"
+    assert gr.make_initializer("", [5]) == child.make_initializer("", [5])
+    assert child.is_constant("w") and child.get_constant("w").shape == (30, 30)

@@ -48,7 +48,9 @@ def test_codegen_starts_from_an_empty_or_broken_generated_folder(tmp_path: Path)
     assert main(["check", "--root", str(root)]) == 0
 
 
-def test_a_spec_error_writes_nothing_and_exits_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_spec_error_writes_nothing_and_exits_with_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     root = _copy_specs(tmp_path)
     spec = root / "specs" / "aten" / "reduce.yaml"
     spec.write_text(spec.read_text().replace("ReduceSum(", "ReduceSumm("))

@@ -65,6 +65,10 @@ def test_a_second_attempt_in_one_compilation_is_still_a_backend():
             log.append(type(error).__name__)
         return onnx_custom_backend(gm, example_inputs)
 
+    constant = torch.compile(lambda: torch.relu(torch.ones(3)), backend=refusing_then_working)
+    torch.testing.assert_close(constant(), torch.ones(3))
+    assert log == ["FunctionNotFoundError"]
+    log.clear()
     fn = torch.compile(lambda x: torch.relu(x) + 1, backend=refusing_then_working)
     x = torch.randn(4, requires_grad=True)
     got = fn(x)

@@ -19,7 +19,8 @@ def export(module: torch.nn.Module, *args: Any, **kwargs: Any) -> torch.export.E
 
 
 def interpret(graph_module: Any, **kwargs: Any) -> DynamoInterpreter:
-    """The interpreter after its run over ``graph_module``, opset 18, with the tables of the tests."""
+    """The interpreter after its run over ``graph_module``, opset 18, with the tables of the
+    tests."""
     kwargs.setdefault("tables", TABLES)
     interpreter = DynamoInterpreter(GraphBuilder(18), **kwargs)
     interpreter.run(graph_module)

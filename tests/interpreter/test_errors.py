@@ -1,4 +1,5 @@
-"""What a failed conversion says: the node, the operator, the module, the line of the user's model."""
+"""What a failed conversion says: the node, the operator, the module, the line of the user's
+model."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ def test_an_input_without_metadata_is_refused_by_name() -> None:
     graph = torch.fx.Graph()
     x = graph.placeholder("x")
     graph.output(graph.call_function(torch.ops.aten.relu.default, (x,)))
-    with pytest.raises(ConversionError, match="input 'x' .* nothing is known about it"):
+    with pytest.raises(ConversionError, match=r"input 'x' .* nothing is known about it"):
         interpret(torch.fx.GraphModule({}, graph))
 
 

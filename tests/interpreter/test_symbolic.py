@@ -70,6 +70,6 @@ def test_a_float_of_symbolic_sizes_is_refused_by_name() -> None:
         return x * (x.shape[0] ** 0.5)
 
     program = export(Function(forward), torch.rand(5), dynamic_shapes=(({0: Dim("a")},),))
-    with pytest.raises(ConversionError, match="float .* from symbolic sizes") as caught:
+    with pytest.raises(ConversionError, match=r"float .* from symbolic sizes") as caught:
         interpret(program.graph_module)
     assert "test_symbolic.py" in str(caught.value)

@@ -64,8 +64,9 @@ def c(
 _END = 2**63 - 1
 _UNARY = (
     "Abs Acos Acosh Asin Asinh Atan Atanh Ceil Celu Cos Cosh Elu Erf Exp Floor HardSigmoid "
-    "HardSwish Identity LeakyRelu Log LogSoftmax Mish Neg Reciprocal Relu Round Selu Shrink Sigmoid "
-    "Sign Sin Sinh Softmax Softplus Softsign Sqrt Tan Tanh ThresholdedRelu Hardmax LpNormalization MeanVarianceNormalization"
+    "HardSwish Identity LeakyRelu Log LogSoftmax Mish Neg Reciprocal Relu Round Selu Shrink "
+    "Sigmoid Sign Sin Sinh Softmax Softplus Softsign Sqrt Tan Tanh ThresholdedRelu Hardmax "
+    "LpNormalization MeanVarianceNormalization"
 )
 _REDUCE = "L1 L2 LogSum LogSumExp Max Mean Min Prod Sum SumSquare"
 

@@ -252,6 +252,14 @@ def test_sizes_that_may_fit_are_never_refused() -> None:
     assert rules.conv((1, n, 8), (4, 2, 3), None, None, None, None, 1, "") == (1, 4, 6)
 
 
+def test_einsum_knows_that_a_size_of_one_stretches() -> None:
+    assert rules.einsum("ij,jk->ik", [(n, 3), (3, m)]) == (n, m)
+    assert rules.einsum("ij,ij->ij", [(n, 3), (1, 3)]) == (n, 3)
+    assert rules.einsum("ij,ij->ij", [(n, 3), (4, 3)]) == (4, 3)
+    assert rules.einsum("ij,ij->ij", [(n, 3), (m, 3)]) is None
+    assert rules.einsum("ij,ij->j", [(n, 3), (m, 3)]) == (3,)
+
+
 def test_division_of_content_is_known_only_for_positive_numbers() -> None:
     assert rules.div_value(-7, 2) == -3
     assert rules.div_value(n, 2) == n // 2

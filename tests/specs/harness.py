@@ -63,7 +63,9 @@ def make_tensor(sample: TensorSample, generator: torch.Generator, grow: int = 0)
         return torch.randint(int(low if low is not None else -9), int(high if high is not None else 10), shape,
                              generator=generator).to(dtype)  # fmt: skip
     if low is not None and high is not None:
-        return (torch.rand(shape, generator=generator, dtype=torch.float64) * (high - low) + low).to(dtype)
+        return (
+            torch.rand(shape, generator=generator, dtype=torch.float64) * (high - low) + low
+        ).to(dtype)
     kind = torch.complex128 if dtype.is_complex else torch.float64
     return torch.randn(shape, generator=generator, dtype=kind).to(dtype)
 
@@ -109,7 +111,9 @@ def _torch_value(type_text: str, value: Any) -> Any:
     return value
 
 
-def eager(schema: OpSchema, sample: Sample, grow: int = 0, seed: int = 0) -> tuple[Any, list[torch.Tensor]]:
+def eager(
+    schema: OpSchema, sample: Sample, grow: int = 0, seed: int = 0
+) -> tuple[Any, list[torch.Tensor]]:
     """The result of the call in torch, and the tensors that went in."""
     parsed = parse_sample(sample, schema)
     generator = torch.Generator().manual_seed(seed)
@@ -126,7 +130,9 @@ def _fake(mode: FakeTensorMode, tensor: torch.Tensor, leaf: TensorSample) -> tor
     return mode.from_tensor(tensor, symbolic_context=StatelessSymbolicContext(dynamic_sizes=sizes))
 
 
-def fx_graph(schema: OpSchema, sample: Sample) -> tuple[torch.fx.GraphModule, torch.fx.Node, list[torch.Tensor]]:
+def fx_graph(
+    schema: OpSchema, sample: Sample
+) -> tuple[torch.fx.GraphModule, torch.fx.Node, list[torch.Tensor]]:
     """A graph of one call with fake tensors in its metadata, as torch.export would leave it."""
     parsed = parse_sample(sample, schema)
     generator = torch.Generator().manual_seed(0)
@@ -146,11 +152,15 @@ def fx_graph(schema: OpSchema, sample: Sample) -> tuple[torch.fx.GraphModule, to
                 dim_nodes[name] = graph.call_function(torch.ops.aten.sym_size.int, (node, axis))
                 dim_nodes[name].meta["val"] = node.meta["val"].shape[axis]
     feed = iter(nodes)
-    values = {name: _fill(_as_nodes(value, graph, dim_nodes), feed) for name, value in parsed.items()}
+    values = {
+        name: _fill(_as_nodes(value, graph, dim_nodes), feed) for name, value in parsed.items()
+    }
     args, kwargs = call_arguments(schema, values)
     call = graph.call_function(overload_of(schema), tuple(args), kwargs)
     with mode:
-        fake_args, fake_kwargs = torch.fx.node.map_arg((tuple(args), kwargs), lambda n: n.meta["val"])
+        fake_args, fake_kwargs = torch.fx.node.map_arg(
+            (tuple(args), kwargs), lambda n: n.meta["val"]
+        )
         call.meta["val"] = call.target(*fake_args, **fake_kwargs)
     _output(graph, call)
     return torch.fx.GraphModule(torch.nn.Module(), graph), call, tensors
@@ -160,13 +170,22 @@ def _as_nodes(value: Any, graph: torch.fx.Graph, dim_nodes: dict[str, torch.fx.N
     """Expressions over dynamic dimensions as FX nodes with their symbolic value."""
     if isinstance(value, list):
         return [_as_nodes(each, graph, dim_nodes) for each in value]
-    return _expression_node(value.tree, graph, dim_nodes) if isinstance(value, Expression) else value
+    return (
+        _expression_node(value.tree, graph, dim_nodes) if isinstance(value, Expression) else value
+    )
 
 
-_OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv}
+_OPERATORS = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+}
 
 
-def _expression_node(tree: ast.expr, graph: torch.fx.Graph, dim_nodes: dict[str, torch.fx.Node]) -> Any:
+def _expression_node(
+    tree: ast.expr, graph: torch.fx.Graph, dim_nodes: dict[str, torch.fx.Node]
+) -> Any:
     if isinstance(tree, ast.Name):
         return dim_nodes[tree.id]
     if isinstance(tree, ast.List | ast.Tuple):
@@ -176,7 +195,9 @@ def _expression_node(tree: ast.expr, graph: torch.fx.Graph, dim_nodes: dict[str,
         if not any(isinstance(each, torch.fx.Node) for each in operands):
             return _OPERATORS[type(tree.op)](*operands)
         node = graph.call_function(_OPERATORS[type(tree.op)], tuple(operands))
-        values = [each.meta["val"] if isinstance(each, torch.fx.Node) else each for each in operands]
+        values = [
+            each.meta["val"] if isinstance(each, torch.fx.Node) else each for each in operands
+        ]
         node.meta["val"] = node.target(*values)
         return node
     return ast.literal_eval(tree)
@@ -212,7 +233,8 @@ def check_rule(schema: OpSchema, sample: Sample) -> None:
     expected, tensors = eager(schema, sample)
     builder = GraphBuilder(18)
     feed = iter(
-        builder.make_tensor_input(f"x{i}", dtypes.from_torch(t.dtype), tuple(t.shape)) for i, t in enumerate(tensors)
+        builder.make_tensor_input(f"x{i}", dtypes.from_torch(t.dtype), tuple(t.shape))
+        for i, t in enumerate(tensors)
     )
     parsed = parse_sample(sample, schema)
     sizes = dict(_names(list(parsed.values())))
@@ -226,7 +248,9 @@ def check_rule(schema: OpSchema, sample: Sample) -> None:
         if not isinstance(result, torch.Tensor):
             continue
         if dtype is not None:
-            assert dtypes.to_torch(dtype) == result.dtype, f"rule of {schema.key} says {dtypes.name(dtype)}"
+            assert dtypes.to_torch(dtype) == result.dtype, (
+                f"rule of {schema.key} says {dtypes.name(dtype)}"
+            )
         if shape is not None:
             assert tuple(shape) == tuple(result.shape), f"rule of {schema.key} says {shape}"
 
@@ -236,7 +260,9 @@ def run_onnx(model: onnx.ModelProto, feeds: dict[str, torch.Tensor]) -> list[tor
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
     values = {name: _ort_value(tensor) for name, tensor in feeds.items()}
     names = [output.name for output in session.get_outputs()]
     outputs = session._sess.run_with_ort_values({k: v for k, v in values.items()}, names, None)
@@ -255,11 +281,17 @@ def _ort_value(tensor: torch.Tensor) -> Any:
 
 
 def _from_ort(value: Any) -> torch.Tensor:
-    found = torch.from_dlpack(value.to_dlpack()) if hasattr(value, "to_dlpack") else torch.from_numpy(value.numpy())
+    found = (
+        torch.from_dlpack(value.to_dlpack())
+        if hasattr(value, "to_dlpack")
+        else torch.from_numpy(value.numpy())
+    )
     return found.view(torch.bool) if value.data_type() == "tensor(bool)" else found
 
 
-def check_sample_at(schema: OpSchema, sample: Sample, opset: int, target: str | None = None) -> Converted | None:
+def check_sample_at(
+    schema: OpSchema, sample: Sample, opset: int, target: str | None = None
+) -> Converted | None:
     """Convert and run a sample; raise AssertionError when anything differs from eager."""
     if sample.refused is not None:
         try:
@@ -271,20 +303,30 @@ def check_sample_at(schema: OpSchema, sample: Sample, opset: int, target: str | 
     converted = convert(schema, sample, opset, target)
     onnx.checker.check_model(converted.model, full_check=False)
     if sample.expect is not None:
-        assert converted.ops == list(sample.expect), f"nodes are {converted.ops}, expected {list(sample.expect)}"
+        assert converted.ops == list(sample.expect), (
+            f"nodes are {converted.ops}, expected {list(sample.expect)}"
+        )
     dynamic = bool(_names(list(parse_sample(sample, schema).values())))
     for grow in (0, 3) if dynamic else (0,):
         expected, tensors = eager(schema, sample, grow)
         inputs = [record for record in converted.interpreter.inputs]
         feeds = {r.name: t for r, t in zip(inputs, tensors, strict=True) if r.name is not None}
-        wanted = [each for each in (expected if isinstance(expected, list | tuple) else [expected]) if each is not None]
+        wanted = [
+            each
+            for each in (expected if isinstance(expected, list | tuple) else [expected])
+            if each is not None
+        ]
         got = run_onnx(converted.model, feeds) if converted.model.graph.output else []
         _compare(converted, wanted, got, sample, grow)
     return converted
 
 
-def _compare(converted: Converted, wanted: list[Any], got: list[torch.Tensor], sample: Sample, grow: int) -> None:
-    by_name = {value.name: tensor for value, tensor in zip(converted.model.graph.output, got, strict=True)}
+def _compare(
+    converted: Converted, wanted: list[Any], got: list[torch.Tensor], sample: Sample, grow: int
+) -> None:
+    by_name = {
+        value.name: tensor for value, tensor in zip(converted.model.graph.output, got, strict=True)
+    }
     assert len(converted.interpreter.outputs) == len(wanted)
     for record, expected in zip(converted.interpreter.outputs, wanted, strict=True):
         if not isinstance(expected, torch.Tensor):
@@ -296,14 +338,22 @@ def _compare(converted: Converted, wanted: list[Any], got: list[torch.Tensor], s
         compare_tensor(by_name[record.name], expected, sample.tolerance)
 
 
-def compare_tensor(got: torch.Tensor, expected: torch.Tensor, tolerance: float | None = None) -> None:
+def compare_tensor(
+    got: torch.Tensor, expected: torch.Tensor, tolerance: float | None = None
+) -> None:
     """Value, dtype, shape."""
     assert got.dtype == expected.dtype, f"dtype {got.dtype}, eager has {expected.dtype}"
-    assert tuple(got.shape) == tuple(expected.shape), f"shape {tuple(got.shape)}, eager has {tuple(expected.shape)}"
+    assert tuple(got.shape) == tuple(expected.shape), (
+        f"shape {tuple(got.shape)}, eager has {tuple(expected.shape)}"
+    )
     if expected.dtype in TOLERANCES:
         bound = tolerance if tolerance is not None else TOLERANCES[expected.dtype]
         np.testing.assert_allclose(
-            got.detach().double().numpy(), expected.detach().double().numpy(), rtol=bound, atol=bound, equal_nan=True
+            got.detach().double().numpy(),
+            expected.detach().double().numpy(),
+            rtol=bound,
+            atol=bound,
+            equal_nan=True,
         )
     else:
         assert torch.equal(got, expected), f"{got} differs from eager's {expected}"

@@ -74,7 +74,9 @@ def test_python_resolves_only_through_the_lowerings_given(tmp_path: Path) -> Non
 """
 
     def half(graph, res, x):
-        return graph.make_node("Div", [x, graph.make_initializer("", torch.tensor(2.0).numpy())], res.outputs)
+        return graph.make_node(
+            "Div", [x, graph.make_initializer("", torch.tensor(2.0).numpy())], res.outputs
+        )
 
     path = _write(tmp_path, text)
     with pytest.raises(SpecError, match="no lowering 'half' was given"):

@@ -37,7 +37,12 @@ TEN = (
 
 def _cases(keys: list[str]) -> list[tuple[str, int]]:
     entries = [ENTRIES[key] for key in keys]
-    return [(e.key, i) for e in entries if isinstance(e, OpEntry) and len(e.lower) > 1 for i in range(len(e.lower))]
+    return [
+        (e.key, i)
+        for e in entries
+        if isinstance(e, OpEntry) and len(e.lower) > 1
+        for i in range(len(e.lower))
+    ]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -51,7 +56,11 @@ def _without_case(path: Path, entry: OpEntry, case: int) -> None:
     first = entry.lower[case].span.line - 1
     indent = len(lines[first]) - len(lines[first].lstrip())
     last = first + 1
-    while last < len(lines) and lines[last].strip() and len(lines[last]) - len(lines[last].lstrip()) > indent:
+    while (
+        last < len(lines)
+        and lines[last].strip()
+        and len(lines[last]) - len(lines[last].lstrip()) > indent
+    ):
         last += 1
     path.write_text("\n".join(lines[:first] + lines[last:]))
 
@@ -72,7 +81,11 @@ def test_without_one_case_the_entry_fails_and_nothing_else(
     specs, diagnostics = _read(tmp_path)
     if diagnostics.errors:
         following = min(
-            (e.span.line for e in ENTRIES.values() if e.file == entry.file and e.span.line > entry.span.line),
+            (
+                e.span.line
+                for e in ENTRIES.values()
+                if e.file == entry.file and e.span.line > entry.span.line
+            ),
             default=10**9,
         )
         for error in diagnostics.errors:
@@ -84,7 +97,9 @@ def test_without_one_case_the_entry_fails_and_nothing_else(
     namespace: dict[str, object] = {}
     exec(compile(text, entry.file, "exec"), namespace)
     monkeypatch.setitem(dispatch.CONVERTERS, key, namespace[entry.schema.function_name])
-    assert _some_sample_fails(entry), f"no sample call of {key} needs the case at line {entry.lower[case].span.line}"
+    assert _some_sample_fails(entry), (
+        f"no sample call of {key} needs the case at line {entry.lower[case].span.line}"
+    )
 
 
 def _assert_only_this_converter_differs(text: str, entry: OpEntry) -> None:

@@ -16,6 +16,7 @@ from ortable_generated.aten import (
     reduce,
     rnn,
     shape,
+    special,
     symbolic,
 )
 
@@ -39,6 +40,7 @@ CONVERTERS: dict[str, Callable[..., Any]] = {
     "aten::lstm.input": rnn.aten_lstm_input,
     "aten::max_pool2d_with_indices": pool.aten_max_pool2d_with_indices,
     "aten::native_dropout": random.aten_native_dropout,
+    "aten::special_entr": special.aten_special_entr,
     "aten::split.Tensor": shape.aten_split_Tensor,
     "aten::sum.dim_IntList": reduce.aten_sum_dim_IntList,
     "aten::sym_size.int": symbolic.aten_sym_size_int,
@@ -56,6 +58,7 @@ RULES: dict[str, Callable[..., Any]] = {
     "aten::lstm.input": rnn.rule_aten_lstm_input,
     "aten::max_pool2d_with_indices": pool.rule_aten_max_pool2d_with_indices,
     "aten::native_dropout": random.rule_aten_native_dropout,
+    "aten::special_entr": special.rule_aten_special_entr,
     "aten::split.Tensor": shape.rule_aten_split_Tensor,
     "aten::sum.dim_IntList": reduce.rule_aten_sum_dim_IntList,
     "aten::sym_size.int": symbolic.rule_aten_sym_size_int,
@@ -86,6 +89,7 @@ SPEC_FILES: dict[str, str] = {
     "aten::lstm.input": "specs/aten/rnn.yaml",
     "aten::max_pool2d_with_indices": "specs/aten/pool.yaml",
     "aten::native_dropout": "specs/aten/random.yaml",
+    "aten::special_entr": "specs/aten/special.yaml",
     "aten::split.Tensor": "specs/aten/shape.yaml",
     "aten::sum.dim_IntList": "specs/aten/reduce.yaml",
     "aten::sym_size.int": "specs/aten/symbolic.yaml",

@@ -135,6 +135,11 @@ class OrtBackend:
             for role in compiled.inputs
             if role.kind is InputKind.DIMENSION and role.name in compiled.fed
         ]
+        self._adjusted = [
+            (index, fetch)
+            for index, fetch in enumerate(compiled.fetches)
+            if fetch.is_bool or fetch.permutation is not None or fetch.strides is not None
+        ]
         self._dim_values: dict[int, Any] = {}
 
     def __repr__(self) -> str:
@@ -164,11 +169,14 @@ class OrtBackend:
         for index, name in self._dims:
             feeds[name] = self._dim_value(args[index])
         outputs = self.session._sess.run_with_ort_values(feeds, self._names, self.run_options)
-        values = SymbolValues(args, self._results.sources)
-        return [
-            as_promised(_received(output, fetch), fetch, values)
-            for output, fetch in zip(outputs, self.compiled.fetches, strict=True)
-        ]
+        # By position: iterating over the vector that ONNX Runtime returns costs 30 us.
+        fetched = [_from_dlpack(outputs[i].to_dlpack()) for i in range(len(self._names))]
+        if self._adjusted:
+            values = SymbolValues(args, self._results.sources)
+            for i, fetch in self._adjusted:
+                tensor = fetched[i].view(torch.bool) if fetch.is_bool else fetched[i]
+                fetched[i] = as_promised(tensor, fetch, values)
+        return fetched
 
     def _dim_value(self, value: int) -> Any:
         """An int64[1] OrtValue, made once per value."""
@@ -183,13 +191,6 @@ class OrtBackend:
             found = self._from_dlpack(_to_dlpack(torch.tensor([value], dtype=torch.int64)), False)
             self._dim_values[value] = found
         return found
-
-
-def _received(output: Any, fetch: Fetch) -> torch.Tensor:
-    """An output of ONNX Runtime as a torch tensor that owns its memory; booleans travel as
-    uint8."""
-    tensor = _from_dlpack(output.to_dlpack())
-    return tensor.view(torch.bool) if fetch.is_bool else tensor
 
 
 def as_promised(tensor: torch.Tensor, fetch: Fetch, values: SymbolValues) -> torch.Tensor:

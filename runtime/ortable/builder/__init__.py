@@ -1,5 +1,5 @@
-"""GraphBuilder: containers of an ONNX graph under construction, with types and shapes of every result.
-Protobuf is read once at the start (`reader`) and written once at the end (`serialize`)."""
+"""GraphBuilder: containers of an ONNX graph under construction, with types and shapes of every
+result. Protobuf is read once at the start (`reader`) and written once at the end (`serialize`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Names that the subgraphs of a node read from the graphs around them, and the renaming of these."""
+"""Names that the subgraphs of a node read from the graphs around them, and the renaming of
+these."""
 
 from __future__ import annotations
 

@@ -67,7 +67,8 @@ def _entry(table: KernelTable, key: str, opset: int) -> tuple[Any, ...] | None:
 
 
 def _param(formals: Sequence[Any], index: int) -> str | None:
-    """Type parameter of an actual input or output; the last formal repeats when it ends with ``*``."""
+    """Type parameter of an actual input or output; the last formal repeats when it ends with
+    ``*``."""
     if index < len(formals):
         formal = formals[index]
     else:

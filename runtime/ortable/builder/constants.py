@@ -1,8 +1,9 @@
-"""Constant results: which they are, and their values, computed by onnx's reference implementation when asked."""
+"""Constant results: which they are, and their values, computed by onnx's reference implementation
+when asked."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from onnx import GraphProto
@@ -13,9 +14,6 @@ from ..errors import BuilderError
 from . import initializers
 from .node import Node
 from .state import GraphState
-
-if TYPE_CHECKING:
-    from .graph import GraphBuilder
 
 # Another draw at every call, so never a constant.
 RANDOM = frozenset(
@@ -36,7 +34,7 @@ class LazyConstant:
 
     __slots__ = ("_graph", "_name")
 
-    def __init__(self, graph: GraphBuilder, name: str) -> None:
+    def __init__(self, graph: GraphState, name: str) -> None:
         self._graph = graph
         self._name = name
 
@@ -54,7 +52,7 @@ def is_constant(graph: GraphState | None, name: str) -> bool:
     return False
 
 
-def is_constant_node(graph: GraphBuilder, node: Node) -> bool:
+def is_constant_node(graph: GraphState, node: Node) -> bool:
     """True when all outputs of the node are the same at every run and can be computed here."""
     if node.domain or node.op_type in RANDOM:
         return False
@@ -67,7 +65,7 @@ def is_constant_node(graph: GraphBuilder, node: Node) -> bool:
     return not any(isinstance(v, (GraphState, GraphProto)) for v in node.attrs.values())
 
 
-def get_constant(graph: GraphBuilder, name: str) -> np.ndarray:
+def get_constant(graph: Any, name: str) -> np.ndarray:
     """Value of a constant; computed ones are kept. BuilderError when the result is not constant."""
     owner: Any = graph
     while owner is not None and name not in owner._constants:
@@ -83,7 +81,7 @@ def get_constant(graph: GraphBuilder, name: str) -> np.ndarray:
     return np.asarray(owner._computed[name])
 
 
-def _compute(graph: GraphBuilder, name: str) -> None:
+def _compute(graph: Any, name: str) -> None:
     """Computes the nodes that lead to a constant, in order and without recursion."""
     from .serialize import node_proto
 
@@ -114,11 +112,12 @@ def _compute(graph: GraphBuilder, name: str) -> None:
                 graph._computed[output] = _checked(graph, output, np.asarray(result))
 
 
-def _checked(graph: GraphBuilder, name: str, array: np.ndarray) -> np.ndarray:
+def _checked(graph: GraphState, name: str, array: np.ndarray) -> np.ndarray:
     """The array, whose type must be what the graph says."""
     expected = graph.values[name].dtype
     if expected and dtypes.from_numpy(array.dtype) != expected:
         raise BuilderError(
-            f"onnx.reference computes {array.dtype} for {name!r}, the graph says {dtypes.name(expected)}."
+            f"onnx.reference computes {array.dtype} for {name!r}, "
+            f"the graph says {dtypes.name(expected)}."
         )
     return array

@@ -1,5 +1,6 @@
 """Dimensions as results: which int64 vector holds `batch`, `2*s0`, or a whole shape.
-Ints become initializers, symbols are read with Shape from a result that has them, expressions are computed."""
+Ints become initializers, symbols are read with Shape from a result that has them, expressions are
+computed."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ class Source(NamedTuple):
 
 
 class Linear(NamedTuple):
-    """A dimension ``factor * symbol + constant`` that an input has, from which the symbol follows."""
+    """A dimension ``factor * symbol + constant`` that an input has, from which the symbol
+    follows."""
 
     dim: SymDim
     factor: int
@@ -45,11 +47,13 @@ class DimResults:
     # -- sources
 
     def add_source(self, dim: str | SymDim, result: str, axis: int | None) -> None:
-        """Says that a dimension can be read from a result; the first source of a dimension is kept."""
+        """Says that a dimension can be read from a result; the first source of a dimension is
+        kept."""
         self.sources.setdefault(str(dim), Source(result, axis))
 
     def add_shape(self, name: str, shape: Shape, is_input: bool = False) -> None:
-        """Makes the symbols of a shape readable from its result; for an input, expressions as well."""
+        """Makes the symbols of a shape readable from its result; for an input, expressions as
+        well."""
         for axis, dim in enumerate(shape):
             if type(dim) is int or str(dim) in self.sources:
                 continue
@@ -98,7 +102,8 @@ class DimResults:
     # -- vectors
 
     def vector(self, dim: Dim) -> str:
-        """Name of an int64[1] result that holds the dimension. BuilderError when it has no source."""
+        """Name of an int64[1] result that holds the dimension. BuilderError when it has no
+        source."""
         found = self._cached(dim)
         if found is None:
             found = self.vectors[dim] = self._make(dim)
@@ -133,8 +138,8 @@ class DimResults:
             return self._op("Div", value, self._ints([linear.factor]))
         known = ", ".join(sorted(self.describe())) or "none"
         raise BuilderError(
-            f"No result of the graph has dimension {str(dim)!r} (known: {known}). Give it to an input's "
-            "shape, or call add_dim_source(name, result, axis) or "
+            f"No result of the graph has dimension {str(dim)!r} (known: {known}). "
+            "Give it to an input's shape, or call add_dim_source(name, result, axis) or "
             f"make_tensor_input(name, INT64, (1,), is_dimension=True)"
             f" ({self.builder.tag}){self.builder.get_debug_msg()}"
         )
@@ -180,8 +185,8 @@ class DimResults:
             return self._make(atom.dim)
         if atom.kind == "opaque":
             raise BuilderError(
-                f"Dimension {atom.dim} is computed by a function that has no ONNX form, and no result "
-                f"of the graph has it ({self.builder.tag}){self.builder.get_debug_msg()}"
+                f"Dimension {atom.dim} is computed by a function that has no ONNX form, and "
+                f"no result of the graph has it ({self.builder.tag}){self.builder.get_debug_msg()}"
             )
         args = [self.vector(arg) for arg in atom.args]
         if atom.kind in ("max", "min"):
@@ -220,7 +225,8 @@ class DimResults:
             if isinstance(shape[start], int):
                 while end < len(shape) and isinstance(shape[end], int):
                     end += 1
-                pieces.append(self._ints([int(d) for d in shape[start:end]]))  # type: ignore[call-overload]
+                # type: ignore[call-overload]
+                pieces.append(self._ints([d for d in shape[start:end] if isinstance(d, int)]))
             else:
                 end = self._run_end(shape, start)
                 if end == start + 1:
@@ -265,8 +271,8 @@ class DimResults:
             if isinstance(item, str) and not builder.has_name(item):
                 if self.find_source(item) is None and self._find_linear(item) is None:
                     raise BuilderError(
-                        f"{item!r} in shape {tuple(items)} is neither a result nor a known dimension "
-                        f"({builder.tag}){builder.get_debug_msg()}"
+                        f"{item!r} in shape {tuple(items)} is neither a result nor "
+                        f"a known dimension ({builder.tag}){builder.get_debug_msg()}"
                     )
                 item = dims.symbol(item)
             resolved.append(

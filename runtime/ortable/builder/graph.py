@@ -1,5 +1,5 @@
-"""GraphBuilder: makes the nodes, inputs, outputs and initializers of an ONNX graph one by one, and knows
-the type and shape of every result as soon as it is made."""
+"""GraphBuilder: makes the nodes, inputs, outputs and initializers of an ONNX graph one by one,
+and knows the type and shape of every result as soon as it is made."""
 
 from __future__ import annotations
 
@@ -90,7 +90,8 @@ class GraphBuilder(NodeMaker):
         output_names: Sequence[str],
         prefix: str = "",
     ) -> Any:
-        """Adds all nodes of another graph: its inputs are bound to results of this one, its outputs get
+        """Adds all nodes of another graph: its inputs are bound to results of this one, its
+        outputs get
         ``output_names``, its other results get free names starting with ``prefix``.
         Returns the name of the output, or a tuple of names."""
         return transplant.make_nodes(self, other, input_names, output_names, prefix)
@@ -106,7 +107,8 @@ class GraphBuilder(NodeMaker):
         )
 
     def add_function(self, function: FunctionProto) -> None:
-        """Adds a local function; nodes call it by its name and domain, with a domain version of 1."""
+        """Adds a local function; nodes call it by its name and domain, with a domain version of
+        1."""
         key = (function.domain, function.name)
         if key in self.functions:
             raise BuilderError(
@@ -146,12 +148,14 @@ class GraphBuilder(NodeMaker):
     # -- dimensions
 
     def add_dim_source(self, symbol: str | SymDim, result: str, axis: int | None) -> None:
-        """Says that a dimension is axis ``axis`` of a result, or (None) the content of an int64 result."""
+        """Says that a dimension is axis ``axis`` of a result, or (None) the content of an int64
+        result."""
         self._info(result)
         self.dim_results.add_source(symbol, result, axis)
 
     def dim_as_vector(self, dim: Any) -> str:
-        """Name of an int64[1] result that holds a dimension. BuilderError when nothing has its symbols."""
+        """Name of an int64[1] result that holds a dimension. BuilderError when nothing has its
+        symbols."""
         return self.dim_results.vector(self.to_dim(dim))
 
     def shape_as_vector(self, shape: Sequence[Any]) -> str:
@@ -159,7 +163,8 @@ class GraphBuilder(NodeMaker):
         return self.dim_results.shape([self.to_dim(dim) for dim in shape])
 
     def make_shape_from_results(self, shape: Sequence[Any]) -> str:
-        """Name of an int64[n] result made of ints, dimensions, SymInts, and names of integer results."""
+        """Name of an int64[n] result made of ints, dimensions, SymInts, and names of integer
+        results."""
         return self.dim_results.from_results(tuple(shape))
 
     # -- passes
@@ -173,11 +178,13 @@ class GraphBuilder(NodeMaker):
         return passes.remove_identity_nodes(self)
 
     def constant_folding(self, max_bytes: int = 1 << 20) -> int:
-        """Replaces nodes on constants by their results of at most ``max_bytes``; returns how many."""
+        """Replaces nodes on constants by their results of at most ``max_bytes``; returns how
+        many."""
         return passes.constant_folding(self, max_bytes)
 
     def optimize(self, folding: bool = False) -> dict[str, int]:
-        """The basic passes: identities, constants (if asked for), unused nodes; counts of removed nodes."""
+        """The basic passes: identities, constants (if asked for), unused nodes; counts of removed
+        nodes."""
         counts = {"remove_identity_nodes": self.remove_identity_nodes()}
         if folding:
             counts["constant_folding"] = self.constant_folding()
@@ -194,7 +201,8 @@ class GraphBuilder(NodeMaker):
             self._info(old)
             if new in self.values and new not in names:
                 raise BuilderError(
-                    f"{old!r} cannot be renamed {new!r}, the graph has a result of this name ({self.tag})"
+                    f"{old!r} cannot be renamed {new!r}, "
+                    f"the graph has a result of this name ({self.tag})"
                 )
         passes.rename(self, dict(names))
 
@@ -210,11 +218,13 @@ class GraphBuilder(NodeMaker):
         inline: bool = False,
         value_info: bool = False,
     ) -> Any:
-        """The ModelProto; with ``large_model``, a LargeModel that leaves tensors of ``external_threshold``
-        bytes or more out of it.
+        """The ModelProto; with ``large_model``, a LargeModel that leaves tensors of
+        ``external_threshold`` bytes or more out of it.
 
-        ``optimize`` runs the basic passes first, ``inline`` replaces local functions by their bodies,
-        ``value_info`` writes what is known of intermediate results, ``metadata`` goes to the model."""
+        ``optimize`` runs the basic passes first, ``inline`` replaces local functions by their
+        bodies,
+        ``value_info`` writes what is known of intermediate results, ``metadata`` goes to the
+        model."""
         if optimize:
             self.optimize()
         return serialize.to_onnx(

@@ -89,8 +89,8 @@ def to_numpy(value: Value, name: str = "") -> np.ndarray:
     if isinstance(value, TensorProto):
         if value.data_location == TensorProto.EXTERNAL:
             raise BuilderError(
-                f"Initializer {name or value.name!r} is stored in another file, which is not loaded; "
-                "load the model with onnx.load(path), which reads external data."
+                f"Initializer {name or value.name!r} is stored in another file, which is "
+                "not loaded; load the model with onnx.load(path), which reads external data."
             )
         return numpy_helper.to_array(value)
     return _torch_to_numpy(value, name)
@@ -127,8 +127,8 @@ _THROUGH_BITS: dict[int, int] = {
 
 
 def is_readable(value: Value) -> bool:
-    """False when the data is not at hand: external data, or a torch tensor without storage (fake, meta)
-    or on another device than the CPU."""
+    """False when the data is not at hand: external data, or a torch tensor without storage (fake,
+    meta) or on another device than the CPU."""
     if isinstance(value, np.ndarray):
         return True
     if isinstance(value, TensorProto):
@@ -137,7 +137,8 @@ def is_readable(value: Value) -> bool:
 
 
 def content_key(array: np.ndarray) -> Hashable:
-    """Key under which two initializers are the same: type, shape, and bytes (so -0.0 is not 0.0)."""
+    """Key under which two initializers are the same: type, shape, and bytes (so -0.0 is not
+    0.0)."""
     if array.dtype == object:
         return (dtypes.string, array.shape, tuple(array.ravel().tolist()))
     return (dtypes.from_numpy(array.dtype), array.shape, array.tobytes())

@@ -37,9 +37,10 @@ class GraphInterface(GraphState):
     ) -> str:
         """Adds a graph input and returns its name.
 
-        ``shape``: ints, names of dimensions, torch.SymInts, None for an unknown size; None for an unknown
-        rank. ``is_dimension``: an integer (int64, one element) whose value is a dimension, called as the
-        input, or given as the shape ``(dim,)``. ``indexed``: the name must end in ``_<number>``."""
+        ``shape``: ints, names of dimensions, torch.SymInts, None for an unknown size; None for an
+        unknown rank. ``is_dimension``: an integer (int64, one element) whose value is a
+        dimension, called as the input, or given as the shape ``(dim,)``. ``indexed``: the name
+        must end in ``_<number>``."""
         _check_indexed(name, indexed)
         self._check_new(name, "input")
         info = self._new_value(name)
@@ -85,15 +86,21 @@ class GraphInterface(GraphState):
     ) -> Any:
         """Declares results as graph outputs, and returns the name or names.
 
-        ``elem_type`` and ``shape`` default to what is known; a declared shape is written as it is, with a
-        warning when it is not the known one. ``is_dimension``: an int64 of one element.
-        Raises BuilderError for an unknown result, another type than the known one, or no type at all."""
+        ``elem_type`` and ``shape`` default to what is known; a declared shape is written as it
+        is, with a warning when it is not the known one. ``is_dimension``: an int64 of one element.
+        Raises BuilderError for an unknown result, another type than the known one, or no type at
+        all."""
         if not isinstance(name, str):
             return [
                 self.make_tensor_output(n, elem_type, shape, indexed, is_dimension) for n in name
             ]
         _check_indexed(name, indexed)
         info = self._info(name)
+        if self.parent is not None and not self.is_own(name):
+            raise BuilderError(
+                f"{name!r} is computed outside of subgraph {self.name!r}, which cannot return it "
+                f"as it is; return make_node('Identity', [{name!r}]) ({self.tag})"
+            )
         if any(known is info for known in self.outputs):
             raise BuilderError(
                 f"{name!r} is an output already; give the second one a name of its own with "
@@ -103,7 +110,8 @@ class GraphInterface(GraphState):
             self.set_type(name, elem_type)
         elif not info.dtype and self.parent is None:
             raise BuilderError(
-                f"Type is unknown for output {name!r}; give elem_type ({self.tag}){self.get_debug_msg()}"
+                f"Type is unknown for output {name!r}; give elem_type "
+                f"({self.tag}){self.get_debug_msg()}"
             )
         if is_dimension and info.dtype != dtypes.int64:
             raise BuilderError(
@@ -150,15 +158,16 @@ class GraphInterface(GraphState):
     def make_initializer(self, name: str, value: Any) -> str:
         """Adds a constant and returns its name.
 
-        ``value``: numpy array, number, list, TensorProto, or torch tensor (kept by reference, read when the
-        model is written). With ``name=""`` the name is made of type and shape, and small equal
-        constants are one. Two torch tensors that are the same memory are one, whatever their names:
-        use the returned name."""
+        ``value``: numpy array, number, list, TensorProto, or torch tensor (kept by reference,
+        read when the model is written). With ``name=""`` the name is made of type and shape, and
+        small equal constants are one. Two torch tensors that are the same memory are one,
+        whatever their names: use the returned name."""
         value = initializers.as_value(value)
         torch_value = initializers.is_torch(value)
         tied = initializers.storage_key(value) if torch_value else None
-        if tied is not None and tied in self._tied:
-            return self._tied[tied]
+        found = self._find("_tied", tied)
+        if found is not None:
+            return found
         shape, dtype = initializers.shape_of(value), initializers.dtype_of(value)
         array = None
         if initializers.size_of(value) <= initializers.SMALL and initializers.is_readable(value):
@@ -167,12 +176,15 @@ class GraphInterface(GraphState):
                 array = initializers.to_numpy(value, name)
         if not name:
             key = None if array is None else initializers.content_key(array)
-            found = self._find_small(key)
+            found = self._find("_small", key)
             if found is not None:
                 return found
             name = self.unique_name(initializers.default_name(dtype, shape, array))
-            if key is not None:
+            if array is not None:
                 self._small[key] = name
+                # equal ones are merged by what they hold now, so what torch writes later must not
+                # matter
+                value = array.copy() if torch_value else value
         else:
             self._check_new(name, "initializer")
         if tied is not None:
@@ -187,10 +199,11 @@ class GraphInterface(GraphState):
         self._history.append(("make_initializer", name))
         return name
 
-    def _find_small(self, key: Any) -> str | None:
+    def _find(self, table: str, key: Any) -> str | None:
+        """An equal initializer of this graph or of one around it."""
         graph: Any = self
         while graph is not None and key is not None:
-            found = graph._small.get(key)
+            found = getattr(graph, table).get(key)
             if found is not None:
                 return str(found)
             graph = graph.parent

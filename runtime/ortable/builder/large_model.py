@@ -1,5 +1,5 @@
-"""A model whose large tensors stay outside of protobuf: given to a session as they are, or saved to one
-file next to the model."""
+"""A model whose large tensors stay outside of protobuf: given to a session as they are, or saved
+to one file next to the model."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ _LARGE = 1 << 20
 class LargeModel:
     """``proto``: the model, in which each tensor of ``tensors`` is marked as external data.
 
-    ``tensors``: name -> numpy array, torch tensor or TensorProto, by reference, in the model's order.
-    `numpy_tensors` and ``external_tensors`` serve ``SessionOptions.add_external_initializers``."""
+    ``tensors``: name -> numpy array, torch tensor or TensorProto, by reference, in the model's
+    order. `numpy_tensors` and ``external_tensors`` serve
+    ``SessionOptions.add_external_initializers``."""
 
     __slots__ = ("proto", "tensors")
 
@@ -47,8 +48,10 @@ class LargeModel:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the model to ``path`` and its tensors to ``path + ".data"``.
 
-        Both files are complete before either replaces an older one; ``proto`` then names the data file.
-        Raises BuilderError for tensors whose data cannot be read, OSError for what the system refuses."""
+        Both files are complete before either replaces an older one; ``proto`` then names the data
+        file.
+        Raises BuilderError for tensors whose data cannot be read, OSError for what the system
+        refuses."""
         target = Path(path)
         data = target.with_name(target.name + ".data")
         with _replacing(target) as model_stream:
@@ -125,7 +128,7 @@ def _bytes_of(name: str, value: Any) -> memoryview:
 
         return memoryview(numpy_helper.from_array(array).raw_data)
     # a view as bytes: memoryview knows neither bfloat16 nor a size of 0
-    return memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 def _locate(proto: ModelProto, location: str, places: Mapping[str, tuple[int, int]]) -> ModelProto:

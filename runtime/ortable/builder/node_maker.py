@@ -1,4 +1,5 @@
-"""Making a node: names resolved, schema checked, types and shapes inferred, kernel casts put around it."""
+"""Making a node: names resolved, schema checked, types and shapes inferred, kernel casts put
+around it."""
 
 from __future__ import annotations
 
@@ -58,12 +59,13 @@ class NodeMaker(GraphInterface):
     ) -> Any:
         """Adds a node; returns the name of its output, or a tuple of names when there are several.
 
-        ``inputs``: result names, ``""`` or None for an omitted one. ``outputs``: None for one result with
-        an automatic name, a number of them, or names (``""``: not wanted). Attributes that are None
-        are left out; a child builder (`subgraph`) is a graph attribute. Types and shapes of the outputs are
-        inferred. Inputs are cast, exactly, to a type that the runtime has a kernel for.
-        Raises BuilderError for unknown inputs, taken output names, and whatever does not fit the ONNX
-        operator's schema; KernelError when the target is ONNX Runtime and it has no kernel."""
+        ``inputs``: result names, ``""`` or None for an omitted one. ``outputs``: None for one
+        result with an automatic name, a number of them, or names (``""``: not wanted). Attributes
+        that are None are left out; a child builder (`subgraph`) is a graph attribute. Types and
+        shapes of the outputs are inferred. Inputs are cast, exactly, to a type that the runtime
+        has a kernel for.
+        Raises BuilderError for unknown inputs, taken output names, and whatever does not fit the
+        ONNX operator's schema; KernelError when the target is ONNX Runtime and it has no kernel."""
         names = [inputs] if isinstance(inputs, str) else [n or "" for n in inputs]
         domain = "" if domain == "ai.onnx" else domain
         while names and not names[-1]:
@@ -118,7 +120,8 @@ class NodeMaker(GraphInterface):
     ) -> BuilderError:
         attrs = {k: "graph" if isinstance(v, GraphState) else v for k, v in node.attrs.items()}
         return kind(
-            f"Operator {node.op_type!r} (domain {node.domain!r}, opset {self._domain_version(node.domain)})"
+            f"Operator {node.op_type!r} (domain {node.domain!r}, "
+            f"opset {self._domain_version(node.domain)})"
             f" cannot be added: {why}.\n"
             f"inputs: {typed_names(self, node.inputs)}\n"
             f"outputs={node.outputs}, attributes={attrs}, name={node.name!r} ({self.tag})"
@@ -126,7 +129,8 @@ class NodeMaker(GraphInterface):
         )
 
     def _check(self, node: Node, version: int, types: list[int | None]) -> Schema | None:
-        """Schema of the node, after checking against it; the check of types is done once per signature."""
+        """Schema of the node, after checking against it; the check of types is done once per
+        signature."""
         key = (node.op_type, node.domain, version, len(node.outputs), *types)
         schema = self._schemas.get(key, _UNSEEN)
         if schema is _UNSEEN:
@@ -156,11 +160,11 @@ class NodeMaker(GraphInterface):
         version: int,
         schema: Schema | None,
         types: list[int | None],
-    ) -> list[tuple[int | None, Any, Any]]:
+    ) -> list[tuple[Any, ...]]:
         count = len(node.outputs)
         rule = INFER.get(node.key)
         if rule is None or (node.domain, node.op_type) in self.functions:
-            known = [(None, None, None)] * count
+            known: list[tuple[Any, ...]] = [(None, None, None)] * count
         else:
             try:
                 known = list(rule(infos, node.attrs, count, version))
@@ -189,8 +193,8 @@ class NodeMaker(GraphInterface):
                 if self.target == "onnxruntime":
                     listed = ", ".join(dtypes.name(t) for t in types if t)
                     why = (
-                        f"ONNX Runtime has no kernel for {node.key} with {listed}, and no cast to a wider "
-                        "type that keeps every value reaches one"
+                        f"ONNX Runtime has no kernel for {node.key} with {listed}, and no cast to "
+                        "a wider type that keeps every value reaches one"
                     )
                     raise self._node_error(node, why, KernelError)
                 moves = casts.NO_MOVES
@@ -252,16 +256,17 @@ class NodeMaker(GraphInterface):
             self.values[name] = info
             self._names.taken.add(name)
             if shape is not None:
-                self._note_shape(info)
+                self._note_shape(info, shape)
             if constant:
                 self._constants.add(name)
                 info.constant = constants.LazyConstant(self, name)
         self._history.append(("make_node", node))
 
-    def _note_shape(self, info: ValueInfo) -> None:
-        for dim in info.shape:
+    def _note_shape(self, info: ValueInfo, shape: dims.Shape) -> None:
+        """Makes the sizes of a new result readable, and remembers a result that holds a size."""
+        for dim in shape:
             if type(dim) is not int:
-                self.dim_results.add_shape(info.name, info.shape)
+                self.dim_results.add_shape(info.name, shape)
                 break
         value = info.value
         if (

@@ -1,4 +1,5 @@
-"""Shortcuts ``builder.op.MatMul(x, y)``: any operator by its name, arrays and numbers made initializers."""
+"""Shortcuts ``builder.op.MatMul(x, y)``: any operator by its name, arrays and numbers made
+initializers."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The three basic passes, and renaming.  Each walks the graph once; names of graph inputs and outputs,
-and names read inside subgraphs, are kept."""
+"""The three basic passes, and renaming.  Each walks the graph once; names of graph inputs and
+outputs, and names read inside subgraphs, are kept."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import dtypes
+from .. import dims, dtypes
 from ..errors import BuilderError
 from . import constants, initializers
 from .captures import captured, captured_by_protos, rename_in, subgraphs
@@ -47,8 +47,9 @@ def remove_unused(graph: GraphBuilder) -> int:
 
 
 def remove_identity_nodes(graph: GraphBuilder) -> int:
-    """Removes Identity nodes: readers of the copy read the original. A copy that is a graph output gives its
-    name to the original, unless that is an input, an initializer, another output, or from outside."""
+    """Removes Identity nodes: readers of the copy read the original. A copy that is a graph
+    output gives its name to the original, unless that is an input, an initializer, another
+    output, or from outside."""
     removed = 0
     fixed = captured_by_protos(graph.nodes)
     outputs = {info.name for info in graph.outputs}
@@ -167,7 +168,8 @@ def _renamed_keys(table: dict[str, Any], names: Mapping[str, str]) -> dict[str, 
 def constant_folding(graph: GraphBuilder, max_bytes: int) -> int:
     """Replaces nodes whose inputs are constants by initializers of at most ``max_bytes``.
 
-    Results read by nobody else than folded nodes vanish in `remove_unused`. Random operators stay."""
+    Results read by nobody else than folded nodes vanish in `remove_unused`. Random operators
+    stay."""
     folded = 0
     kept: list[Node] = []
     outputs = {info.name for info in graph.outputs}
@@ -199,9 +201,9 @@ def _can_fold(graph: GraphBuilder, node: Node, max_bytes: int) -> bool:
         return False
     for name in node.outputs:
         info = graph.values.get(name) if name else None
-        if info is None or info.shape is None or not all(type(d) is int for d in info.shape):
+        size = 1 if info is None or info.shape is None else dims.prod(info.shape)
+        if info is None or not isinstance(size, int):
             continue
-        size = int(np.prod(info.shape, dtype=np.int64))
         if size * dtypes.ITEMSIZE.get(info.dtype or 0, 1) > max_bytes:
             return False
     return True

@@ -1,5 +1,5 @@
-"""Fills a GraphBuilder from a ModelProto: nodes and weights as they are (nothing is cast or checked),
-types and shapes from the model where it has them, inferred otherwise."""
+"""Fills a GraphBuilder from a ModelProto: nodes and weights as they are (nothing is cast or
+checked), types and shapes from the model where it has them, inferred otherwise."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ def read_model(builder: GraphBuilder, model: ModelProto) -> None:
     for proto_node in graph.node:
         _read_node(builder, proto_node, known)
     for proto in graph.output:
-        info = builder.values.get(proto.name)
-        if info is None:
+        result = builder.values.get(proto.name)
+        if result is None:
             raise BuilderError(f"The model's output {proto.name!r} is computed by no node.")
         _declare(builder, proto)
-        builder.outputs.append(info)
+        builder.outputs.append(result)
         builder._history.append(("make_tensor_output", proto.name))
 
 
@@ -113,7 +113,8 @@ def _read_node(builder: GraphBuilder, proto: NodeProto, known: dict[str, ValueIn
 
 
 def _infer(builder: GraphBuilder, node: Node) -> list[tuple[Any, Any, Any]]:
-    """What the rule says; nothing when it fails: the model is somebody else's, and kept as it is."""
+    """What the rule says; nothing when it fails: the model is somebody else's, and kept as it
+    is."""
     nothing = [(None, None, None)] * len(node.outputs)
     rule = INFER.get(node.key)
     if rule is None or (node.domain, node.op_type) in builder.functions:
@@ -128,7 +129,8 @@ def _infer(builder: GraphBuilder, node: Node) -> list[tuple[Any, Any, Any]]:
 
 
 def read_attribute(proto: AttributeProto) -> Any:
-    """Python value of an attribute. What would lose its kind (empty lists, references) stays a proto."""
+    """Python value of an attribute. What would lose its kind (empty lists, references) stays a
+    proto."""
     if proto.ref_attr_name:
         return proto
     value = get_attribute_value(proto)

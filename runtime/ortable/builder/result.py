@@ -9,7 +9,8 @@ from ..dims import Shape
 
 
 class Res:
-    """Results of one torch call. ``outputs[i]`` is the name to use, ``""`` when nobody reads result i.
+    """Results of one torch call. ``outputs[i]`` is the name to use, ``""`` when nobody reads
+    result i.
 
     A dtype of None is a result that is no tensor (or of which torch says nothing)."""
 

@@ -4,6 +4,7 @@ attribute kinds.  Operators of other domains have no schema here and are not che
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from onnx import defs
 
@@ -140,7 +141,7 @@ def _read(schema: defs.OpSchema) -> Schema:
         max_inputs=min(schema.max_input, UNBOUNDED),
         max_outputs=min(schema.max_output, UNBOUNDED),
         legal=legal,
-        attributes={name: int(a.type.value) for name, a in schema.attributes.items()},
+        attributes={name: _kind(a) for name, a in schema.attributes.items()},
         required=tuple(sorted(name for name, a in schema.attributes.items() if a.required)),
     )
 
@@ -156,3 +157,8 @@ def _formal(parameter: defs.OpSchema.FormalParameter, legal: dict[str, frozenset
         text if text in legal and not heterogeneous else None,
         _TENSOR_TYPES.get(text),
     )
+
+
+def _kind(attribute: Any) -> int:
+    """The AttributeProto.AttributeType of an attribute, as a number."""
+    return int(attribute.type.value)

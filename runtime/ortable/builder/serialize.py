@@ -1,5 +1,5 @@
-"""The only place that writes protobuf: nodes, initializers and types of a GraphBuilder, field by field,
-straight into their final messages, so that weights are copied once into the model."""
+"""The only place that writes protobuf: nodes, initializers and types of a GraphBuilder, field by
+field, straight into their final messages, so that weights are copied once into the model."""
 
 from __future__ import annotations
 
@@ -90,7 +90,8 @@ def fill_graph(
     threshold: int = 0,
     value_info: bool = False,
 ) -> None:
-    """Writes a graph into an empty GraphProto; ``tensors`` receives those of ``threshold`` bytes or more."""
+    """Writes a graph into an empty GraphProto; ``tensors`` receives those of ``threshold`` bytes
+    or more."""
     proto.name = graph.name
     for info in graph.inputs:
         _fill_value(graph, proto.input.add(), info)
@@ -371,7 +372,7 @@ def _kind_of_list(values: Sequence[Any]) -> int:
         raise BuilderError("the kind of an empty list is not known; give an AttributeProto")
     if kinds == {_INT, _FLOAT}:
         kinds = {_FLOAT}
-    several = {
+    several: dict[int, int] = {
         _INT: _INTS,
         _FLOAT: _FLOATS,
         _STRING: _STRINGS,
@@ -387,7 +388,8 @@ def _kind_of_list(values: Sequence[Any]) -> int:
 
 
 def to_function(graph: GraphBuilder, name: str, domain: str) -> FunctionProto:
-    """The graph as a local function of the same inputs and outputs; initializers become Constant nodes."""
+    """The graph as a local function of the same inputs and outputs; initializers become Constant
+    nodes."""
     proto = FunctionProto()
     proto.name, proto.domain = name, domain
     proto.input.extend(info.name for info in graph.inputs)

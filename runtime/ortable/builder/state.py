@@ -1,5 +1,5 @@
-"""Containers of a graph under construction, and what is known of its results: type, shape, rank, value.
-GraphBuilder adds to this the making of nodes, inputs, outputs and initializers."""
+"""Containers of a graph under construction, and what is known of its results: type, shape, rank,
+value. GraphBuilder adds to this the making of nodes, inputs, outputs and initializers."""
 
 from __future__ import annotations
 
@@ -34,10 +34,12 @@ class ScopedValues(dict[str, ValueInfo]):
 
 
 class GraphState:
-    """Base of GraphBuilder: containers, names, knowledge about results. Shapes are tuples of dims."""
+    """Base of GraphBuilder: containers, names, knowledge about results. Shapes are tuples of
+    dims."""
 
     def __init__(self, parent: GraphState | None, tag: str) -> None:
         self.parent = parent
+        self.name = "ortable"
         self.tag = tag
         self.values: dict[str, ValueInfo] = {} if parent is None else ScopedValues(parent.values)
         self.nodes: list[Node] = []
@@ -47,8 +49,8 @@ class GraphState:
         self.sparse_initializers: list[Any] = []  # of a model that was read; kept as they are
         self.rename_dims: dict[str, str] = {} if parent is None else parent.rename_dims
         self.debug_sections: list[Callable[[], str]] = []
-        self._names = Names() if parent is None else parent._names
-        self._node_names = Names() if parent is None else parent._node_names
+        self._names: Names = Names() if parent is None else parent._names
+        self._node_names: Names = Names() if parent is None else parent._node_names
         self._constants: set[str] = set()
         self._computed: dict[str, Any] = {}
         self._declared: dict[str, Any] = {}  # inputs and outputs: shape as the user wrote it
@@ -59,12 +61,17 @@ class GraphState:
     # -- names
 
     def unique_name(self, prefix: str) -> str:
-        """Takes a result name that nobody has: the prefix itself if it is free, else with a number."""
+        """Takes a result name that nobody has: the prefix itself if it is free, else with a
+        number."""
         return self._names.unique(prefix)
 
     def has_name(self, name: str) -> bool:
         """True when the graph, or a graph around it, has this result."""
         return name in self.values
+
+    def is_own(self, name: str) -> bool:
+        """True when the result belongs to this graph, not to one around it."""
+        return dict.__contains__(self.values, name)
 
     def _info(self, name: str) -> ValueInfo:
         info = self.values.get(name)
@@ -103,7 +110,8 @@ class GraphState:
     # -- shapes
 
     def to_shape(self, shape: Iterable[Any], owner: str = "") -> Shape:
-        """Shape made of ints, names of dimensions, torch.SymInts, SymDims, and None for an unknown size."""
+        """Shape made of ints, names of dimensions, torch.SymInts, SymDims, and None for an
+        unknown size."""
         made = tuple(
             dim if type(dim) is int else self.to_dim(dim, f"{owner}_dim_{axis}")
             for axis, dim in enumerate(shape)
@@ -141,7 +149,8 @@ class GraphState:
         return shape
 
     def set_shape(self, name: str, shape: Iterable[Any]) -> None:
-        """Sets the shape; sizes already known as ints stay ints, other names of a size are replaced.
+        """Sets the shape; sizes already known as ints stay ints, other names of a size are
+        replaced.
 
         BuilderError when the known shape is provably another one."""
         info = self._info(name)
@@ -237,7 +246,8 @@ class GraphState:
 
     @property
     def constants_(self) -> dict[str, Any]:
-        """Constant results with their values; None for an initializer or a value nobody asked for yet."""
+        """Constant results with their values; None for an initializer or a value nobody asked for
+        yet."""
         return {name: self._computed.get(name) for name in self.values if name in self._constants}
 
     def get_debug_msg(self) -> str:

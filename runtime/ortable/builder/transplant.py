@@ -1,4 +1,5 @@
-"""Copies the nodes of one graph into another: inputs bound, outputs named, the rest renamed where taken."""
+"""Copies the nodes of one graph into another: inputs bound, outputs named, the rest renamed where
+taken."""
 
 from __future__ import annotations
 
@@ -99,7 +100,8 @@ def _copy_nodes(
 
 
 def _copy_knowledge(builder: GraphBuilder, other: GraphBuilder, before: str, after: str) -> None:
-    """The type, where no rule gave one; sizes have other names in the other graph and stay behind."""
+    """The type, where no rule gave one; sizes have other names in the other graph and stay
+    behind."""
     info, known = builder.values[after], other.values[before]
     info.dtype = info.dtype or known.dtype
     if info.shape is None and known.shape is not None and all(type(d) is int for d in known.shape):
@@ -112,7 +114,8 @@ def _check_captured(node: Any, names: Mapping[str, str]) -> None:
     for value in node.attrs.values():
         if isinstance(value, GraphProto) and any(names.get(n, n) != n for n in captured(node)):
             raise BuilderError(
-                f"Node {node!r} has a subgraph given as GraphProto that reads results which are renamed here."
+                f"Node {node!r} has a subgraph given as GraphProto that reads "
+                "results which are renamed here."
             )
 
 

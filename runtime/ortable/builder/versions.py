@@ -1,4 +1,5 @@
-"""Opsets and IR versions: what onnx knows, what ONNX Runtime loads, the smallest IR for some opsets."""
+"""Opsets and IR versions: what onnx knows, what ONNX Runtime loads, the smallest IR for some
+opsets."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ _DEFAULTS = {"ai.onnx.ml": 4, "com.microsoft": 1}
 
 
 def check(opsets: Mapping[str, int], target: str | None) -> None:
-    """Refuses opsets that onnx does not know, or that the target cannot run, and unknown targets."""
+    """Refuses opsets that onnx does not know, or that the target cannot run, and unknown
+    targets."""
     if target not in TARGETS:
         raise BuilderError(
             f"Unknown target {target!r}; it is one of {', '.join(map(repr, TARGETS))}."
@@ -32,8 +34,8 @@ def check(opsets: Mapping[str, int], target: str | None) -> None:
         )
     if target == "onnxruntime" and main > ORT_MAX_OPSET:
         raise BuilderError(
-            f"Opset {main} cannot run in ONNX Runtime, which supports opsets up to {ORT_MAX_OPSET}; "
-            f"ask for target_opset={ORT_MAX_OPSET} or less."
+            f"Opset {main} cannot run in ONNX Runtime, which supports "
+            f"opsets up to {ORT_MAX_OPSET}; ask for target_opset={ORT_MAX_OPSET} or less."
         )
 
 
@@ -49,7 +51,8 @@ def ir_version(
     if asked is not None:
         if target == "onnxruntime" and asked > ORT_MAX_IR:
             raise BuilderError(
-                f"IR version {asked} cannot be loaded by ONNX Runtime, the newest it knows is {ORT_MAX_IR}."
+                f"IR version {asked} cannot be loaded by ONNX Runtime, "
+                f"the newest it knows is {ORT_MAX_IR}."
             )
         return asked
     imports = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]

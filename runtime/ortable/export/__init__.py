@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from .dispatcher import Dispatcher, from_seed_style
 from .inputs import match_input_parameters
-from .options import ExportOptions
+from .options import ExportOptions, bypass_export_some_errors
 from .oxs import OxsDispatcher
 from .to_onnx import to_onnx
 
@@ -14,6 +14,7 @@ __all__ = [
     "Dispatcher",
     "ExportOptions",
     "OxsDispatcher",
+    "bypass_export_some_errors",
     "from_seed_style",
     "match_input_parameters",
     "to_onnx",

@@ -78,7 +78,7 @@ def to_decompose(
         return wanted
     names = frozenset(tables.decompose)
     for node in _operators(graph_module):
-        target = node.target
+        target: Any = node.target
         name = target.name()
         if target in wanted or (name not in names and name.partition(".")[0] not in names):
             continue

@@ -73,7 +73,7 @@ class _Functions(DynamoInterpreter):
         """Convert the graph of a submodule; returns the weights that became inputs, with their
         paths."""
         self.weights: list[tuple[str, Any]] = []
-        self._enter(module)
+        self.enter(module)
         for node in module.graph.nodes:
             self.run_node(node)
         return self.weights
@@ -82,17 +82,18 @@ class _Functions(DynamoInterpreter):
         """A weight: an input of the function for torch.nn modules, a constant otherwise."""
         if not self.takes_weights:
             return super().get_attr(node)
-        tensor = find_attribute(self.owner, node.target)
+        path = str(node.target)
+        tensor = find_attribute(self.owner, path)
         if not isinstance(tensor, torch.Tensor) or not node.users:
             return tensor if node.users else None
-        name = self.builder.unique_name(node.target)
+        name = self.builder.unique_name(path)
         dtype, shape = results.tensor_type(tensor, None)
-        self.weights.append((node.target, tensor))
+        self.weights.append((path, tensor))
         return self.builder.make_tensor_input(name, dtype, shape)
 
     def call_module(self, node: Node) -> Any:
         """The call of the local function of a submodule, made at its first call."""
-        module = find_attribute(self.owner, node.target, None)
+        module = find_attribute(self.owner, str(node.target), None)
         if is_guard(module) or not node.users:
             return None
         name, weights, kept = self.function(node, module)

@@ -3,14 +3,18 @@ for. Every value is checked when it is given, and an error lists what is accepte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from ..errors import OptionError
 
 OLDEST_OPSET = 18
 DEFAULT_OPSET = 18
+_BYPASS: ContextVar[bool] = ContextVar("ortable_bypass_export_errors", default=False)
+
 TARGETS = (None, "onnxruntime")
 DECOMPOSITIONS = (None, "default", "all")
 
@@ -26,6 +30,8 @@ class ExportOptions:
             torch.export's own table; ``"all"`` adds every decomposition that torch registers; a
             dict maps overloads to functions.
         constant_folding: compute at export what depends on constants only (with ``optimize``).
+        fallback: when torch.export fails, try the other value of ``strict``; the model's metadata
+            say which one worked.
 
     Raises:
         OptionError: a value is not one of those.
@@ -34,9 +40,10 @@ class ExportOptions:
     strict: bool = False
     decomposition_table: str | Mapping[Any, Callable[..., Any]] | None = None
     constant_folding: bool = False
+    fallback: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("strict", "constant_folding"):
+        for name in ("strict", "constant_folding", "fallback"):
             if not isinstance(getattr(self, name), bool):
                 raise OptionError(
                     f"ExportOptions.{name} is True or False, not {getattr(self, name)!r}"
@@ -70,15 +77,26 @@ class ExportOptions:
         return {**registered, **dict(table.items())}
 
 
+@contextmanager
+def bypass_export_some_errors() -> Iterator[None]:
+    """Inside, to_onnx works as with ``ExportOptions(fallback=True)``: when torch.export fails, it
+    is tried again in its other mode, and the model's metadata say so."""
+    token = _BYPASS.set(True)
+    try:
+        yield
+    finally:
+        _BYPASS.reset(token)
+
+
 def checked_options(options: Any) -> ExportOptions:
     """``options`` itself, or the defaults for None.
 
     Raises OptionError for anything else.
     """
     if options is None:
-        return ExportOptions()
+        options = ExportOptions()
     if isinstance(options, ExportOptions):
-        return options
+        return replace(options, fallback=True) if _BYPASS.get() else options
     raise OptionError(
         f"export_options is an ExportOptions or None, not {type(options).__name__}; "
         f"its fields are {', '.join(ExportOptions.known())}"

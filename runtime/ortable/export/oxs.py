@@ -63,7 +63,7 @@ def _borrow(
     examples, moving = _examples(graph, names)
     with redirect_stdout(io.StringIO()):
         try:
-            program = torch.onnx.export(
+            program: Any = torch.onnx.export(
                 module,
                 examples,
                 dynamo=True,
@@ -131,7 +131,7 @@ def _call_module(
     call_args = tuple(given(value, positional[i]) for i, value in enumerate(args))
     call_kwargs = {name: given(value, declared[name.rstrip("_")]) for name, value in kwargs.items()}
     fx.output(fx.call_function(target, call_args, call_kwargs))
-    return torch.fx.GraphModule(torch.nn.Module(), fx)
+    return torch.fx.GraphModule(torch.nn.Module(), fx).eval()
 
 
 def _examples(graph: Any, names: list[str]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:

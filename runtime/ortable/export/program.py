@@ -144,7 +144,8 @@ def _from_module(
     dispatcher: Any,
     notes: list[str],
 ) -> Program:
-    exported, normalized = export_module(mod, args, kwargs, dynamic_shapes, options)
+    exported, normalized, tried = export_module(mod, args, kwargs, dynamic_shapes, options)
+    notes = [*notes, *tried]
     return _from_exported(exported, args, kwargs, normalized, options, tables, dispatcher, notes)
 
 
@@ -154,20 +155,34 @@ def export_module(
     kwargs: dict[str, Any],
     dynamic_shapes: Any,
     options: ExportOptions,
-) -> tuple[ExportedProgram, Any]:
-    """``torch.export.export`` with our errors; also returns the dynamic shapes as torch took them.
+) -> tuple[ExportedProgram, Any, list[str]]:
+    """``torch.export.export`` with our errors; also returns the dynamic shapes as torch took them,
+    and in words what else was tried.
 
     Raises ExportError, with the input and the dimension when a dynamic shape does not fit.
     """
     arguments = shapes.bound_arguments(mod, args, kwargs)
     normalized = shapes.normalized(dynamic_shapes, arguments)
-    try:
-        program = torch.export.export(
-            mod, args, kwargs, dynamic_shapes=normalized, strict=options.strict
-        )
-    except Exception as error:  # forward is any Python code, and torch.export raises many types
-        raise _export_failure(mod, error, arguments, normalized) from error
-    return program, normalized
+    failures: list[Exception] = []
+    for strict in (options.strict, not options.strict) if options.fallback else (options.strict,):
+        try:
+            program = torch.export.export(
+                mod, args, kwargs, dynamic_shapes=normalized, strict=strict
+            )
+        except Exception as error:  # forward is any Python code, torch.export raises many types
+            failures.append(error)
+            continue
+        tried = [
+            f"exported with strict={strict}, because strict={not strict} failed: {_headline(error)}"
+            for error in failures
+        ]
+        return program, normalized, tried
+    raise _export_failure(mod, failures[0], arguments, normalized) from failures[0]
+
+
+def _headline(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
 def _export_failure(

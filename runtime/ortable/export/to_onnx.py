@@ -188,6 +188,11 @@ def output_plan(
             f"two outputs have the name {', '.join(map(repr, twice))}; choose others with "
             "output_names"
         )
+    both = sorted(
+        {inputs.get(str(n.target), str(n.target)) for n in program.onnx_inputs()} & set(names)
+    )
+    if both and (chosen is not None or inputs):
+        raise ExportError(f"{', '.join(map(repr, both))} is the name of an input and of an output")
     return names, [index for index, _ in [*users, *others]]
 
 

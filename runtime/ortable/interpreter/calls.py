@@ -36,8 +36,10 @@ def qualified_name(target: Any) -> str:
     name = getattr(target, "__name__", None)
     if name is not None:
         for home, module in _HOMES:
-            if getattr(module, name, None) is target:
-                return f"{home}.{name}"
+            # torch.special.erfcx calls itself special_erfcx
+            for public in (name, name.removeprefix(home.rpartition(".")[2] + "_")):
+                if getattr(module, public, None) is target:
+                    return f"{home}.{public}"
     module_name = getattr(target, "__module__", None) or "?"
     return f"{module_name}.{getattr(target, '__qualname__', None) or name or repr(target)}"
 
@@ -66,8 +68,8 @@ def resolve_overload(
 
 
 def _schema_names(kwargs: Mapping[str, Any], packet: Any) -> dict[str, Any]:
-    """Keyword arguments under the names of the schema: Python's ``input`` is ``self`` there, numpy's
-    ``axis`` is ``dim``; ``inplace=False`` says nothing.
+    """Keyword arguments under the names of the schema: Python's ``input`` is ``self`` there,
+    numpy's ``axis`` is ``dim``; ``inplace=False`` says nothing.
 
     An argument that no overload has is kept, so that torch refuses it by name.
     """

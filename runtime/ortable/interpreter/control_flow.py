@@ -24,12 +24,13 @@ TRANSPARENT = {
 def transparent_call(node: Node, args: Sequence[Any]) -> tuple[GraphModule, list[Any]] | None:
     """The graph and the operands of a higher-order operator that calls it once; None for any other
     node."""
-    name = getattr(node.target, "name", None)
-    position = TRANSPARENT.get(name()) if callable(name) else None
+    target: Any = node.target
+    name = target.name()
+    position = TRANSPARENT.get(name)
     if position is None or not isinstance(args[position], GraphModule):
         return None
     operands = list(args[position + 1 :])
-    if name() == "invoke_subgraph":
+    if name == "invoke_subgraph":
         operands = operands[1:]  # the identifier of the graph
     return args[position], operands
 

@@ -4,7 +4,7 @@ are compared with the builder's."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -12,19 +12,18 @@ from torch.fx import GraphModule, Node
 
 from .. import dims, dtypes
 from ..builder.result import Res
-from ..errors import BuilderError, ConversionError, OrtableError, UnsupportedCase
-from . import calls, control_flow, failures, outputs, results, scan, symbolic, unsupported
+from ..errors import BuilderError, ConversionError, UnsupportedCase
+from . import calls, control_flow, outputs, results, scan, symbolic, unsupported
 from .arguments import contains_result, convert_argument, convert_arguments
-from .modules import functional_form, is_guard, module_operands
+from .base import InterpreterState
+from .modules import is_guard, module_operands
 from .mutation import find_attribute
 from .origin import metadata_reader
-from .records import InputRecord, OutputRecord
-from .tables import ASSERTIONS, METADATA_ONLY, Converter, Tables, generated_tables
-
-Retriever = Callable[[Node], Any]
+from .records import OutputRecord
+from .tables import ASSERTIONS, METADATA_ONLY, Converter
 
 
-class DynamoInterpreter:
+class DynamoInterpreter(InterpreterState):
     """Converts a ``torch.fx.GraphModule`` into nodes of a GraphBuilder.
 
     Args:
@@ -58,45 +57,11 @@ class DynamoInterpreter:
             graph writes in place.
     """
 
-    def __init__(
-        self,
-        builder: Any,
-        retriever: Retriever | None = None,
-        dispatcher: Any = None,
-        *,
-        module: torch.nn.Module | None = None,
-        tables: Tables | None = None,
-        converters: Mapping[str, Converter] | None = None,
-        input_names: Mapping[str, str] | None = None,
-        output_names: Sequence[str] | None = None,
-        output_order: Sequence[int] | None = None,
-        bypass_outputs: bool = False,
-        verbose: int = 0,
-    ) -> None:
-        self.builder = builder
-        self.retriever = retriever
-        self.dispatcher = dispatcher
-        self.module = module
-        self.tables = (tables or generated_tables()).extended(converters or {})
-        self.input_names = dict(input_names or {})
-        self.output_names = list(output_names) if output_names is not None else None
-        self.output_order = output_order
-        self.bypass_outputs = bypass_outputs
-        self.verbose = verbose
-        self.values: dict[Node, Any] = {}
-        self.inputs: list[InputRecord] = []
-        self.outputs: list[OutputRecord] = []
-        self.graph_module: GraphModule | None = None
-        self.rename: Mapping[str, str] | None = builder.rename_dims or None
-        self._prefix = ""
-        self._converters: dict[Any, Converter | None] = {}
-        self._leaves: dict[int, GraphModule | None] = {}
-
     # -- the whole graph
 
-    def run(self, graph_module: GraphModule) -> list[OutputRecord]:
+    def run(self, graph_module: Any) -> list[OutputRecord]:
         """Convert every node of ``graph_module``; returns the records of its outputs."""
-        self._enter(graph_module)
+        self.enter(graph_module)
         self.check(graph_module)
         self.builder.origin_metadata = metadata_reader()
         for name in [*self.input_names.values(), *(self.output_names or ())]:
@@ -106,6 +71,12 @@ class DynamoInterpreter:
             self.run_node(node)
         self.builder.origin = None
         return self.outputs
+
+    def enter(self, graph_module: Any) -> None:
+        """Make ``graph_module`` the graph that is converted, and this interpreter the one that
+        lowerings of control flow call back."""
+        self._enter(graph_module)
+        self.builder.convert_subgraph = self.convert_subgraph
 
     def check(self, graph_module: GraphModule) -> None:
         """Raise for in-place writes, and for every operator without a converter, before anything is
@@ -152,7 +123,7 @@ class DynamoInterpreter:
         number."""
         tensor = self.retriever(node) if self.retriever is not None else None
         if tensor is not None:
-            name = self.make_initializer(node.target, tensor) if node.users else None
+            name = self.make_initializer(str(node.target), tensor) if node.users else None
             return self._record(node, "initializer" if node.users else "unused", name, None, name)
         value = results.node_value(node)
         if value is None or isinstance(value, (bool, int, float, str)):
@@ -181,14 +152,15 @@ class DynamoInterpreter:
     def get_attr(self, node: Node) -> Any:
         """An attribute: graphs are returned as they are, tensors become initializers named after
         their path."""
-        found = find_attribute(self.owner, node.target, results.UNKNOWN)
+        path = str(node.target)
+        found = find_attribute(self.owner, path, results.UNKNOWN)
         if found is results.UNKNOWN:
             raise ConversionError(
                 f"node '{node.name}' reads '{node.target}', which {type(self.owner).__name__} lacks"
             )
         if not isinstance(found, torch.Tensor):
             return found
-        return self.make_initializer(self._prefix + node.target, found) if node.users else None
+        return self.make_initializer(self._prefix + path, found) if node.users else None
 
     def call_function(self, node: Node) -> Any:
         """An ATen overload (one look-up), a higher-order operator, or a Python function."""
@@ -208,7 +180,7 @@ class DynamoInterpreter:
     def call_special(self, node: Node) -> Any:
         """An ATen overload seen for the first time, or one that needs no converter: sizes and
         run-time checks."""
-        target = node.target
+        target: Any = node.target
         name = target.name()
         converter = self.find_converter(target)
         args, kwargs = convert_arguments(node, self.values, self.rename)
@@ -230,7 +202,8 @@ class DynamoInterpreter:
         called = control_flow.transparent_call(node, args)
         if called is not None:
             return self.inline(*called)
-        converter = self.tables.hops.get(node.target.name())
+        target: Any = node.target
+        converter = self.tables.hops.get(target.name())
         if converter is None:
             raise self.not_found(node)
         return self.convert(node, converter, args, kwargs)
@@ -238,7 +211,7 @@ class DynamoInterpreter:
     def call_python(self, node: Node) -> Any:
         """Python operators: on integers from metadata, ``getitem`` on containers; the rest through
         the alias table."""
-        target = node.target
+        target: Any = node.target
         value = results.node_value(node)
         args, kwargs = convert_arguments(node, self.values, self.rename)
         if outputs.is_number(value):
@@ -255,12 +228,12 @@ class DynamoInterpreter:
     def call_method(self, node: Node) -> Any:
         """A tensor method, through the table of methods."""
         args, kwargs = convert_arguments(node, self.values, self.rename)
-        return self.call_alias(node, self.tables.methods.get(node.target), args, kwargs)
+        return self.call_alias(node, self.tables.methods.get(str(node.target)), args, kwargs)
 
     def call_module(self, node: Node) -> Any:
         """A submodule: graphs are converted in place, leaf modules are traced into torch functions
         first."""
-        module = find_attribute(self.owner, node.target, None)
+        module = find_attribute(self.owner, str(node.target), None)
         if is_guard(module) or not node.users:
             return None
         graph_module = self.leaf(module)
@@ -337,14 +310,6 @@ class DynamoInterpreter:
             if difference is not None:
                 raise self.failure(BuilderError(difference), node) from None
 
-    def find_converter(self, target: Any) -> Converter | None:
-        """The converter of an overload, remembered for the next node with the same target."""
-        if target in self._converters:
-            return self._converters[target]
-        converter = calls.find_converter(self.tables, target.name(), target, self.dispatcher)
-        self._converters[target] = converter
-        return converter
-
     # -- graphs inside the graph
 
     def inline(self, graph_module: GraphModule, operands: Sequence[Any], prefix: str = "") -> Any:
@@ -384,74 +349,10 @@ class DynamoInterpreter:
         )
         inner.rename = self.rename
         inner._converters = self._converters
-        inner._enter(graph_module)
+        inner.enter(graph_module)
         count = control_flow.count_outputs(graph_module)
         inner.output_names = [child.unique_name(f"{name}_output_{index}") for index in range(count)]
         control_flow.bind(graph_module, operands, inner.values)
         for node in graph_module.graph.nodes:
             inner.run_node(node)
         return child
-
-    # -- helpers
-
-    @property
-    def owner(self) -> Any:
-        """Where ``get_attr`` and ``call_module`` look."""
-        return self.module if self.module is not None else self.graph_module
-
-    def leaf(self, module: Any) -> GraphModule | None:
-        """``module`` as a graph, remembered; None when it cannot be one without example inputs."""
-        key = id(module)
-        if key not in self._leaves:
-            self._leaves[key] = (
-                functional_form(module) if isinstance(module, torch.nn.Module) else None
-            )
-        return self._leaves[key]
-
-    def input_name(self, node: Node) -> str:
-        """Name of the ONNX input of a placeholder: the caller's choice, else the name of forward's
-        parameter."""
-        chosen = self.input_names.get(node.target)
-        return chosen if chosen is not None else self.builder.unique_name(node.target)
-
-    def make_initializer(self, name: str, tensor: Any) -> str:
-        """An initializer that shares memory with ``tensor``; the builder makes tied weights one."""
-        return self.builder.make_initializer(self.builder.unique_name(name), tensor)
-
-    def adopt_integer(self, value: Any, returned: Any) -> Any:
-        """An integer computed by the graph (``item()``): its symbol is read from the result that
-        holds it."""
-        dim = dims.from_torch(value, self.rename)
-        if isinstance(returned, str):
-            if self.builder.get_type(returned) != dtypes.int64:
-                returned = self.builder.make_node("Cast", [returned], to=dtypes.int64)
-            self.builder.set_value_shape(
-                returned, (dim,) if self.builder.get_rank(returned) else dim
-            )
-        return dim
-
-    def guarded(self, node: Node, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Call ``function``; whatever it raises is raised again with what ``node`` is."""
-        try:
-            return function(*args, **kwargs)
-        except Exception as error:
-            raise self.failure(error, node) from error
-
-    def failure(self, error: Exception, node: Node) -> OrtableError:
-        """``error`` with node, operator, arguments, module and source line."""
-        return failures.wrapped(error, node, self.tables.spec_files, self.builder)
-
-    def not_found(self, node: Node) -> OrtableError:
-        """The error for one node that the first look at the graph could not judge."""
-        missing = unsupported.collect([node])
-        return unsupported.not_found_error(missing, self.tables, self.builder.get_debug_msg())
-
-    def _record(self, node: Node, role: Any, name: str | None, value: Any, returned: Any) -> Any:
-        self.inputs.append(InputRecord(len(self.inputs), node.name, role, name, value))
-        return returned
-
-    def _enter(self, graph_module: GraphModule) -> None:
-        self.graph_module = graph_module
-        self.rename = self.rename or self.builder.rename_dims or None
-        self.builder.convert_subgraph = self.convert_subgraph
-        self.builder.debug_sections.append(lambda: failures.graph_text(self))

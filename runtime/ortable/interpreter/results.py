@@ -54,8 +54,8 @@ def record_of(builder: Any, node: Node, value: Any, rename: Mapping[str, str] | 
     reads, or that is no tensor, has the name ``""``.
     """
     if is_tensor_like(value):
-        dtype, shape = tensor_type(value, rename)
-        return Res((builder.unique_name(node.name),), (dtype,), (shape,))
+        single, sizes = tensor_type(value, rename)
+        return Res((builder.unique_name(node.name),), (single,), (sizes,))
     if not isinstance(value, (list, tuple)):
         return Res((builder.unique_name(node.name),), (None,), (None,))
     used = used_results(node, len(value))
@@ -63,7 +63,8 @@ def record_of(builder: Any, node: Node, value: Any, rename: Mapping[str, str] | 
     types: list[int | None] = []
     shapes: list[tuple[Any, ...] | None] = []
     for index, item in enumerate(value):
-        dtype, shape = tensor_type(item, rename) if is_tensor_like(item) else (None, None)
+        known: Any = tensor_type(item, rename) if is_tensor_like(item) else (None, None)
+        dtype, shape = known
         names.append(builder.unique_name(f"{node.name}_{index}") if used[index] and dtype else "")
         types.append(dtype)
         shapes.append(shape)

@@ -196,7 +196,7 @@ def _out_rule(result: Any, tensors: list[str], values: Mapping[str, Any]) -> str
     shape, dtype = "meta", None
     for name in tensors:
         value = values.get(name)
-        known = node_value(value) if isinstance(value, Node) else None
+        known: Any = node_value(value) if isinstance(value, Node) else None
         if not is_tensor_like(known):
             continue
         if (

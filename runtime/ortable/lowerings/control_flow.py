@@ -18,12 +18,16 @@ def cond(
 ) -> list[str]:
     """torch.cond as ONNX If; the branches see the operands as results of the outer graph."""
     if isinstance(pred, bool):
-        raise UnsupportedCase("cond on a Python bool: torch.export keeps the taken branch when it is known")
+        raise UnsupportedCase(
+            "cond on a Python bool: torch.export keeps the taken branch when it is known"
+        )
     if graph.get_rank(pred):
         pred = graph.make_node("Reshape", [pred, consts(graph, [], dtypes.int64)])
     branches = [
         graph.convert_subgraph(branch, list(operands), name=name)
         for branch, name in ((true_fn, "then_branch"), (false_fn, "else_branch"))
     ]
-    found = graph.make_node("If", [pred], len(res), then_branch=branches[0], else_branch=branches[1])
+    found = graph.make_node(
+        "If", [pred], len(res), then_branch=branches[0], else_branch=branches[1]
+    )
     return [found] if isinstance(found, str) else list(found)

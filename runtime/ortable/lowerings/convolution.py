@@ -42,7 +42,9 @@ def convolution_backward(
     }
     grad_input = grad_weight = grad_bias = None
     if output_mask[0]:
-        grad_input = _input_gradient(graph, grad_output, input, weight, window, transposed, static(groups))
+        grad_input = _input_gradient(
+            graph, grad_output, input, weight, window, transposed, static(groups)
+        )
     if output_mask[1]:
         large, small = (grad_output, input) if transposed else (input, grad_output)
         grad_weight = _weight_gradient(graph, large, small, weight, window, static(groups))
@@ -53,14 +55,28 @@ def convolution_backward(
 
 
 def _input_gradient(
-    graph: GraphBuilder, grad: str, input: str, weight: str, window: dict[str, Any], transposed: bool, groups: int
+    graph: GraphBuilder,
+    grad: str,
+    input: str,
+    weight: str,
+    window: dict[str, Any],
+    transposed: bool,
+    groups: int,
 ) -> str:
     if transposed:
         return graph.make_node("Conv", [grad, weight], group=groups, **window)
     back = conv_output_padding(
-        graph, input, grad, weight, window["strides"], window["pads"][: len(window["strides"])], window["dilations"]
+        graph,
+        input,
+        grad,
+        weight,
+        window["strides"],
+        window["pads"][: len(window["strides"])],
+        window["dilations"],
     )
-    return graph.make_node("ConvTranspose", [grad, weight], group=groups, output_padding=back, **window)
+    return graph.make_node(
+        "ConvTranspose", [grad, weight], group=groups, output_padding=back, **window
+    )
 
 
 def _weight_gradient(
@@ -73,7 +89,10 @@ def _weight_gradient(
     for one, other in zip(larges, smalls, strict=True):
         wide = graph.make_node(
             "Conv",
-            [graph.make_node("Transpose", [one], perm=turned), graph.make_node("Transpose", [other], perm=turned)],
+            [
+                graph.make_node("Transpose", [one], perm=turned),
+                graph.make_node("Transpose", [other], perm=turned),
+            ],
             strides=window["dilations"],
             dilations=window["strides"],
             pads=window["pads"],
@@ -88,6 +107,8 @@ def _channel_blocks(graph: GraphBuilder, x: str, groups: int) -> list[str]:
         return [x]
     channels = shape_of(graph, x)[1]
     if not isinstance(channels, int):
-        raise UnsupportedCase("the weight gradient of a grouped convolution needs a known number of channels")
+        raise UnsupportedCase(
+            "the weight gradient of a grouped convolution needs a known number of channels"
+        )
     sizes = as_vec(graph, [channels // groups] * groups)
     return list(graph.make_node("Split", [x, sizes], groups, axis=1))

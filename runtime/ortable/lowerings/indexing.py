@@ -47,12 +47,22 @@ def index_tensor(graph: GraphBuilder, res: Res, self: str, indices: Sequence[str
 
 
 def index_put(
-    graph: GraphBuilder, res: Res, self: str, indices: Sequence[str | None], values: str, accumulate: bool
+    graph: GraphBuilder,
+    res: Res,
+    self: str,
+    indices: Sequence[str | None],
+    values: str,
+    accumulate: bool,
 ) -> str:
     """``self`` with ``self[indices] = values`` (or ``+=``): aten::index_put, not in place."""
     rank = rank_of(graph, self)
     only = indices[0] if len(indices) == 1 else None
-    if only is not None and not accumulate and _is_full_mask(graph, self, only) and _is_single(graph, values):
+    if (
+        only is not None
+        and not accumulate
+        and _is_full_mask(graph, self, only)
+        and _is_single(graph, values)
+    ):
         value = cast(graph, values, graph.get_type(self))
         if rank_of(graph, value):
             value = graph.make_node("Reshape", [value, consts(graph, [1], dtypes.int64)])
@@ -148,7 +158,9 @@ def _put_shape(graph: GraphBuilder, turned: str, place: _Placement) -> list[str]
     return [index, as_vec(graph, rest)] if rest else [index]
 
 
-def _updates(graph: GraphBuilder, values: str, place: _Placement, rank: int, wanted: list[str]) -> str:
+def _updates(
+    graph: GraphBuilder, values: str, place: _Placement, rank: int, wanted: list[str]
+) -> str:
     """Values broadcast to the shape of ``self[indices]``, with the index dims brought to the front."""
     order = place.result_permutation(rank)
     total = graph.make_node("Concat", wanted, axis=0) if len(wanted) > 1 else wanted[0]

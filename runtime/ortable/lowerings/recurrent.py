@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ortable import dtypes
 from ortable.dims import Dim
-from ortable.prelude import dim_of, shape_of
+from ortable.prelude import dim_of, shape_of, static
 from ortable.prelude_make import as_vec, consts, reshape_to
 
 if TYPE_CHECKING:
@@ -34,20 +34,20 @@ def lstm(
     """
     directions = 2 if bidirectional else 1
     per_direction = 4 if has_biases else 2
-    hidden = dim_of(graph, params[1], 1)
+    hidden: int = static(dim_of(graph, params[1], 1))
     x = graph.make_node("Transpose", [input], perm=[1, 0, 2]) if batch_first else input
     starts = [_split_states(graph, state, num_layers, directions) for state in hx]
     last: list[list[str]] = [[], []]
     for layer in range(num_layers):
         first = layer * directions * per_direction
         weights = params[first : first + directions * per_direction]
-        tensors = _onnx_weights(graph, weights, per_direction, directions, int(hidden), _LSTM_GATES)
+        tensors = _onnx_weights(graph, weights, per_direction, directions, hidden, _LSTM_GATES)
         states = [start[layer] for start in starts]
         output, h, c = graph.make_node(
             "LSTM",
             [x, *tensors[:2], tensors[2], None, *states],
             3,
-            hidden_size=int(hidden),
+            hidden_size=hidden,
             direction="bidirectional" if bidirectional else "forward",
         )
         x = _join_directions(graph, output, directions, hidden)
@@ -55,7 +55,9 @@ def lstm(
         last[1].append(c)
     if batch_first:
         x = graph.make_node("Transpose", [x], perm=[1, 0, 2])
-    h_n, c_n = (each[0] if num_layers == 1 else graph.make_node("Concat", each, axis=0) for each in last)
+    h_n, c_n = (
+        each[0] if num_layers == 1 else graph.make_node("Concat", each, axis=0) for each in last
+    )
     return x, h_n, c_n
 
 
@@ -95,7 +97,9 @@ def _reorder(graph: GraphBuilder, weight: str, hidden: int, gates: Sequence[int]
 
 
 def _stack(graph: GraphBuilder, tensors: Sequence[str]) -> str:
-    rows = [graph.make_node("Unsqueeze", [each, consts(graph, [0], dtypes.int64)]) for each in tensors]
+    rows = [
+        graph.make_node("Unsqueeze", [each, consts(graph, [0], dtypes.int64)]) for each in tensors
+    ]
     return rows[0] if len(rows) == 1 else graph.make_node("Concat", rows, axis=0)
 
 

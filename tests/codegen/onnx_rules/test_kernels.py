@@ -1,4 +1,4 @@
-"""The kernel table: equal to what the installed runtime lists, and true for sessions of one node."""
+"""The kernel table is what the installed runtime lists, and true for sessions of one node."""
 
 from __future__ import annotations
 

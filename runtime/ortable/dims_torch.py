@@ -1,0 +1,118 @@
+"""Dimensions from torch.SymInt and sympy expressions, by duck typing: neither is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from numbers import Integral
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from .dims_division import ceildiv, floordiv, maximum, minimum, mod
+from .dims_poly import SYMBOL, Atom, Dim, SymDim, opaque, symbol
+from .dims_walk import map_atoms, prod, symbols
+from .errors import BuilderError
+
+_env_caches: WeakKeyDictionary[Any, dict[Any, Dim]] = WeakKeyDictionary()
+_plain_cache: dict[Any, Dim] = {}
+_rename_cache: dict[tuple[Dim, tuple[tuple[str, str], ...]], Dim] = {}
+
+
+def from_torch(value: Any, rename: Mapping[str, str] | None = None) -> Dim:
+    """Dimension of a Python int, a ``torch.SymInt`` or a sympy expression.
+
+    ``rename`` maps torch's symbols to the user's (``{"s77": "batch"}``). A function this module
+    does not know becomes an opaque part with sympy's text. Raises BuilderError for floats and
+    booleans."""
+    if isinstance(value, SymDim):
+        return value
+    if isinstance(value, int):
+        return int(value)
+    node = getattr(value, "node", None)
+    if node is None and isinstance(value, Integral):
+        return int(value)
+    if node is None:
+        cache, expr, env = _plain_cache, value, None
+    else:
+        expr, env = node.expr, getattr(node, "shape_env", None)
+        if isinstance(expr, int):
+            return int(expr)
+        cache = _plain_cache if env is None else _env_caches.setdefault(env, {})
+    dim = cache.get(expr)
+    if dim is None:
+        dim = cache[expr] = _from_sympy(expr, env)
+    if not rename or isinstance(dim, int):
+        return dim
+    renaming = tuple((n, rename[n]) for n in sorted(symbols(dim)) if n in rename)
+    if not renaming:
+        return dim
+    renamed = _rename_cache.get((dim, renaming))
+    if renamed is None:
+        renamed = _rename_cache[dim, renaming] = _rename(dim, dict(renaming))
+    return renamed
+
+
+def _rename(dim: Dim, names: dict[str, str]) -> Dim:
+    def value_of(atom: Atom) -> Dim:
+        if atom.kind == SYMBOL:
+            return symbol(names.get(atom.name, atom.name), atom.args[0])
+        return opaque(atom.name, [map_atoms(x, value_of) for x in atom.args[:-1]], atom.args[-1])
+
+    return map_atoms(dim, value_of)
+
+
+def _from_sympy(expr: Any, env: Any) -> Dim:
+    kind = type(expr).__name__
+    if getattr(expr, "is_Integer", False):
+        return int(expr)
+    if kind in ("Symbol", "Dummy"):
+        return symbol(expr.name, _symbol_minimum(expr, env))
+    args: tuple[Any, ...] = tuple(getattr(expr, "args", ()))
+    if kind == "Pow":
+        exponent = args[1]
+        if getattr(exponent, "is_Integer", False) and int(exponent) >= 0:
+            return prod([_from_sympy(args[0], env)] * int(exponent))
+    elif kind in ("FloorToInt", "CeilToInt") and type(args[0]).__name__ == "IntTrueDiv":
+        a, b = (_from_sympy(arg, env) for arg in args[0].args)
+        return floordiv(a, b) if kind == "FloorToInt" else ceildiv(a, b)
+    elif kind == "ModularIndexing":
+        base, divisor, modulus = (_from_sympy(arg, env) for arg in args)
+        return mod(floordiv(base, divisor), modulus)
+    elif kind in _SYMPY and (kind != "Mul" or not any(_is_fraction(arg) for arg in args)):
+        return _SYMPY[kind](*(_from_sympy(arg, env) for arg in args))
+    if getattr(expr, "is_integer", None) is not True:
+        raise BuilderError(
+            f"{expr} ({kind}) is not an integer, so it cannot be a dimension; "
+            "only integer symbols (torch.SymInt) are supported."
+        )
+    free = sorted(getattr(expr, "free_symbols", ()), key=str)
+    at_least = 0 if getattr(expr, "is_nonnegative", None) else None
+    return opaque(str(expr), [_from_sympy(x, env) for x in free], at_least)
+
+
+def _is_fraction(expr: Any) -> bool:
+    return bool(getattr(expr, "is_Rational", False)) and not expr.is_Integer
+
+
+def _symbol_minimum(expr: Any, env: Any) -> int | None:
+    """0 for sizes; None for an integer that may be negative (``int(tensor)``, an int argument)."""
+    ranges = getattr(env, "var_to_range", None)
+    known = ranges.get(expr) if ranges is not None else None
+    if known is not None:
+        return 0 if known.lower >= 0 else None
+    if getattr(expr, "is_nonnegative", None):
+        return 0
+    return None if expr.name[:1] == "u" and expr.name[1:].isdigit() else 0
+
+
+_SYMPY: dict[str, Callable[..., Dim]] = {
+    "Add": lambda *args: sum(args[1:], start=args[0]),
+    "Mul": lambda *args: prod(args),
+    "FloorDiv": floordiv,
+    "CleanDiv": floordiv,
+    "CeilDiv": ceildiv,
+    "PythonMod": mod,
+    "Mod": mod,
+    "Max": maximum,
+    "Min": minimum,
+    "Identity": lambda arg: arg,
+}

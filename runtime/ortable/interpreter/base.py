@@ -1,0 +1,126 @@
+"""What an interpreter knows while it walks a graph: its options, what nodes became, and small
+helpers. DynamoInterpreter adds to this one method per kind of node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from .. import dims, dtypes
+from ..errors import OrtableError
+from . import calls, failures, unsupported
+from .modules import functional_form
+from .records import InputRecord, OutputRecord
+from .tables import Converter, Tables, generated_tables
+
+Retriever = Callable[[Node], Any]
+
+
+class InterpreterState:
+    """Base of DynamoInterpreter, which documents the arguments."""
+
+    def __init__(
+        self,
+        builder: Any,
+        retriever: Retriever | None = None,
+        dispatcher: Any = None,
+        *,
+        module: torch.nn.Module | None = None,
+        tables: Tables | None = None,
+        converters: Mapping[str, Converter] | None = None,
+        input_names: Mapping[str, str] | None = None,
+        output_names: Sequence[str] | None = None,
+        output_order: Sequence[int] | None = None,
+        bypass_outputs: bool = False,
+        verbose: int = 0,
+    ) -> None:
+        self.builder = builder
+        self.retriever = retriever
+        self.dispatcher = dispatcher
+        self.module = module
+        self.tables = (tables or generated_tables()).extended(converters or {})
+        self.input_names = dict(input_names or {})
+        self.output_names = list(output_names) if output_names is not None else None
+        self.output_order = output_order
+        self.bypass_outputs = bypass_outputs
+        self.verbose = verbose
+        self.values: dict[Node, Any] = {}
+        self.inputs: list[InputRecord] = []
+        self.outputs: list[OutputRecord] = []
+        self.graph_module: GraphModule | None = None
+        self.rename: Mapping[str, str] | None = builder.rename_dims or None
+        self._prefix = ""
+        self._converters: dict[Any, Converter | None] = {}
+        self._leaves: dict[int, GraphModule | None] = {}
+
+    def find_converter(self, target: Any) -> Converter | None:
+        """The converter of an overload, remembered for the next node with the same target."""
+        if target in self._converters:
+            return self._converters[target]
+        converter = calls.find_converter(self.tables, target.name(), target, self.dispatcher)
+        self._converters[target] = converter
+        return converter
+
+    @property
+    def owner(self) -> Any:
+        """Where ``get_attr`` and ``call_module`` look."""
+        return self.module if self.module is not None else self.graph_module
+
+    def leaf(self, module: Any) -> GraphModule | None:
+        """``module`` as a graph, remembered; None when it cannot be one without example inputs."""
+        key = id(module)
+        if key not in self._leaves:
+            self._leaves[key] = (
+                functional_form(module) if isinstance(module, torch.nn.Module) else None
+            )
+        return self._leaves[key]
+
+    def input_name(self, node: Node) -> str:
+        """Name of the ONNX input of a placeholder: the caller's choice, else the name of forward's
+        parameter."""
+        chosen = self.input_names.get(str(node.target))
+        return chosen if chosen is not None else str(self.builder.unique_name(str(node.target)))
+
+    def make_initializer(self, name: str, tensor: Any) -> str:
+        """An initializer that shares memory with ``tensor``; the builder makes tied weights one."""
+        return self.builder.make_initializer(self.builder.unique_name(name), tensor)
+
+    def adopt_integer(self, value: Any, returned: Any) -> Any:
+        """An integer computed by the graph (``item()``): its symbol is read from the result that
+        holds it."""
+        dim = dims.from_torch(value, self.rename)
+        if isinstance(returned, str):
+            if self.builder.get_type(returned) != dtypes.int64:
+                returned = self.builder.make_node("Cast", [returned], to=dtypes.int64)
+            self.builder.set_value_shape(
+                returned, (dim,) if self.builder.get_rank(returned) else dim
+            )
+        return dim
+
+    def guarded(self, node: Node, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call ``function``; whatever it raises is raised again with what ``node`` is."""
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            raise self.failure(error, node) from error
+
+    def failure(self, error: Exception, node: Node) -> OrtableError:
+        """``error`` with node, operator, arguments, module and source line."""
+        return failures.wrapped(error, node, self.tables.spec_files, self.builder)
+
+    def not_found(self, node: Node) -> OrtableError:
+        """The error for one node that the first look at the graph could not judge."""
+        missing = unsupported.collect([node])
+        return unsupported.not_found_error(missing, self.tables, self.builder.get_debug_msg())
+
+    def _record(self, node: Node, role: Any, name: str | None, value: Any, returned: Any) -> Any:
+        self.inputs.append(InputRecord(len(self.inputs), node.name, role, name, value))
+        return returned
+
+    def _enter(self, graph_module: GraphModule) -> None:
+        self.graph_module = graph_module
+        self.rename = self.rename or self.builder.rename_dims or None
+        self.builder.debug_sections.append(lambda: failures.graph_text(self))

@@ -1,0 +1,291 @@
+"""Lower-case words of the spec language for networks: windows of convolutions and pools, reductions that keep NaN,
+statistics of norms, masks of attention, reductions of losses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ortable import dims, dtypes
+from ortable.errors import UnsupportedCase
+from ortable.prelude import (
+    Bool,
+    Dtype,
+    Int,
+    Ints,
+    Result,
+    Scalar,
+    Str,
+    SymInt,
+    SymInts,
+    dim_of,
+    rank_of,
+    shape_of,
+    static,
+)
+from ortable.prelude_make import (
+    as_scalar,
+    as_vec,
+    cast,
+    const,
+    consts,
+    filled,
+    reshape_to,
+    permuted,
+    unsqueezed,
+)
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder as Graph
+
+
+def wide_dtype(dtype: Dtype) -> Dtype:
+    """The dtype in which torch accumulates: float32 for the 16 bit floats, the dtype itself for others."""
+    return dtypes.float32 if dtype in (dtypes.float16, dtypes.bfloat16) else dtype
+
+
+def without(axes: Ints, rank: Int) -> Ints:
+    """The axes of a tensor of ``rank`` that are not in ``axes``."""
+    return [axis for axis in range(rank) if axis not in axes]
+
+
+def or_filled(
+    graph: Graph, x: Result | None, shape: SymInts, value: Scalar, dtype: Dtype
+) -> Result:
+    """``x`` in ``dtype``, or a result of ``shape`` that holds ``value`` where torch lets ``x`` be None."""
+    if x is not None:
+        return cast(graph, x, dtype)
+    if len(shape) == 1 and isinstance(shape[0], int):
+        return consts(graph, [value] * shape[0], dtype)
+    return filled(graph, shape, value, dtype)
+
+
+def scaled(graph: Graph, x: Result, factor: Scalar) -> Result:
+    """``x`` times a number; no node for 1."""
+    if not isinstance(factor, dims.SymDim) and factor == 1:
+        return x
+    return graph.make_node("Mul", [x, const(graph, factor, graph.get_type(x))])
+
+
+def matrix_product(graph: Graph, a: Result, b: Result) -> Result:
+    """MatMul; the small ints, which ONNX leaves out, go through int32, whose low bits are theirs."""
+    dtype = graph.get_type(a)
+    if dtype not in (dtypes.int8, dtypes.uint8, dtypes.int16):
+        return graph.make_node("MatMul", [a, b])
+    wide = graph.make_node("MatMul", [cast(graph, a, dtypes.int32), cast(graph, b, dtypes.int32)])
+    return cast(graph, wide, dtype)
+
+
+# -- reductions ---------------------------------------------------------------------------------
+
+
+def count_over(graph: Graph, x: Result, axes: Ints) -> SymInt:
+    """How many elements each result of a reduction over ``axes`` takes in."""
+    return dims.prod([dim_of(graph, x, axis) for axis in axes])
+
+
+def freedom(graph: Graph, count: SymInt, correction: Scalar, dtype: Dtype) -> Result:
+    """``max(count - correction, 0)`` as a 0-d result: the divisor of a variance (torch's ``correction``)."""
+    if isinstance(count, int):
+        return const(graph, max(count - correction, 0), dtype)
+    total = cast(graph, as_scalar(graph, count), dtype)
+    if correction == 0:
+        return total
+    left = graph.make_node("Sub", [total, const(graph, correction, dtype)])
+    return graph.make_node("Max", [left, const(graph, 0, dtype)])
+
+
+def reduced_extreme(graph: Graph, x: Result, axes: Ints, keepdim: Bool, largest: Bool) -> Result:
+    """The largest (or smallest) element over ``axes``; NaN wins, as in torch.
+
+    ONNX leaves NaN open in ReduceMax, and ONNX Runtime skips it; the sum of ``x * 0`` would let infinities in, so
+    NaN is looked for by itself.
+    """
+    dtype = graph.get_type(x)
+    over = consts(graph, axes, dtypes.int64)
+    narrow = dtype == dtypes.boolean
+    value = cast(graph, x, dtypes.uint8) if narrow else x
+    found = graph.make_node(
+        "ReduceMax" if largest else "ReduceMin", [value, over], keepdims=int(keepdim)
+    )
+    if narrow:
+        return cast(graph, found, dtypes.boolean)
+    if not dtypes.is_float_type(dtype):
+        return found
+    lost = graph.make_node("ReduceMax", [_nan_bytes(graph, x), over], keepdims=int(keepdim))
+    mask = cast(graph, lost, dtypes.boolean)
+    return graph.make_node("Where", [mask, const(graph, float("nan"), dtype), found])
+
+
+def extreme_index(graph: Graph, x: Result, axis: Int, keepdim: Bool, largest: Bool) -> Result:
+    """The int64 index of the first largest (or smallest) element along ``axis``; the first NaN counts as both."""
+    dtype = graph.get_type(x)
+    op = "ArgMax" if largest else "ArgMin"
+    value = cast(graph, x, dtypes.uint8) if dtype == dtypes.boolean else x
+    if dtype in (dtypes.int16, dtypes.bfloat16, dtypes.float16):
+        # ONNX allows them, ONNX Runtime has no kernel; the wider type orders them alike
+        value = cast(graph, x, dtypes.int32 if dtype == dtypes.int16 else dtypes.float32)
+    found = graph.make_node(op, [value], axis=axis, keepdims=int(keepdim))
+    if not dtypes.is_float_type(dtype):
+        return found
+    lost = _nan_bytes(graph, x)
+    first = graph.make_node("ArgMax", [lost], axis=axis, keepdims=int(keepdim))
+    some = graph.make_node(
+        "ReduceMax", [lost, consts(graph, [axis], dtypes.int64)], keepdims=int(keepdim)
+    )
+    return graph.make_node("Where", [cast(graph, some, dtypes.boolean), first, found])
+
+
+def _nan_bytes(graph: Graph, x: str) -> str:
+    """1 where ``x`` is NaN, as uint8: the type for which every opset has a ReduceMax and an ArgMax."""
+    return cast(graph, graph.make_node("IsNaN", [x]), dtypes.uint8)
+
+
+def loss_reduced(graph: Graph, x: Result, reduction: Int) -> Result:
+    """The elements of a loss (torch's reduction 0), their mean (1), which is NaN for no elements, or their sum (2)."""
+    if reduction == 0:
+        return x
+    total = graph.make_node("ReduceSum", [x], keepdims=0)
+    if reduction == 2:
+        return total
+    dtype = graph.get_type(x)
+    return graph.make_node("Div", [total, const(graph, dims.prod(shape_of(graph, x)), dtype)])
+
+
+# -- windows ------------------------------------------------------------------------------------
+
+
+def same_pads(weight_sizes: SymInts, dilations: Ints) -> Ints:
+    """Begin and end pads of ``padding='same'``: the odd element goes to the end."""
+    total = [
+        dilation * (size - 1)
+        for size, dilation in zip(static(weight_sizes), dilations, strict=True)
+    ]
+    return [size // 2 for size in total] + [size - size // 2 for size in total]
+
+
+def channels_first(graph: Graph, x: Result, groups: Int) -> Result:
+    """[N, G*C, ...] -> [C, G*N, ...]: channels and batch exchanged inside each group of channels."""
+    rank = rank_of(graph, x)
+    if groups == 1:
+        return permuted(graph, x, [1, 0, *range(2, rank)])
+    shape = list(shape_of(graph, x))
+    batch, channels, space = shape[0], static(shape[1]), shape[2:]
+    blocks = reshape_to(graph, x, [batch, groups, channels // groups, *space])
+    turned = permuted(graph, blocks, [2, 1, 0, *range(3, rank + 1)])
+    return reshape_to(graph, turned, [channels // groups, batch * groups, *space])
+
+
+def reach_padding(
+    wanted: SymInts, have: SymInts, kernel: SymInts, strides: Ints, pads: Ints, dilations: Ints
+) -> Ints:
+    """``output_padding`` with which ConvTranspose of ``have`` covers ``wanted``.
+
+    Where the sizes are dynamic it is the largest there can be, stride - 1, and the result must be cropped: what lies
+    further changes nothing before it.
+    """
+    found = []
+    for axis, stride in enumerate(strides):
+        missing = wanted[axis] - (
+            (have[axis] - 1) * stride - 2 * pads[axis] + dilations[axis] * (kernel[axis] - 1) + 1
+        )
+        found.append(max(missing, 0) if isinstance(missing, int) else stride - 1)
+    return found
+
+
+def divisible(sizes: SymInts, parts: SymInts) -> Bool:
+    """True when each size is known and a positive multiple of its part."""
+    pairs = list(zip(sizes, parts, strict=True))
+    return all(
+        isinstance(size, int)
+        and isinstance(part, int)
+        and size > 0
+        and part > 0
+        and size % part == 0
+        for size, part in pairs
+    )
+
+
+def quotients(sizes: SymInts, parts: SymInts) -> Ints:
+    """Each size divided by its part; use after ``divisible``."""
+    return [size // part for size, part in zip(static(sizes), static(parts), strict=True)]
+
+
+# -- attention ----------------------------------------------------------------------------------
+
+
+def repeated_heads(graph: Graph, x: Result, heads: SymInt) -> Result:
+    """[..., H, S, D] -> [..., heads, S, D], each head as often as grouped queries ask; no node when they are equal."""
+    rank = rank_of(graph, x)
+    own = dim_of(graph, x, -3)
+    if own is heads or own == heads:
+        return x
+    times = static(heads) // static(own)
+    shape = list(shape_of(graph, x))
+    wide = unsqueezed(graph, x, [rank - 2])
+    sizes = [*shape[: rank - 2], times, *shape[rank - 2 :]]
+    spread_out = graph.make_node("Expand", [wide, as_vec(graph, sizes)])
+    return reshape_to(graph, spread_out, [*shape[: rank - 3], heads, *shape[rank - 2 :]])
+
+
+def zero_where_masked(graph: Graph, x: Result, mask: Result | None) -> Result:
+    """0 in the rows of an attention output that the mask hides from every key, where a softmax alone gives NaN."""
+    if mask is None:
+        return x
+    last = consts(graph, [-1], dtypes.int64)
+    if graph.get_type(mask) == dtypes.boolean:
+        most = graph.make_node("ReduceMax", [cast(graph, mask, dtypes.uint8), last], keepdims=1)
+        seen = cast(graph, most, dtypes.boolean)
+        return graph.make_node("Where", [seen, x, const(graph, 0, graph.get_type(x))])
+    most = graph.make_node("ReduceMax", [mask, last], keepdims=1)
+    hidden = graph.make_node("Equal", [most, const(graph, float("-inf"), graph.get_type(mask))])
+    return graph.make_node("Where", [hidden, const(graph, 0, graph.get_type(x)), x])
+
+
+# -- einsum -------------------------------------------------------------------------------------
+
+
+def einsum_equation(graph: Graph, equation: Str, ranks: Ints) -> Str:
+    """torch's equation with an explicit right side; torch sorts the letters of an implicit one, upper case first.
+
+    Raises:
+        UnsupportedCase: an operand has no subscripts for its dimensions.
+    """
+    text = equation.replace(" ", "")
+    left, arrow, right = text.partition("->")
+    terms = left.split(",")
+    if len(terms) != len(ranks):
+        raise UnsupportedCase(
+            f"einsum '{equation}' names {len(terms)} operands, {len(ranks)} are given"
+        )
+    if not arrow:
+        letters = left.replace(".", "").replace(",", "")
+        right = ("..." if "..." in left else "") + "".join(
+            letter for letter in sorted(set(letters)) if letters.count(letter) == 1
+        )
+    hidden = {
+        rank - len(term.replace("...", ""))
+        for term, rank in zip(terms, ranks, strict=True)
+        if "..." in term
+    }
+    if len(hidden) <= 1:
+        return ",".join(terms) + "->" + right
+    return _without_ellipsis(terms, ranks, right)
+
+
+def _without_ellipsis(terms: list[str], ranks: Ints, right: str) -> str:
+    """Ellipses of different lengths broadcast from the right in torch; ONNX wants one length, so they get letters."""
+    used = set("".join(terms) + right)
+    free = [letter for letter in "abcdefghijklmnopqrstuvwxyz" if letter not in used]
+    longest = max(
+        rank - len(term.replace("...", ""))
+        for term, rank in zip(terms, ranks, strict=True)
+        if "..." in term
+    )
+    if longest > len(free):
+        raise UnsupportedCase("einsum with more subscripts than letters")
+    batch = "".join(free[:longest])
+    found = []
+    for term, rank in zip(terms, ranks, strict=True):
+        length = rank - len(term.replace("...", ""))
+        found.append(term.replace("...", batch[longest - length :]))
+    return ",".join(found) + "->" + right.replace("...", batch)

@@ -1,0 +1,229 @@
+"""Lower-case words of the spec language for pointwise operators: rounding, quotients, accurate elementary functions.
+
+Each follows torch's CPU kernel where ONNX has no operator, or one that rounds or treats NaN differently.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ortable import dtypes
+from ortable.dims import SymDim
+from ortable.errors import UnsupportedCase
+from ortable.prelude import Bool, Dtype, Float, Floats, Int, Result, Scalar, is_static, shape_of
+from ortable.prelude_make import as_vec, cast, const, filled
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder as Graph
+
+
+def opmath(graph: Graph, x: Result) -> Result:
+    """``x`` in the dtype in which torch computes: float32 for float16 and bfloat16, else its own."""
+    half = graph.get_type(x) in (dtypes.float16, dtypes.bfloat16)
+    return cast(graph, x, dtypes.float32) if half else x
+
+
+def const_like(graph: Graph, value: Scalar, x: Result) -> Result:
+    """A 0-d constant in the dtype of ``x``."""
+    return const(graph, value, graph.get_type(x))
+
+
+def filled_like(graph: Graph, x: Result, value: Scalar, dtype: Dtype) -> Result:
+    """One value everywhere, in the shape that ``x`` has at run time."""
+    if graph.has_shape(x) and is_static(list(shape_of(graph, x))):
+        return filled(graph, shape_of(graph, x), value, dtype)
+    return graph.make_node("Expand", [const(graph, value, dtype), graph.make_node("Shape", [x])])
+
+
+def expanded_like(graph: Graph, x: Result, like: Result) -> Result:
+    """``x`` broadcast to the shape of ``like``; no node when it has that shape."""
+    shapes = [graph.get_shape(each) if graph.has_shape(each) else None for each in (x, like)]
+    if shapes[0] is not None and shapes[0] == shapes[1]:
+        return x
+    static = shapes[1] is not None and is_static(list(shapes[1]))
+    sizes = as_vec(graph, list(shapes[1] or ())) if static else graph.make_node("Shape", [like])
+    return graph.make_node("Expand", [x, sizes])
+
+
+def truncated(graph: Graph, x: Result) -> Result:
+    """``x`` rounded towards zero; ints as they are."""
+    if not dtypes.is_float_type(graph.get_type(x)):
+        return x
+    negative = graph.make_node("Less", [x, const_like(graph, 0, x)])
+    return graph.make_node(
+        "Where", [negative, graph.make_node("Ceil", [x]), graph.make_node("Floor", [x])]
+    )
+
+
+def true_quotient(graph: Graph, a: Result, b: Result) -> Result:
+    """``a / b`` of two floats of one dtype."""
+    return graph.make_node("Div", [a, b])
+
+
+def trunc_quotient(graph: Graph, a: Result, b: Result) -> Result:
+    """``a / b`` rounded towards zero, both of one dtype; ints stay ints and exact."""
+    dtype = graph.get_type(a)
+    found = graph.make_node("Div", [opmath(graph, a), opmath(graph, b)])
+    return cast(graph, truncated(graph, found), dtype)
+
+
+def floor_quotient(graph: Graph, a: Result, b: Result) -> Result:
+    """``a / b`` rounded down, both of one dtype, as Python does; ints stay ints and exact."""
+    dtype = graph.get_type(a)
+    if dtypes.is_float_type(dtype):
+        return cast(graph, _float_floor(graph, opmath(graph, a), opmath(graph, b)), dtype)
+    quotient = graph.make_node("Div", [a, b])
+    if dtype == dtypes.uint8:
+        return quotient
+    # ONNX Div truncates; the two remainders differ exactly where that is not the floor
+    same = graph.make_node(
+        "Equal", [graph.make_node("Mod", [a, b]), graph.make_node("Mod", [a, b], fmod=1)]
+    )
+    over = cast(graph, graph.make_node("Not", [same]), dtype)
+    return graph.make_node("Sub", [quotient, over])
+
+
+def _float_floor(graph: Graph, a: str, b: str) -> str:
+    """c10::div_floor_floating: CPython's algorithm, exact where floor(a / b) would round up first."""
+    make, zero, one = graph.make_node, const_like(graph, 0, a), const_like(graph, 1, a)
+    plain = make("Div", [a, b])
+    rest = make("Mod", [a, b], fmod=1)
+    quotient = make("Div", [make("Sub", [a, rest]), b])
+    quotient = make("Where", [_other_sign(graph, rest, b), make("Sub", [quotient, one]), quotient])
+    floor = make("Floor", [quotient])
+    low = make("Greater", [make("Sub", [quotient, floor]), const_like(graph, 0.5, a)])
+    floor = make("Where", [low, make("Add", [floor, one]), floor])
+    return make("Where", [make("Equal", [b, zero]), plain, floor])
+
+
+def _other_sign(graph: Graph, rest: str, divisor: str) -> str:
+    """Where a remainder is not zero and has not the sign of its divisor."""
+    make, zero = graph.make_node, const_like(graph, 0, rest)
+    signs = [make("Less", [each, zero]) for each in (rest, divisor)]
+    return make("And", [make("Not", [make("Equal", [rest, zero])]), make("Xor", signs)])
+
+
+def remainder_of(graph: Graph, a: Result, b: Result) -> Result:
+    """``a`` modulo ``b`` with the sign of ``b``, both of one dtype."""
+    dtype = graph.get_type(a)
+    if not dtypes.is_float_type(dtype):
+        return graph.make_node("Mod", [a, b])
+    a, b = opmath(graph, a), opmath(graph, b)
+    rest = graph.make_node("Mod", [a, b], fmod=1)
+    moved = graph.make_node("Add", [rest, b])
+    return cast(graph, graph.make_node("Where", [_other_sign(graph, rest, b), moved, rest]), dtype)
+
+
+def int_power(graph: Graph, x: Result, times: Int) -> Result:
+    """``x`` to a known power >= 0 by repeated squaring: exact for ints, where ONNX Runtime's Pow goes through double."""
+    if times == 0:
+        return filled_like(graph, x, 1, graph.get_type(x))
+    found: str | None = None
+    while times:
+        if times & 1:
+            found = x if found is None else graph.make_node("Mul", [found, x])
+        times >>= 1
+        x = graph.make_node("Mul", [x, x]) if times else x
+    assert found is not None
+    return found
+
+
+def is_sign_set(graph: Graph, x: Result) -> Result:
+    """True where a float or int is negative or -0.0."""
+    make, zero = graph.make_node, const_like(graph, 0, x)
+    less = make("Less", [x, zero])
+    if not dtypes.is_float_type(graph.get_type(x)):
+        return less
+    negative_zero = make("Less", [make("Div", [const_like(graph, 1, x), x]), zero])
+    return make("Or", [less, negative_zero])
+
+
+def expm1_of(graph: Graph, x: Result) -> Result:
+    """``exp(x) - 1`` without cancellation near 0: 2t / (1 - t) with t = tanh(x / 2)."""
+    make, one = graph.make_node, const_like(graph, 1, x)
+    t = make("Tanh", [make("Mul", [x, const_like(graph, 0.5, x)])])
+    near = make("Div", [make("Add", [t, t]), make("Sub", [one, t])])
+    small = make("Less", [make("Abs", [x]), one])
+    return make("Where", [small, near, make("Sub", [make("Exp", [x]), one])])
+
+
+def log1p_of(graph: Graph, x: Result) -> Result:
+    """``log(1 + x)`` without the rounding of 1 + x: log(u) * x / (u - 1) with u = 1 + x (Higham)."""
+    make, one = graph.make_node, const_like(graph, 1, x)
+    u = make("Add", [x, one])
+    log = make("Log", [u])
+    near = make("Less", [make("Abs", [x]), one])
+    factor = make("Div", [make("Mul", [log, x]), make("Sub", [u, one])])
+    exact = make("Where", [make("Equal", [u, one]), x, factor])
+    return make("Where", [near, exact, log])
+
+
+def polynomial(graph: Graph, x: Result, coefficients: Floats) -> Result:
+    """Horner's scheme; the coefficient of the highest power comes first."""
+    found = const_like(graph, coefficients[0], x)
+    for coefficient in coefficients[1:]:
+        product = graph.make_node("Mul", [found, x])
+        found = graph.make_node("Add", [product, const_like(graph, coefficient, x)])
+    return found
+
+
+def atan_of(graph: Graph, x: Result) -> Result:
+    """The arc tangent; for float64, which has no kernel, that of float32 and one Newton step in float64."""
+    if graph.get_type(x) != dtypes.float64:
+        return graph.make_node("Atan", [x])
+    make = graph.make_node
+    rough = cast(graph, make("Atan", [cast(graph, x, dtypes.float32)]), dtypes.float64)
+    # tan(atan(x) - rough) from sine and cosine of rough, with x divided away where it is large
+    sine, cosine = make("Sin", [rough]), make("Cos", [rough])
+    scale = make("Reciprocal", [make("Max", [make("Abs", [x]), const_like(graph, 1, x)])])
+    scaled = make(
+        "Max",
+        [make("Min", [make("Mul", [x, scale]), const_like(graph, 1, x)]), const_like(graph, -1, x)],
+    )
+    large = make("IsInf", [x])
+    scaled = make("Where", [large, make("Sign", [x]), scaled])
+    above = make("Sub", [make("Mul", [scaled, cosine]), make("Mul", [sine, scale])])
+    below = make("Add", [make("Mul", [cosine, scale]), make("Mul", [scaled, sine])])
+    return make("Add", [rough, make("Div", [above, below])])
+
+
+def largest_finite(dtype: Dtype) -> Float:
+    """The largest finite value of a float dtype."""
+    if dtype == dtypes.bfloat16:
+        return 3.3895313892515355e38
+    return float(np.finfo(dtypes.to_numpy(dtype)).max)
+
+
+def linspace_values(start: Scalar, end: Scalar, steps: Int, dtype: Dtype) -> Floats:
+    """The numbers of ``torch.linspace``: counted from both ends, so that the last one is exact."""
+    if isinstance(start, SymDim) or isinstance(end, SymDim):
+        raise UnsupportedCase("linspace from or to a dynamic dimension")
+    if dtypes.is_int_type(dtype):
+        start, end = int(start), int(end)
+    step = (end - start) / (steps - 1) if steps > 1 else 0.0
+    found = [
+        start + step * i if i < steps // 2 or steps == 1 else end - step * (steps - 1 - i)
+        for i in range(steps)
+    ]
+    return [math.trunc(value) for value in found] if dtypes.is_int_type(dtype) else found
+
+
+def triangle_indices(
+    graph: Graph, rows: Int, columns: Int, offset: Int, upper: Bool, dtype: Dtype
+) -> Result:
+    """int[2, n]: rows and columns of the elements in the lower or upper triangle, row by row."""
+    find: Any = np.triu_indices if upper else np.tril_indices
+    return graph.make_initializer(
+        "", np.stack(find(rows, offset, columns)).astype(dtypes.to_numpy(dtype))
+    )
+
+
+def int_range(graph: Graph, start: Scalar, count: Scalar, step: Scalar) -> Result:
+    """int64[count]: ``start``, ``start + step``, ...; each may be symbolic."""
+    if not isinstance(start, int | SymDim) or not isinstance(step, int | SymDim):
+        start, step = int(start), int(step)
+    ends = [const(graph, each, dtypes.int64) for each in (start, start + count * step, step)]
+    return graph.make_node("Range", ends)
