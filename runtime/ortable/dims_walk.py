@@ -89,7 +89,8 @@ def evaluate(dim: Dim, values: Mapping[str, int]) -> int:
 
 
 def substitute(dim: Dim, values: Mapping[str, Dim]) -> Dim:
-    """The dimension with some symbols replaced by other dimensions."""
+    """The dimension with some symbols replaced by other dimensions, which must respect the symbols'
+    minimum: what was simplified because of it is not undone."""
 
     def value_of(atom: Atom) -> Dim:
         found = values.get(atom.name) if atom.kind == SYMBOL else None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ortable import dims, dtypes
 from ortable.errors import UnsupportedCase
 from ortable.prelude import (
+    Float,
     Bool,
     Dtype,
     Int,
@@ -102,13 +103,10 @@ def reduced_extreme(graph: Graph, x: Result, axes: Ints, keepdim: Bool, largest:
     """
     dtype = graph.get_type(x)
     over = consts(graph, axes, dtypes.int64)
-    narrow = dtype == dtypes.boolean
-    value = cast(graph, x, dtypes.uint8) if narrow else x
-    found = graph.make_node(
-        "ReduceMax" if largest else "ReduceMin", [value, over], keepdims=int(keepdim)
-    )
-    if narrow:
-        return cast(graph, found, dtypes.boolean)
+    # older opsets have no ReduceMax of bool, none has one of int16
+    computed = {dtypes.boolean: dtypes.uint8, dtypes.int16: dtypes.int32}.get(dtype, dtype)
+    op = "ReduceMax" if largest else "ReduceMin"
+    found = cast(graph, graph.make_node(op, [cast(graph, x, computed), over], keepdims=int(keepdim)), dtype)
     if not dtypes.is_float_type(dtype):
         return found
     lost = graph.make_node("ReduceMax", [_nan_bytes(graph, x), over], keepdims=int(keepdim))
@@ -138,6 +136,24 @@ def extreme_index(graph: Graph, x: Result, axis: Int, keepdim: Bool, largest: Bo
 def _nan_bytes(graph: Graph, x: str) -> str:
     """1 where ``x`` is NaN, as uint8: the type for which every opset has a ReduceMax and an ArgMax."""
     return cast(graph, graph.make_node("IsNaN", [x]), dtypes.uint8)
+
+
+def any_true(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
+    """Whether an element over ``axes`` is not 0; False for no elements."""
+    marks = cast(graph, cast(graph, x, dtypes.boolean), dtypes.int64)
+    total = graph.make_node("ReduceSum", [marks, consts(graph, axes, dtypes.int64)], keepdims=int(keepdim))
+    return cast(graph, total, dtypes.boolean)
+
+
+def all_true(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
+    """Whether no element over ``axes`` is 0; True for no elements."""
+    zeros = graph.make_node("Not", [cast(graph, x, dtypes.boolean)])
+    return graph.make_node("Not", [any_true(graph, zeros, axes, keepdim)])
+
+
+def as_float(value: Scalar) -> Float:
+    """A Scalar that must be known while converting, as a Python float."""
+    return float(static(value))
 
 
 def loss_reduced(graph: Graph, x: Result, reduction: Int) -> Result:

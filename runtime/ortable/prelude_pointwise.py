@@ -31,6 +31,11 @@ def const_like(graph: Graph, value: Scalar, x: Result) -> Result:
     return const(graph, value, graph.get_type(x))
 
 
+def in_dtype(graph: Graph, value: Any, dtype: Dtype) -> Result:
+    """A tensor, number or symbolic int as a result of ``dtype``."""
+    return cast(graph, value, dtype) if type(value) is str else const(graph, value, dtype)
+
+
 def filled_like(graph: Graph, x: Result, value: Scalar, dtype: Dtype) -> Result:
     """One value everywhere, in the shape that ``x`` has at run time."""
     if graph.has_shape(x) and is_static(list(shape_of(graph, x))):
@@ -56,11 +61,6 @@ def truncated(graph: Graph, x: Result) -> Result:
     return graph.make_node(
         "Where", [negative, graph.make_node("Ceil", [x]), graph.make_node("Floor", [x])]
     )
-
-
-def true_quotient(graph: Graph, a: Result, b: Result) -> Result:
-    """``a / b`` of two floats of one dtype."""
-    return graph.make_node("Div", [a, b])
 
 
 def trunc_quotient(graph: Graph, a: Result, b: Result) -> Result:
@@ -227,3 +227,77 @@ def int_range(graph: Graph, start: Scalar, count: Scalar, step: Scalar) -> Resul
         start, step = int(start), int(step)
     ends = [const(graph, each, dtypes.int64) for each in (start, start + count * step, step)]
     return graph.make_node("Range", ends)
+
+
+def softplus_of(graph: Graph, x: Result) -> Result:
+    """``log(1 + exp(x))``; written out for float64, for which ONNX Runtime has no kernel."""
+    make = graph.make_node
+    if graph.get_type(x) != dtypes.float64:
+        return make("Softplus", [x])
+    positive = make("Max", [x, const_like(graph, 0, x)])
+    return make("Add", [positive, log1p_of(graph, make("Exp", [make("Neg", [make("Abs", [x])])]))])
+
+
+def atan2_of(graph: Graph, y: Result, x: Result) -> Result:
+    """The angle of the point (x, y), signs of zeros and infinities as in C."""
+    make, zero = graph.make_node, const_like(graph, 0, x)
+    across, up = make("Abs", [x]), make("Abs", [y])
+    long, short = make("Max", [across, up]), make("Min", [across, up])
+    ratio = make("Where", [make("Equal", [long, zero]), zero, make("Div", [short, long])])
+    both = make("And", [make("Equal", [long, short]), make("Greater", [long, zero])])
+    angle = atan_of(graph, make("Where", [both, const_like(graph, 1, x), ratio]))
+    steep = make("Sub", [const_like(graph, math.pi / 2, x), angle])
+    angle = make("Where", [make("Greater", [up, across]), steep, angle])
+    back = make("Sub", [const_like(graph, math.pi, x), angle])
+    angle = make("Where", [is_sign_set(graph, x), back, angle])
+    return make("Where", [is_sign_set(graph, y), make("Neg", [angle]), angle])
+
+
+def hypot_of(graph: Graph, x: Result, y: Result) -> Result:
+    """``sqrt(x * x + y * y)`` without overflow of the squares; infinite when one side is."""
+    make, zero = graph.make_node, const_like(graph, 0, x)
+    across, up = make("Abs", [x]), make("Abs", [y])
+    long, short = make("Max", [across, up]), make("Min", [across, up])
+    ratio = make("Div", [short, long])
+    root = make("Sqrt", [make("Add", [make("Mul", [ratio, ratio]), const_like(graph, 1, x)])])
+    found = make("Where", [make("Equal", [long, zero]), zero, make("Mul", [long, root])])
+    endless = make("Or", [make("IsInf", [x]), make("IsInf", [y])])
+    return make("Where", [endless, const_like(graph, math.inf, x), found])
+
+
+def int_pow(graph: Graph, x: Result, times: Result) -> Result:
+    """``x`` to integer powers that are known only at run time: repeated squaring in a Loop, exact and wrapping.
+
+    A negative power is 1 / x truncated, as torch's: 0 unless x is 1 or -1.
+    """
+    make, dtype = graph.make_node, graph.get_type(x)
+    zero, one, two = (const(graph, value, dtype) for value in (0, 1, 2))
+    negative = make("Less", [times, zero])
+    odd = make("Equal", [make("Mod", [times, two]), one])
+    unit = make("Equal", [make("Abs", [x]) if dtype != dtypes.uint8 else x, one])
+    flipped = make("Where", [unit, make("Where", [odd, x, one]), zero])
+    found, base, left = filled_like(graph, make("Add", [x, times]), 1, dtype), x, make("Max", [times, zero])
+    found = _squaring_loop(graph, found, base, left)
+    return make("Where", [negative, flipped, found])
+
+
+def _squaring_loop(graph: Graph, found: str, base: str, left: str) -> str:
+    """Loop(found, base, left) while some bit of an exponent is left."""
+    dtype = graph.get_type(found)
+    body = graph.subgraph("power")
+    body.make_tensor_input(graph.unique_name("round"), dtypes.int64, ())
+    body.make_tensor_input(graph.unique_name("going"), dtypes.boolean, ())
+    names = [graph.unique_name(text) for text in ("found", "base", "left")]
+    for name, like in zip(names, (found, base, left), strict=True):
+        body.make_tensor_input(name, dtype, graph.get_shape(like))
+    make, two = body.make_node, const(graph, 2, dtype)
+    odd = make("Equal", [make("Mod", [names[2], two]), const(graph, 1, dtype)])
+    product = make("Where", [odd, make("Mul", [names[0], names[1]]), names[0]])
+    square, half = make("Mul", [names[1], names[1]]), make("Div", [names[2], two])
+    # a sum, unlike a maximum, exists for an empty tensor
+    count = make("ReduceSum", [cast(body, make("Greater", [half, const(graph, 0, dtype)]), dtypes.int64)], keepdims=0)
+    more = make("Greater", [count, const(graph, 0, dtypes.int64)])
+    for name in (more, product, square, half):
+        body.make_tensor_output(name)
+    start = const(graph, 8 * dtypes.itemsize(dtype), dtypes.int64)
+    return graph.make_node("Loop", [start, "", found, base, left], 3, body=body)[0]

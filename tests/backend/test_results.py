@@ -285,3 +285,33 @@ def test_mutations_that_aotautograd_leaves_in_the_graph():
     torch.testing.assert_close(x, kept * 2)
     assert len(storage["instance"][0]["mutations"]) == 1
     assert len(storage["instance"][0]["outputs"]) == 1
+
+
+def test_a_graph_of_views_needs_no_session(run_both):
+    storage = {}
+
+    def fn(x):
+        return x.t(), x[1:], x.view(12), x.unsqueeze(0).expand(5, 3, 4)
+
+    x = torch.randn(3, 4)
+    got = torch.compile(fn, backend="ortable", fullgraph=True, options={"storage": storage})(x)
+    for expected, result in zip(fn(x), got, strict=True):
+        assert result.data_ptr() == expected.data_ptr()
+        assert result.stride() == expected.stride()
+    assert len(storage["instance"][0]["onnx"].graph.node) == 0
+
+
+def test_ints_computed_from_sizes():
+    fn = torch.compile(
+        lambda x: (x.shape[0] * 2 + 1, x * 2), backend="ortable", dynamic=True, fullgraph=True
+    )
+    assert fn(torch.randn(3, 4))[0] == 7
+    assert fn(torch.randn(5, 4))[0] == 11
+
+
+def test_view_with_an_int_argument(run_both):
+    run_both(lambda x, n: x.view(n, -1) * 2, torch.randn(3, 4), 6, dynamic=True)
+
+
+def test_strides_that_no_permutation_gives(run_both):
+    run_both(lambda x: (x * 2).as_strided((2, 2), (1, 2), 1), torch.randn(3, 4))

@@ -155,3 +155,29 @@ def test_strides_of_saved_tensors_are_true(dynamic):
     torch.testing.assert_close(other.grad, x.grad)
     if not dynamic:
         assert real == seen
+
+
+def test_compiled_autograd_runs_on_top():
+    model = mlp()
+    other = copy.deepcopy(model)
+    x = torch.randn(5, 6)
+    compiled = torch.compile(other, backend="ortable")
+    with torch._dynamo.compiled_autograd._enable(torch.compile(backend="eager")):
+        compiled(x).sum().backward()
+    model(x).sum().backward()
+    for expected, got in zip(model.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(got.grad, expected.grad)
+
+
+def test_arguments_are_released_after_the_call():
+    """Boxed: the caller's list is emptied, so that activations can be freed."""
+    storage, compiled = {}, []
+
+    def compiler(gm, args):
+        compiled.append(onnx_custom_backend(gm, args, storage=storage))
+        return compiled[-1]
+
+    torch.compile(lambda x: x + 1, backend=aot_autograd(fw_compiler=compiler))(torch.randn(3))
+    arguments = [torch.randn(3)]
+    compiled[0](arguments)
+    assert arguments == []

@@ -32,9 +32,16 @@ def test_an_automatic_name_avoids_names_the_user_chose(gr):
 def test_several_outputs_and_unused_ones(gr):
     a, b, c = gr.make_node("Split", ["x"], 3, axis=1, num_outputs=3)
     assert [gr.get_shape(n)[1] for n in (a, b, c)] == [1, 1, 1]
-    got = gr.make_node("TopK", ["x", gr.make_initializer("", [2])], ["", "indices"])
-    assert got == ("", "indices")
+    got = gr.make_node("MaxPool", [_image(gr)], ["", "indices"], kernel_shape=[1, 1])
+    assert got[1] == "indices"
+    assert got[0] != ""  # required by the schema of MaxPool
+    got = gr.make_node("MaxPool", [_image(gr)], ["pooled", ""], kernel_shape=[1, 1])
+    assert got == ("pooled", "")
     assert gr.get_type("indices") == dtypes.int64
+
+
+def _image(gr):
+    return gr.make_initializer("", np.zeros((1, 1, 2, 2), dtype=np.float32))
 
 
 def test_omitted_inputs_are_empty_names_and_trailing_ones_vanish(gr):
@@ -208,3 +215,14 @@ def test_outputs_are_declared_once_with_a_type(gr):
     with pytest.raises(BuilderError, match="Type is unknown for output"):
         gr.make_tensor_output(other)
     assert gr.make_tensor_output([other], dtypes.float32) == [other]
+
+
+def test_an_unwanted_output_that_is_not_optional_gets_a_name() -> None:
+    builder = GraphBuilder(18)
+    builder.make_tensor_input("X", dtypes.float32, (4, 2))
+    sizes = builder.make_initializer("", np.array([2, 2], dtype=np.int64))
+    builder.make_node("Split", ["X", sizes], ["", "Y"], axis=0)
+    builder.make_tensor_output("Y")
+    (node,) = builder.to_onnx().graph.node
+    assert node.output[0] != ""
+    assert node.output[1] == "Y"

@@ -10,7 +10,7 @@ import torch
 
 from ortable import dims
 from ortable.builder import GraphBuilder
-from ortable.errors import ConversionError
+from ortable.errors import ConversionError, FunctionNotFoundError
 from ortable.interpreter import DynamoInterpreter
 
 from .helpers import Function, export, interpret, run
@@ -248,3 +248,38 @@ def test_regions_without_grad_are_converted_in_place() -> None:
     assert any("wrap_with_set_grad" in str(n.target) for n in program.graph.nodes)
     model = interpret(program.graph_module).builder.to_onnx()
     assert [node.op_type for node in model.graph.node] == ["Relu", "Add"]
+
+
+def test_sizes_of_a_graph_without_metadata_come_from_the_builder() -> None:
+    class Sizes(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple:
+            y = torch.relu(x)
+            return y, y.shape[0], y.size(1) + 1, y.dim(), y.ndim, y.numel()
+
+    traced = torch.fx.symbolic_trace(Sizes())
+    next(iter(traced.graph.nodes)).meta["val"] = torch.rand(2, 3)
+    interpreter = interpret(traced)
+    assert [record.value for record in interpreter.outputs[1:]] == [2, 4, 2, 2, 6]
+    assert [node.op_type for node in interpreter.builder.nodes].count("Shape") == 0
+
+
+def test_a_random_torch_function_is_not_run_at_conversion() -> None:
+    class Draws(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + torch.rand(3)
+
+    traced = torch.fx.symbolic_trace(Draws())
+    assert [node.op for node in traced.graph.nodes].count("get_attr") == 1  # fx itself drew
+    graph = torch.fx.Graph()
+    graph.output(graph.call_function(torch.rand, (3,)))
+    with pytest.raises(FunctionNotFoundError, match=r"torch\.rand, 1 call"):
+        interpret(torch.fx.GraphModule({}, graph))
+
+
+def test_torch_chooses_the_overload_of_an_operator_without_one() -> None:
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    x.meta["val"] = torch.rand(2)
+    graph.output(graph.call_function(torch.ops.aten.add, (x, x)))
+    interpreter = interpret(torch.fx.GraphModule({}, graph))
+    assert run(interpreter, torch.full((2,), 3.0))[0].tolist() == [6, 6]

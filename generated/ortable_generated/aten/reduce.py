@@ -3,10 +3,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.dtypes import int64
-from ortable.known import known_dtype, known_shape
-from ortable.prelude import axes_of, dtype_of
-from ortable.prelude_make import cast, consts
+from ortable.dtypes import boolean, int16, int32, int64, int8, uint8
+from ortable.known import known_dtype, known_shape, scalar_shape
+from ortable.lowerings.reduction import cumprod
+from ortable.prelude import axes_of, axis_of, dtype_of, is_float, is_used, rank_of
+from ortable.prelude_make import at_least_1d, cast, const, consts, reshape_to, squeezed, with_rank_of
+from ortable.prelude_nn import all_true, any_true, extreme_index, reduced_extreme
 from ortable.rules import accumulate, reduce_shape
 
 if TYPE_CHECKING:
@@ -15,10 +17,248 @@ if TYPE_CHECKING:
     from ortable.prelude import Bool, Dtype, Int, Ints, Result
 
 
+def aten_all(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::all(Tensor self) -> Tensor"""
+    return aten_all_dims(graph, res, self=self, dim=None)
+
+
+def aten_all_dim(graph: GraphBuilder, res: Res, self: Result, dim: Int, keepdim: Bool = False) -> Result:
+    """aten::all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor"""
+    return aten_all_dims(graph, res, self=self, dim=[dim], keepdim=keepdim)
+
+
+def aten_all_dims(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None = None, keepdim: Bool = False) -> Result:
+    """aten::all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"""
+    if dim is not None and len(dim) == 0:
+        # an empty list reduces nothing here, None reduces everything
+        return cast(graph, cast(graph, self, boolean), dtype_of(graph, res))
+    return cast(graph, all_true(graph, self, axes_of(graph, self, dim), keepdim), dtype_of(graph, res))
+
+
+def aten_amax(graph: GraphBuilder, res: Res, self: Result, dim: Ints = (), keepdim: Bool = False) -> Result:
+    """aten::amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor"""
+    return reduced_extreme(graph, self, axes_of(graph, self, dim), keepdim, True)
+
+
+def aten_amin(graph: GraphBuilder, res: Res, self: Result, dim: Ints = (), keepdim: Bool = False) -> Result:
+    """aten::amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor"""
+    return reduced_extreme(graph, self, axes_of(graph, self, dim), keepdim, False)
+
+
+def aten_aminmax(graph: GraphBuilder, res: Res, self: Result, *, dim: Int | None = None, keepdim: Bool = False) -> Any:
+    """aten::aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)"""
+    axes = axes_of(graph, self, [] if dim is None else [dim])
+    least = reduced_extreme(graph, self, axes, keepdim, False)
+    return (least, reduced_extreme(graph, self, axes, keepdim, True))
+
+
+def aten_any(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::any(Tensor self) -> Tensor"""
+    return aten_any_dims(graph, res, self=self, dim=None)
+
+
+def aten_any_dim(graph: GraphBuilder, res: Res, self: Result, dim: Int, keepdim: Bool = False) -> Result:
+    """aten::any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor"""
+    return aten_any_dims(graph, res, self=self, dim=[dim], keepdim=keepdim)
+
+
+def aten_any_dims(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None = None, keepdim: Bool = False) -> Result:
+    """aten::any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"""
+    if dim is not None and len(dim) == 0:
+        # an empty list reduces nothing here, None reduces everything
+        return cast(graph, cast(graph, self, boolean), dtype_of(graph, res))
+    return cast(graph, any_true(graph, self, axes_of(graph, self, dim), keepdim), dtype_of(graph, res))
+
+
+def aten_argmax(graph: GraphBuilder, res: Res, self: Result, dim: Int | None = None, keepdim: Bool = False) -> Result:
+    """aten::argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor"""
+    if dim is None:
+        # with keepdim torch keeps every dimension as 1
+        flat = extreme_index(graph, reshape_to(graph, self, [-1]), 0, False, True)
+        return reshape_to(graph, flat, [1] * rank_of(graph, self)) if keepdim else flat
+    kept = keepdim or rank_of(graph, self) == 0
+    return with_rank_of(graph, extreme_index(graph, at_least_1d(graph, self), axis_of(graph, self, dim), kept, True), self)
+
+
+def aten_argmin(graph: GraphBuilder, res: Res, self: Result, dim: Int | None = None, keepdim: Bool = False) -> Result:
+    """aten::argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor"""
+    if dim is None:
+        # with keepdim torch keeps every dimension as 1
+        flat = extreme_index(graph, reshape_to(graph, self, [-1]), 0, False, False)
+        return reshape_to(graph, flat, [1] * rank_of(graph, self)) if keepdim else flat
+    kept = keepdim or rank_of(graph, self) == 0
+    return with_rank_of(graph, extreme_index(graph, at_least_1d(graph, self), axis_of(graph, self, dim), kept, False), self)
+
+
+def aten_cumprod(graph: GraphBuilder, res: Res, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Result:
+    """aten::cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"""
+    axis = axis_of(graph, self, dim)
+    if rank_of(graph, self) == 0:
+        return cast(graph, self, dtype_of(graph, res))
+    if graph.opset >= 26:
+        return graph.make_node('CumProd', [cast(graph, self, dtype_of(graph, res)), const(graph, axis, int64)], res.outputs)
+    return cumprod(graph, res, self=self, dim=dim)
+
+
+def aten_cumsum(graph: GraphBuilder, res: Res, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Result:
+    """aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"""
+    if rank_of(graph, self) == 0:
+        return cast(graph, self, dtype_of(graph, res))
+    if dtype_of(graph, res) == int8 or dtype_of(graph, res) == int16 or dtype_of(graph, res) == uint8:
+        # ONNX has no such CumSum; the low bits of a wider sum are the same
+        return cast(graph, graph.make_node('CumSum', [cast(graph, self, int32), const(graph, axis_of(graph, self, dim), int64)]), dtype_of(graph, res))
+    return graph.make_node('CumSum', [cast(graph, self, dtype_of(graph, res)), const(graph, axis_of(graph, self, dim), int64)], res.outputs)
+
+
+def aten_max(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::max(Tensor self) -> Tensor"""
+    return aten_amax(graph, res, self=self)
+
+
+def aten_max_dim(graph: GraphBuilder, res: Res, self: Result, dim: Int, keepdim: Bool = False) -> Any:
+    """aten::max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
+    axis = axis_of(graph, self, dim)
+    kept = keepdim or rank_of(graph, self) == 0
+    if not is_used(res[1]):
+        return (reduced_extreme(graph, self, axes_of(graph, self, axis), keepdim, True), None)
+    whole = at_least_1d(graph, self)
+    place = extreme_index(graph, whole, axis, True, True)
+    value = graph.make_node('GatherElements', [whole, place], axis=axis)
+    gone = [] if kept else [axis]
+    return (with_rank_of(graph, squeezed(graph, value, gone), self), with_rank_of(graph, squeezed(graph, place, gone), self))
+
+
+def aten_min(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::min(Tensor self) -> Tensor"""
+    return aten_amin(graph, res, self=self)
+
+
+def aten_min_dim(graph: GraphBuilder, res: Res, self: Result, dim: Int, keepdim: Bool = False) -> Any:
+    """aten::min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
+    axis = axis_of(graph, self, dim)
+    kept = keepdim or rank_of(graph, self) == 0
+    if not is_used(res[1]):
+        return (reduced_extreme(graph, self, axes_of(graph, self, axis), keepdim, False), None)
+    whole = at_least_1d(graph, self)
+    place = extreme_index(graph, whole, axis, True, False)
+    value = graph.make_node('GatherElements', [whole, place], axis=axis)
+    gone = [] if kept else [axis]
+    return (with_rank_of(graph, squeezed(graph, value, gone), self), with_rank_of(graph, squeezed(graph, place, gone), self))
+
+
+def aten_nansum(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
+    """aten::nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
+    axes = axes_of(graph, self, dim)
+    if not is_float(graph, self):
+        return graph.make_node('ReduceSum', [cast(graph, self, dtype_of(graph, res)), consts(graph, axes, int64)], res.outputs, keepdims=keepdim)
+    known = graph.make_node('Where', [graph.make_node('IsNaN', [self]), const(graph, 0, dtype_of(graph, self)), self])
+    return graph.make_node('ReduceSum', [cast(graph, known, dtype_of(graph, res)), consts(graph, axes, int64)], res.outputs, keepdims=keepdim)
+
+
+def aten_prod(graph: GraphBuilder, res: Res, self: Result, *, dtype: Dtype | None = None) -> Result:
+    """aten::prod(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
+    return graph.make_node('ReduceProd', [cast(graph, self, dtype_of(graph, res))], res.outputs, keepdims=0)
+
+
+def aten_prod_dim_int(graph: GraphBuilder, res: Res, self: Result, dim: Int, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
+    """aten::prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
+    axes = axes_of(graph, self, dim)
+    return graph.make_node('ReduceProd', [cast(graph, self, dtype_of(graph, res)), consts(graph, axes, int64)], res.outputs, keepdims=keepdim)
+
+
+def aten_sum(graph: GraphBuilder, res: Res, self: Result, *, dtype: Dtype | None = None) -> Result:
+    """aten::sum(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
+    return aten_sum_dim_IntList(graph, res, self=self, dim=None, dtype=dtype)
+
+
 def aten_sum_dim_IntList(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
     """aten::sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
     axes = consts(graph, axes_of(graph, self, dim), int64)
     return graph.make_node('ReduceSum', [cast(graph, self, dtype_of(graph, res)), axes], res.outputs, keepdims=keepdim)
+
+
+def rule_aten_all(graph: GraphBuilder, self: Result) -> Rules:
+    return rule_aten_all_dims(graph, self=self, dim=None)
+
+
+def rule_aten_all_dim(graph: GraphBuilder, self: Result, dim: Int, keepdim: Bool = False) -> Rules:
+    return rule_aten_all_dims(graph, self=self, dim=[dim], keepdim=keepdim)
+
+
+def rule_aten_all_dims(graph: GraphBuilder, self: Result, dim: Ints | None = None, keepdim: Bool = False) -> Rules:
+    return ((uint8 if dtype_of(graph, self) == uint8 else boolean, None),)
+
+
+def rule_aten_amax(graph: GraphBuilder, self: Result, dim: Ints = (), keepdim: Bool = False) -> Rules:
+    return ((known_dtype(graph, self), reduce_shape(known_shape(graph, self), dim, keepdim)),)
+
+
+def rule_aten_amin(graph: GraphBuilder, self: Result, dim: Ints = (), keepdim: Bool = False) -> Rules:
+    return ((known_dtype(graph, self), reduce_shape(known_shape(graph, self), dim, keepdim)),)
+
+
+def rule_aten_aminmax(graph: GraphBuilder, self: Result, *, dim: Int | None = None, keepdim: Bool = False) -> Rules:
+    return ((known_dtype(graph, self), reduce_shape(known_shape(graph, self), dim, keepdim)), (known_dtype(graph, self), reduce_shape(known_shape(graph, self), dim, keepdim)),)
+
+
+def rule_aten_any(graph: GraphBuilder, self: Result) -> Rules:
+    return rule_aten_any_dims(graph, self=self, dim=None)
+
+
+def rule_aten_any_dim(graph: GraphBuilder, self: Result, dim: Int, keepdim: Bool = False) -> Rules:
+    return rule_aten_any_dims(graph, self=self, dim=[dim], keepdim=keepdim)
+
+
+def rule_aten_any_dims(graph: GraphBuilder, self: Result, dim: Ints | None = None, keepdim: Bool = False) -> Rules:
+    return ((uint8 if dtype_of(graph, self) == uint8 else boolean, None),)
+
+
+def rule_aten_argmax(graph: GraphBuilder, self: Result, dim: Int | None = None, keepdim: Bool = False) -> Rules:
+    return ((int64, reduce_shape(known_shape(graph, self), dim, keepdim)),)
+
+
+def rule_aten_argmin(graph: GraphBuilder, self: Result, dim: Int | None = None, keepdim: Bool = False) -> Rules:
+    return ((int64, reduce_shape(known_shape(graph, self), dim, keepdim)),)
+
+
+def rule_aten_cumprod(graph: GraphBuilder, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Rules:
+    return ((accumulate(known_dtype(graph, self)) if dtype is None else dtype, known_shape(graph, self)),)
+
+
+def rule_aten_cumsum(graph: GraphBuilder, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Rules:
+    return ((accumulate(known_dtype(graph, self)) if dtype is None else dtype, known_shape(graph, self)),)
+
+
+def rule_aten_max(graph: GraphBuilder, self: Result) -> Rules:
+    return rule_aten_amax(graph, self=self)
+
+
+def rule_aten_max_dim(graph: GraphBuilder, self: Result, dim: Int, keepdim: Bool = False) -> Rules:
+    return ((known_dtype(graph, self), reduce_shape(known_shape(graph, self), dim, keepdim)), (int64, reduce_shape(known_shape(graph, self), dim, keepdim)),)
+
+
+def rule_aten_min(graph: GraphBuilder, self: Result) -> Rules:
+    return rule_aten_amin(graph, self=self)
+
+
+def rule_aten_min_dim(graph: GraphBuilder, self: Result, dim: Int, keepdim: Bool = False) -> Rules:
+    return ((known_dtype(graph, self), reduce_shape(known_shape(graph, self), dim, keepdim)), (int64, reduce_shape(known_shape(graph, self), dim, keepdim)),)
+
+
+def rule_aten_nansum(graph: GraphBuilder, self: Result, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Rules:
+    return ((accumulate(known_dtype(graph, self)) if dtype is None else dtype, reduce_shape(known_shape(graph, self), dim, keepdim)),)
+
+
+def rule_aten_prod(graph: GraphBuilder, self: Result, *, dtype: Dtype | None = None) -> Rules:
+    return ((accumulate(known_dtype(graph, self)) if dtype is None else dtype, scalar_shape()),)
+
+
+def rule_aten_prod_dim_int(graph: GraphBuilder, self: Result, dim: Int, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Rules:
+    return ((accumulate(known_dtype(graph, self)) if dtype is None else dtype, reduce_shape(known_shape(graph, self), dim, keepdim)),)
+
+
+def rule_aten_sum(graph: GraphBuilder, self: Result, *, dtype: Dtype | None = None) -> Rules:
+    return rule_aten_sum_dim_IntList(graph, self=self, dim=None, dtype=dtype)
 
 
 def rule_aten_sum_dim_IntList(graph: GraphBuilder, self: Result, dim: Ints | None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Rules:

@@ -83,6 +83,8 @@ class NodeMaker(GraphInterface):
         version = self._domain_version(domain)
         node = Node(op_type, names, results, domain, name or op_type, attrs, self.origin)
         schema = self._check(node, version, types)
+        if schema is not None and "" in results:
+            self._name_required(node, schema)
         known = self._infer(node, infos, version, schema, types)
         moves = self._choose_casts(node, version, types, known)
         node.name = self._node_names.unique(node.name)
@@ -106,6 +108,13 @@ class NodeMaker(GraphInterface):
                     f" ({self.tag}){self.get_debug_msg()}"
                 )
         return names
+
+    def _name_required(self, node: Node, schema: Schema) -> None:
+        """Only an optional output may be left out: the others get a name, wanted or not (ONNX
+        Runtime crashes on a Split with an unnamed output)."""
+        for index, name in enumerate(node.outputs):
+            if not name and not schema.output(index).optional:
+                node.outputs[index] = self._names.unique(f"_onx_{node.op_type.lower()}{index}")
 
     def _missing_input(
         self, missing: str, op_type: str, inputs: list[str], outputs: list[str], name: str | None

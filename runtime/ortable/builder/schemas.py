@@ -50,6 +50,7 @@ class Formal:
     name: str
     param: str | None
     dtype: int | None
+    optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +157,7 @@ def _formal(parameter: defs.OpSchema.FormalParameter, legal: dict[str, frozenset
         parameter.name,
         text if text in legal and not heterogeneous else None,
         _TENSOR_TYPES.get(text),
+        parameter.option == defs.OpSchema.FormalParameterOption.Optional,
     )
 
 

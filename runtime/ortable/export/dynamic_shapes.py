@@ -150,7 +150,8 @@ def explained(
     if fixes:
         lines += ["torch suggests:", *(f"  {fix}" for fix in fixes)]
     lines.append(
-        "Make the dimension static (leave it out of dynamic_shapes), share one Dim between "
+        "Take torch's suggestion, make the dimension static (leave it out of dynamic_shapes), "
+        "share one Dim between "
         "dimensions that must be equal, "
         "or change the code that fixes it."
     )

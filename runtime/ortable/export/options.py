@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from ..builder.versions import ORT_MAX_OPSET
 from ..errors import OptionError
 
 OLDEST_OPSET = 18
@@ -114,10 +115,7 @@ def newest_opset() -> int:
     """The newest opset that the generated converters cover and that the installed onnx knows."""
     import onnx.defs
 
-    return min(onnx.defs.onnx_opset_version(), NEWEST_CONVERTED_OPSET)
-
-
-NEWEST_CONVERTED_OPSET = 26
+    return min(onnx.defs.onnx_opset_version(), ORT_MAX_OPSET)
 
 
 def checked_opset(opset: Any) -> int | dict[str, int]:

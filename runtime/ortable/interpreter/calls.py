@@ -8,7 +8,7 @@ import builtins
 import math
 import operator
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -42,6 +42,22 @@ def qualified_name(target: Any) -> str:
                     return f"{home}.{public}"
     module_name = getattr(target, "__module__", None) or "?"
     return f"{module_name}.{getattr(target, '__qualname__', None) or name or repr(target)}"
+
+
+class PacketCall(NamedTuple):
+    """A call of an operator without an overload, in the form of the generated call targets."""
+
+    packet: str
+    fixed: dict[str, Any]
+    pack: str | None
+
+
+def alias_of(tables: Tables, target: Any) -> Any:
+    """The call target of a Python function, or of an operator without an overload; None if
+    unknown."""
+    if isinstance(target, torch._ops.OpOverloadPacket):
+        return PacketCall(target._qualified_op_name, {}, None)
+    return tables.callables.get(qualified_name(target))
 
 
 def resolve_overload(
@@ -115,6 +131,31 @@ def stand_in(builder: Any, value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(stand_in(builder, item) for item in value)
     return value
+
+
+# Modules of Python functions that are simply called when no argument is a result.
+PYTHON = ("operator.", "builtins.", "math.")
+
+# Properties and methods that ask for a size, which the builder knows: nothing is emitted.
+SIZE_PROPERTIES = frozenset({"shape", "ndim", "dtype"})
+SIZE_METHODS = frozenset({"size", "dim", "ndimension", "numel"})
+
+
+def known_size(builder: Any, name: str, args: Sequence[Any]) -> Any:
+    """``x.shape``, ``x.ndim``, ``x.dtype``, ``x.size()``, ``x.size(1)``, ``x.dim()``,
+    ``x.numel()``.
+
+    Raises BuilderError when the builder does not know the shape or type.
+    """
+    result = args[0]
+    if name == "dtype":
+        return builder.get_type(result)
+    if name in ("ndim", "dim", "ndimension"):
+        return builder.get_rank(result)
+    shape = builder.get_shape(result)
+    if name == "numel":
+        return dims.prod(shape)
+    return shape[args[1]] if len(args) > 1 and name == "size" else shape
 
 
 def find_converter(tables: Tables, name: str, target: Any, dispatcher: Any) -> Any:

@@ -81,9 +81,11 @@ class DynamoInterpreter(InterpreterState):
     def check(self, graph_module: GraphModule) -> None:
         """Raise for in-place writes, and for every operator without a converter, before anything is
         converted."""
-        scan.check_writes(graph_module, self.tables)
+        scan.check_writes(graph_module, self.tables, self.owner)
         missing = unsupported.collect(
-            scan.missing_nodes(graph_module, self.tables, self.find_converter, self.leaf)
+            scan.missing_nodes(
+                graph_module, self.tables, self.find_converter, self.leaf, self.owner
+            )
         )
         if missing:
             self.builder.origin = missing[0].nodes[0]
@@ -221,14 +223,19 @@ class DynamoInterpreter(InterpreterState):
             return args[0][args[1]]
         if name in ASSERTIONS:
             return None
-        if not contains_result(args) and not contains_result(list(kwargs.values())):
+        if name == "builtins.getattr" and args[1] in calls.SIZE_PROPERTIES:
+            return self.guarded(node, calls.known_size, self.builder, args[1], args)
+        if name.startswith(calls.PYTHON) and not contains_result(args):
             return self.guarded(node, target, *args, **kwargs)
-        return self.call_alias(node, self.tables.callables.get(name), args, kwargs)
+        return self.call_alias(node, calls.alias_of(self.tables, target), args, kwargs)
 
     def call_method(self, node: Node) -> Any:
         """A tensor method, through the table of methods."""
+        name = str(node.target)
         args, kwargs = convert_arguments(node, self.values, self.rename)
-        return self.call_alias(node, self.tables.methods.get(str(node.target)), args, kwargs)
+        if name in calls.SIZE_METHODS and name not in self.tables.methods:
+            return self.guarded(node, calls.known_size, self.builder, name, args)
+        return self.call_alias(node, self.tables.methods.get(name), args, kwargs)
 
     def call_module(self, node: Node) -> Any:
         """A submodule: graphs are converted in place, leaf modules are traced into torch functions

@@ -28,15 +28,21 @@ def writes(node: Node, mutates: Mapping[str, str]) -> str | None:
     return None
 
 
-def first_write(graph_module: GraphModule, mutates: Mapping[str, str]) -> tuple[Node, str] | None:
-    """The first node of the graph, or of a graph inside it, that writes to an argument, and why."""
+def first_write(
+    graph_module: GraphModule, mutates: Mapping[str, str], owner: Any = None
+) -> tuple[Node, str] | None:
+    """The first node of the graph, or of a graph inside it, that writes to an argument, and why.
+
+    ``owner`` holds the attributes that the graph reads, when that is not ``graph_module`` itself.
+    """
+    holder = graph_module if owner is None else owner
     for node in graph_module.graph.nodes:
         if node.op == "call_function":
             why = writes(node, mutates)
             if why is not None:
                 return node, why
         elif node.op == "get_attr" or node.op == "call_module":
-            inner = find_attribute(graph_module, node.target, None)
+            inner = find_attribute(holder, str(node.target), None)
             if isinstance(inner, GraphModule):
                 found = first_write(inner, mutates)
                 if found is not None:

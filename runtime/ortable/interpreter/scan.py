@@ -18,9 +18,9 @@ FindConverter = Callable[[Any], Any]
 AsGraph = Callable[[Any], GraphModule | None]
 
 
-def check_writes(graph_module: GraphModule, tables: Tables) -> None:
+def check_writes(graph_module: GraphModule, tables: Tables, owner: Any = None) -> None:
     """Raise ConversionError for the first node that writes to one of its arguments."""
-    found = mutation.first_write(graph_module, tables.mutates)
+    found = mutation.first_write(graph_module, tables.mutates, owner)
     if found is None:
         return
     node, why = found
@@ -35,23 +35,29 @@ def check_writes(graph_module: GraphModule, tables: Tables) -> None:
 
 
 def missing_nodes(
-    graph_module: GraphModule, tables: Tables, find_converter: FindConverter, as_graph: AsGraph
+    graph_module: GraphModule,
+    tables: Tables,
+    find_converter: FindConverter,
+    as_graph: AsGraph,
+    owner: Any = None,
 ) -> list[Node]:
     """Nodes of the graph, and of the graphs inside it, that have no converter.
 
     ``find_converter(overload)`` answers for ATen overloads, ``as_graph(module)`` opens submodules
-    (None: it cannot).
+    (None: it cannot); ``owner`` holds the attributes that the graph reads, when that is not
+    ``graph_module`` itself.
     """
     missing: list[Node] = []
+    holder = graph_module if owner is None else owner
     for node in graph_module.graph.nodes:
         if node.op == "call_function":
             if not _is_known(node, tables, find_converter):
                 missing.append(node)
         elif node.op == "call_method":
-            if node.target not in tables.methods:
+            if node.target not in tables.methods and node.target not in calls.SIZE_METHODS:
                 missing.append(node)
         elif node.op in ("get_attr", "call_module"):
-            module = mutation.find_attribute(graph_module, node.target, None)
+            module = mutation.find_attribute(holder, str(node.target), None)
             if is_guard(module) or (node.op == "get_attr" and not isinstance(module, GraphModule)):
                 continue
             inner = as_graph(module)
@@ -76,7 +82,7 @@ def _is_known(node: Node, tables: Tables, find_converter: FindConverter) -> bool
         return True
     name = calls.qualified_name(target)
     return (
-        name in tables.callables
+        calls.alias_of(tables, target) is not None
         or name in ASSERTIONS
-        or name.startswith(("operator.", "builtins.", "math."))
+        or name.startswith(calls.PYTHON)
     )

@@ -1,15 +1,15 @@
-"""Convolution gradients with groups or for transposed convolutions, which need a loop over blocks of channels."""
+"""Convolution gradients, and convolutions in dtypes that have no kernel, as sums of matrix products."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from ortable import dtypes
-from ortable.errors import UnsupportedCase
-from ortable.prelude import rank_of, shape_of, spread, static, swapped
-from ortable.prelude_make import as_vec, consts, cropped
-from ortable.prelude_types import conv_output_padding
+from ortable.prelude import rank_of, shape_of, spread, static
+from ortable.prelude_make import as_vec, cast, consts, cropped, permuted, reshape_to, squeezed, unsqueezed
+from ortable.prelude_nn import channels_first, matrix_product, reach_padding
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -28,11 +28,11 @@ def convolution_backward(
     groups: Any,
     output_mask: Sequence[bool],
 ) -> tuple[str | None, str | None, str | None]:
-    """Gradients of ``aten::convolution`` for input, weight and bias; None where the mask says so.
+    """aten::convolution_backward: gradients of input, weight and bias; None where ``output_mask`` asks for none.
 
     The gradient of the input is the transposed convolution of grad_output (the convolution when the forward was
-    transposed). That of the weight is, group by group, the convolution of the input with grad_output, channels and
-    batch exchanged (Dumoulin and Visin, A guide to convolution arithmetic, 2016).
+    transposed). That of the weight is the convolution of the input with grad_output, channels and batch exchanged
+    (Dumoulin and Visin, A guide to convolution arithmetic, 2016); groups stay groups.
     """
     n = rank_of(graph, weight) - 2
     window = {
@@ -42,9 +42,7 @@ def convolution_backward(
     }
     grad_input = grad_weight = grad_bias = None
     if output_mask[0]:
-        grad_input = _input_gradient(
-            graph, grad_output, input, weight, window, transposed, static(groups)
-        )
+        grad_input = _input_gradient(graph, grad_output, input, weight, window, transposed, static(groups))
     if output_mask[1]:
         large, small = (grad_output, input) if transposed else (input, grad_output)
         grad_weight = _weight_gradient(graph, large, small, weight, window, static(groups))
@@ -63,52 +61,98 @@ def _input_gradient(
     transposed: bool,
     groups: int,
 ) -> str:
+    sizes = shape_of(graph, input)[2:]
     if transposed:
-        return graph.make_node("Conv", [grad, weight], group=groups, **window)
-    back = conv_output_padding(
-        graph,
-        input,
-        grad,
-        weight,
-        window["strides"],
-        window["pads"][: len(window["strides"])],
-        window["dilations"],
-    )
-    return graph.make_node(
-        "ConvTranspose", [grad, weight], group=groups, output_padding=back, **window
-    )
+        # output_padding of the forward gave grad_output rows that no window of this convolution needs
+        return cropped(graph, graph.make_node("Conv", [grad, weight], group=groups, **window), sizes)
+    have, kernel = shape_of(graph, grad)[2:], shape_of(graph, weight)[2:]
+    pads = window["pads"][: len(sizes)]
+    more = reach_padding(sizes, have, kernel, window["strides"], pads, window["dilations"])
+    wide = graph.make_node("ConvTranspose", [grad, weight], group=groups, output_padding=more, **window)
+    return cropped(graph, wide, sizes)
 
 
 def _weight_gradient(
     graph: GraphBuilder, large: str, small: str, weight: str, window: dict[str, Any], groups: int
 ) -> str:
     """The kernel that, slid over ``large`` (channels of dim 1 of weight), gives ``small`` (channels of dim 0)."""
-    turned = swapped(rank_of(graph, weight), 0, 1)
-    larges, smalls = _channel_blocks(graph, large, groups), _channel_blocks(graph, small, groups)
-    blocks = []
-    for one, other in zip(larges, smalls, strict=True):
-        wide = graph.make_node(
-            "Conv",
-            [
-                graph.make_node("Transpose", [one], perm=turned),
-                graph.make_node("Transpose", [other], perm=turned),
-            ],
-            strides=window["dilations"],
-            dilations=window["strides"],
-            pads=window["pads"],
-        )
-        kernel = cropped(graph, wide, shape_of(graph, weight)[2:])
-        blocks.append(graph.make_node("Transpose", [kernel], perm=turned))
-    return blocks[0] if groups == 1 else graph.make_node("Concat", blocks, axis=0)
+    rank = rank_of(graph, weight)
+    exchange = [1, 0, *range(2, rank)]
+    wide = graph.make_node(
+        "Conv",
+        [channels_first(graph, large, groups), permuted(graph, small, exchange)],
+        strides=window["dilations"],
+        dilations=window["strides"],
+        pads=window["pads"],
+        group=groups,
+    )
+    kernel = cropped(graph, wide, shape_of(graph, weight)[2:])
+    return permuted(graph, kernel, exchange)
 
 
-def _channel_blocks(graph: GraphBuilder, x: str, groups: int) -> list[str]:
-    if groups == 1:
-        return [x]
-    channels = shape_of(graph, x)[1]
-    if not isinstance(channels, int):
-        raise UnsupportedCase(
-            "the weight gradient of a grouped convolution needs a known number of channels"
-        )
-    sizes = as_vec(graph, [channels // groups] * groups)
-    return list(graph.make_node("Split", [x, sizes], groups, axis=1))
+def direct_convolution(
+    graph: GraphBuilder,
+    res: Res,
+    input: str,
+    weight: str,
+    bias: str | None,
+    stride: Sequence[Any],
+    padding: Sequence[Any],
+    dilation: Sequence[Any],
+    groups: Any,
+) -> str:
+    """aten::convolution as a sum over the places of the kernel: a strided slice times the weights of that place.
+
+    For float64 and ints, which have matrix products but no Conv. Shapes: [N, C, ...] (or [C, ...]) and [O, C/G, ...].
+    """
+    n, count = rank_of(graph, weight) - 2, static(groups)
+    strides, spacing = spread(static(stride), n), spread(static(dilation), n)
+    pads = spread(static(padding), n)
+    kernel = static(shape_of(graph, weight)[2:])
+    extra = [] if rank_of(graph, input) == n + 2 else [0]
+    x = _padded(graph, unsqueezed(graph, input, extra), pads)
+    space = list(shape_of(graph, x)[2:])
+    reach = [size - step * (k - 1) for size, step, k in zip(space, spacing, kernel, strict=True)]
+    total = None
+    for place in product(*(range(size) for size in kernel)):
+        starts = [spot * step for spot, step in zip(place, spacing, strict=True)]
+        ends = [start + size for start, size in zip(starts, reach, strict=True)]
+        term = _at_place(graph, x, weight, place, (starts, ends, strides), count)
+        total = term if total is None else graph.make_node("Add", [total, term])
+    assert total is not None
+    if bias is not None:
+        total = graph.make_node("Add", [total, unsqueezed(graph, bias, list(range(1, n + 1)))])
+    return squeezed(graph, total, extra)
+
+
+def _padded(graph: GraphBuilder, x: str, pads: Sequence[int]) -> str:
+    if not any(pads):
+        return x
+    amounts = consts(graph, [0, 0, *pads, 0, 0, *pads], dtypes.int64)
+    return graph.make_node("Pad", [x, amounts])
+
+
+def _at_place(
+    graph: GraphBuilder,
+    x: str,
+    weight: str,
+    place: tuple[int, ...],
+    window: tuple[list[Any], list[Any], Sequence[int]],
+    groups: int,
+) -> str:
+    """[N, O, ...]: what one place of the kernel adds."""
+    n = len(place)
+    starts, ends, strides = window
+    axes = consts(graph, list(range(2, n + 2)), dtypes.int64)
+    piece = graph.make_node("Slice", [x, as_vec(graph, starts), as_vec(graph, ends), axes, as_vec(graph, list(strides))])
+    batch, channels, *space = shape_of(graph, piece)
+    out, inner = static(shape_of(graph, weight)[:2])
+    flat = 1
+    for size in space:
+        flat = flat * size
+    rows = reshape_to(graph, piece, [batch, groups, static(channels) // groups, flat])
+    spot = consts(graph, list(place), dtypes.int64)
+    turned = permuted(graph, weight, [*range(2, n + 2), 0, 1])
+    factors = reshape_to(graph, graph.make_node("GatherND", [turned, spot]), [groups, out // groups, inner])
+    found = matrix_product(graph, factors, rows)
+    return reshape_to(graph, cast(graph, found, graph.get_type(x)), [batch, out, *space])

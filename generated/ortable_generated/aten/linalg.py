@@ -1,0 +1,217 @@
+# Generated from specs/aten/linalg.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ortable.dtypes import boolean, int64
+from ortable.errors import UnsupportedCase
+from ortable.known import known_dtype, known_shape
+from ortable.prelude import differs, dim_of, dtype_of, is_float, product, rank_of, shape_of, swapped
+from ortable.prelude_make import as_vec, consts, permuted, reshape_to
+from ortable.prelude_nn import einsum_equation, matrix_product, scaled
+from ortable.promotion import promote_values, promoted_dtype
+from ortable.rules import keep_leading, unify
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+    from ortable.known import Rules
+    from ortable.prelude import Int, Ints, Result, Results, Scalar, Str
+
+
+def aten_addbmm(graph: GraphBuilder, res: Res, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
+    """aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
+    if beta == 0:
+        # torch does not read self when beta is 0, so NaN must not leak
+        total = graph.make_node('ReduceSum', [matrix_product(graph, batch1, batch2), consts(graph, [0], int64)], keepdims=0)
+        return scaled(graph, total, alpha)
+    total = graph.make_node('ReduceSum', [matrix_product(graph, batch1, batch2), consts(graph, [0], int64)], keepdims=0)
+    return graph.make_node('Add', [scaled(graph, self, beta), scaled(graph, total, alpha)], res.outputs)
+
+
+def aten_addmm(graph: GraphBuilder, res: Res, self: Result, mat1: Result, mat2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
+    """aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
+    if is_float(graph, mat1) and alpha == 0 and differs(beta, 0):
+        # torch does not read the matrices when alpha is 0
+        return graph.make_node('Expand', [scaled(graph, self, beta), as_vec(graph, [dim_of(graph, mat1, 0), dim_of(graph, mat2, 1)])], res.outputs)
+    if is_float(graph, mat1) and beta == 0:
+        # torch does not read self when beta is 0, so NaN must not leak
+        return graph.make_node('Gemm', [mat1, mat2], res.outputs, alpha=float(alpha))
+    if is_float(graph, mat1):
+        return graph.make_node('Gemm', [mat1, mat2, self], res.outputs, alpha=float(alpha), beta=float(beta))
+    if beta == 0:
+        return scaled(graph, matrix_product(graph, mat1, mat2), int(alpha))
+    # onnxruntime has no integer Gemm kernel; torch cuts the factors to ints
+    return graph.make_node('Add', [scaled(graph, matrix_product(graph, mat1, mat2), int(alpha)), scaled(graph, self, int(beta))], res.outputs)
+
+
+def aten_addmv(graph: GraphBuilder, res: Res, self: Result, mat: Result, vec: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
+    """aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
+    if beta == 0:
+        # torch does not read self when beta is 0
+        return scaled(graph, matrix_product(graph, mat, vec), alpha)
+    return graph.make_node('Add', [scaled(graph, self, beta), scaled(graph, matrix_product(graph, mat, vec), alpha)], res.outputs)
+
+
+def aten_addr(graph: GraphBuilder, res: Res, self: Result, vec1: Result, vec2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
+    """aten::addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
+    self, vec1, vec2 = promote_values(graph, 'default', [self, vec1, vec2])
+    column = [1]
+    if dtype_of(graph, res) == boolean and beta and alpha:
+        return graph.make_node('Or', [self, graph.make_node('And', [graph.make_node('Unsqueeze', [vec1, consts(graph, column, int64)]), vec2])], res.outputs)
+    if dtype_of(graph, res) == boolean:
+        raise UnsupportedCase('aten::addr: beta or alpha of False on bool')
+    if beta == 0:
+        # torch does not read self when beta is 0
+        return scaled(graph, graph.make_node('Mul', [graph.make_node('Unsqueeze', [vec1, consts(graph, column, int64)]), vec2]), alpha)
+    pairs = graph.make_node('Mul', [graph.make_node('Unsqueeze', [vec1, consts(graph, column, int64)]), vec2])
+    return graph.make_node('Add', [scaled(graph, self, beta), scaled(graph, pairs, alpha)], res.outputs)
+
+
+def aten_baddbmm(graph: GraphBuilder, res: Res, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
+    """aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
+    if beta == 0:
+        # torch does not read self when beta is 0, so NaN must not leak
+        return scaled(graph, matrix_product(graph, batch1, batch2), alpha)
+    return graph.make_node('Add', [scaled(graph, self, beta), scaled(graph, matrix_product(graph, batch1, batch2), alpha)], res.outputs)
+
+
+def aten_bmm(graph: GraphBuilder, res: Res, self: Result, mat2: Result) -> Result:
+    """aten::bmm(Tensor self, Tensor mat2) -> Tensor"""
+    return matrix_product(graph, self, mat2)
+
+
+def aten_dot(graph: GraphBuilder, res: Res, self: Result, tensor: Result) -> Result:
+    """aten::dot(Tensor self, Tensor tensor) -> Tensor"""
+    return matrix_product(graph, self, tensor)
+
+
+def aten_einsum(graph: GraphBuilder, res: Res, equation: Str, tensors: Results, *, path: Ints | None = None) -> Result:
+    """aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor"""
+    return graph.make_node('Einsum', [*tensors], res.outputs, equation=einsum_equation(graph, equation, [rank_of(graph, x) for x in tensors]))
+
+
+def aten_ger(graph: GraphBuilder, res: Res, self: Result, vec2: Result) -> Result:
+    """aten::ger(Tensor self, Tensor vec2) -> Tensor"""
+    return aten_outer(graph, res, self=self, vec2=vec2)
+
+
+def aten_inner(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+    """aten::inner(Tensor self, Tensor other) -> Tensor"""
+    if rank_of(graph, self) == 0 or rank_of(graph, other) == 0:
+        return graph.make_node('Mul', [self, other], res.outputs)
+    first = shape_of(graph, self)[:-1]
+    second = shape_of(graph, other)[:-1]
+    rows = reshape_to(graph, self, [product(first), dim_of(graph, self, -1)])
+    columns = permuted(graph, reshape_to(graph, other, [product(second), dim_of(graph, other, -1)]), [1, 0])
+    return reshape_to(graph, matrix_product(graph, rows, columns), list(first) + list(second))
+
+
+def aten_linalg_matmul(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+    """aten::linalg_matmul(Tensor self, Tensor other) -> Tensor"""
+    return aten_matmul(graph, res, self=self, other=other)
+
+
+def aten_linear(graph: GraphBuilder, res: Res, input: Result, weight: Result, bias: Result | None = None) -> Result:
+    """aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor"""
+    if rank_of(graph, input) == 2 and rank_of(graph, weight) == 2 and is_float(graph, input):
+        return graph.make_node('Gemm', [input, weight, bias], res.outputs, transB=1)
+    if bias is None:
+        return matrix_product(graph, input, permuted(graph, weight, swapped(rank_of(graph, weight), 0, -1)))
+    turned = permuted(graph, weight, swapped(rank_of(graph, weight), 0, -1))
+    return graph.make_node('Add', [matrix_product(graph, input, turned), bias], res.outputs)
+
+
+def aten_matmul(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+    """aten::matmul(Tensor self, Tensor other) -> Tensor"""
+    return matrix_product(graph, self, other)
+
+
+def aten_mm(graph: GraphBuilder, res: Res, self: Result, mat2: Result) -> Result:
+    """aten::mm(Tensor self, Tensor mat2) -> Tensor"""
+    return matrix_product(graph, self, mat2)
+
+
+def aten_mv(graph: GraphBuilder, res: Res, self: Result, vec: Result) -> Result:
+    """aten::mv(Tensor self, Tensor vec) -> Tensor"""
+    return matrix_product(graph, self, vec)
+
+
+def aten_outer(graph: GraphBuilder, res: Res, self: Result, vec2: Result) -> Result:
+    """aten::outer(Tensor self, Tensor vec2) -> Tensor"""
+    self, vec2 = promote_values(graph, 'default', [self, vec2])
+    if dtype_of(graph, res) == boolean:
+        return graph.make_node('And', [graph.make_node('Unsqueeze', [self, consts(graph, [1], int64)]), vec2], res.outputs)
+    return graph.make_node('Mul', [graph.make_node('Unsqueeze', [self, consts(graph, [1], int64)]), vec2], res.outputs)
+
+
+def aten_vdot(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+    """aten::vdot(Tensor self, Tensor other) -> Tensor"""
+    return aten_dot(graph, res, self=self, tensor=other)
+
+
+def rule_aten_addbmm(graph: GraphBuilder, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Rules:
+    return ((known_dtype(graph, batch1), unify(('*', ('b', 'm', 'k'), ('b', 'k', 'n')), (('m', 'n'),), [known_shape(graph, self), known_shape(graph, batch1), known_shape(graph, batch2)])[0]),)
+
+
+def rule_aten_addmm(graph: GraphBuilder, self: Result, mat1: Result, mat2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Rules:
+    return ((known_dtype(graph, mat1), unify(('*', ('m', 'k'), ('k', 'n')), (('m', 'n'),), [known_shape(graph, self), known_shape(graph, mat1), known_shape(graph, mat2)])[0]),)
+
+
+def rule_aten_addmv(graph: GraphBuilder, self: Result, mat: Result, vec: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Rules:
+    return ((known_dtype(graph, mat), unify(('*', ('m', 'k'), ('k',)), (('m',),), [known_shape(graph, self), known_shape(graph, mat), known_shape(graph, vec)])[0]),)
+
+
+def rule_aten_addr(graph: GraphBuilder, self: Result, vec1: Result, vec2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Rules:
+    return ((promoted_dtype(graph, 'default', self, vec1, vec2), unify(('*', ('m',), ('n',)), (('m', 'n'),), [known_shape(graph, self), known_shape(graph, vec1), known_shape(graph, vec2)])[0]),)
+
+
+def rule_aten_baddbmm(graph: GraphBuilder, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Rules:
+    return ((known_dtype(graph, batch1), unify(('*', ('b', 'm', 'k'), ('b', 'k', 'n')), (('b', 'm', 'n'),), [known_shape(graph, self), known_shape(graph, batch1), known_shape(graph, batch2)])[0]),)
+
+
+def rule_aten_bmm(graph: GraphBuilder, self: Result, mat2: Result) -> Rules:
+    return ((known_dtype(graph, self), unify((('b', 'm', 'k'), ('b', 'k', 'n')), (('b', 'm', 'n'),), [known_shape(graph, self), known_shape(graph, mat2)])[0]),)
+
+
+def rule_aten_dot(graph: GraphBuilder, self: Result, tensor: Result) -> Rules:
+    return ((known_dtype(graph, self), unify((('n',), ('n',)), ((),), [known_shape(graph, self), known_shape(graph, tensor)])[0]),)
+
+
+def rule_aten_einsum(graph: GraphBuilder, equation: Str, tensors: Results, *, path: Ints | None = None) -> Rules:
+    return ((known_dtype(graph, tensors), None),)
+
+
+def rule_aten_ger(graph: GraphBuilder, self: Result, vec2: Result) -> Rules:
+    return rule_aten_outer(graph, self=self, vec2=vec2)
+
+
+def rule_aten_inner(graph: GraphBuilder, self: Result, other: Result) -> Rules:
+    return ((known_dtype(graph, self), None),)
+
+
+def rule_aten_linalg_matmul(graph: GraphBuilder, self: Result, other: Result) -> Rules:
+    return rule_aten_matmul(graph, self=self, other=other)
+
+
+def rule_aten_linear(graph: GraphBuilder, input: Result, weight: Result, bias: Result | None = None) -> Rules:
+    return ((known_dtype(graph, input), keep_leading(known_shape(graph, input), rank_of(graph, input) - 1, shape_of(graph, weight)[:-1])),)
+
+
+def rule_aten_matmul(graph: GraphBuilder, self: Result, other: Result) -> Rules:
+    return ((known_dtype(graph, self), None),)
+
+
+def rule_aten_mm(graph: GraphBuilder, self: Result, mat2: Result) -> Rules:
+    return ((known_dtype(graph, self), unify((('m', 'k'), ('k', 'n')), (('m', 'n'),), [known_shape(graph, self), known_shape(graph, mat2)])[0]),)
+
+
+def rule_aten_mv(graph: GraphBuilder, self: Result, vec: Result) -> Rules:
+    return ((known_dtype(graph, self), unify((('m', 'k'), ('k',)), (('m',),), [known_shape(graph, self), known_shape(graph, vec)])[0]),)
+
+
+def rule_aten_outer(graph: GraphBuilder, self: Result, vec2: Result) -> Rules:
+    return ((promoted_dtype(graph, 'default', self, vec2), unify((('m',), ('n',)), (('m', 'n'),), [known_shape(graph, self), known_shape(graph, vec2)])[0]),)
+
+
+def rule_aten_vdot(graph: GraphBuilder, self: Result, other: Result) -> Rules:
+    return rule_aten_dot(graph, self=self, tensor=other)

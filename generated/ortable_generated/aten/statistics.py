@@ -1,0 +1,270 @@
+# Generated from specs/aten/statistics.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ortable.dtypes import boolean, int64
+from ortable.known import known_dtype, known_shape
+from ortable.prelude import axes_of, dtype_of
+from ortable.prelude_make import cast, const, consts, squeezed
+from ortable.prelude_nn import as_float, count_over, freedom, reduced_extreme, wide_dtype
+from ortable.promotion import promote_values
+from ortable.rules import promote_to_float, reduce_shape
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+    from ortable.known import Rules
+    from ortable.prelude import Bool, Dtype, Int, Ints, Result, Scalar
+
+
+def aten_count_nonzero(graph: GraphBuilder, res: Res, self: Result, dim: Int | None = None) -> Result:
+    """aten::count_nonzero(Tensor self, int? dim=None) -> Tensor"""
+    return aten_count_nonzero_dim_IntList(graph, res, self=self, dim=[] if dim is None else [dim])
+
+
+def aten_count_nonzero_dim_IntList(graph: GraphBuilder, res: Res, self: Result, dim: Ints) -> Result:
+    """aten::count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor"""
+    marks = cast(graph, cast(graph, self, boolean), int64)
+    return graph.make_node('ReduceSum', [marks, consts(graph, axes_of(graph, self, dim), int64)], res.outputs, keepdims=0)
+
+
+def aten_linalg_vector_norm(graph: GraphBuilder, res: Res, self: Result, ord: Scalar = 2, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
+    """aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
+    axes = axes_of(graph, self, dim)
+    power = as_float(ord)
+    if power == 2:
+        return graph.make_node('ReduceL2', [cast(graph, self, dtype_of(graph, res)), consts(graph, axes, int64)], res.outputs, keepdims=keepdim)
+    if power == 1:
+        return graph.make_node('ReduceL1', [cast(graph, self, dtype_of(graph, res)), consts(graph, axes, int64)], res.outputs, keepdims=keepdim)
+    if power == 0:
+        marks = cast(graph, cast(graph, self, boolean), dtype_of(graph, res))
+        return graph.make_node('ReduceSum', [marks, consts(graph, axes, int64)], res.outputs, keepdims=keepdim)
+    if power == float('inf') or power == -float('inf'):
+        return reduced_extreme(graph, graph.make_node('Abs', [cast(graph, self, dtype_of(graph, res))]), axes, keepdim, power > 0)
+    raised = graph.make_node('Pow', [graph.make_node('Abs', [cast(graph, self, dtype_of(graph, res))]), const(graph, power, dtype_of(graph, res))])
+    total = graph.make_node('ReduceSum', [raised, consts(graph, axes, int64)], keepdims=keepdim)
+    return graph.make_node('Pow', [total, const(graph, 1 / power, dtype_of(graph, res))], res.outputs)
+
+
+def aten_logsumexp(graph: GraphBuilder, res: Res, self: Result, dim: Ints, keepdim: Bool = False) -> Result:
+    """aten::logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor"""
+    self, = promote_values(graph, 'int_to_float', [self])
+    return graph.make_node('ReduceLogSumExp', [self, consts(graph, axes_of(graph, self, dim), int64)], res.outputs, keepdims=keepdim)
+
+
+def aten_mean(graph: GraphBuilder, res: Res, self: Result, *, dtype: Dtype | None = None) -> Result:
+    """aten::mean(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
+    return aten_mean_dim(graph, res, self=self, dim=None, dtype=dtype)
+
+
+def aten_mean_dim(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
+    """aten::mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
+    axes = axes_of(graph, self, dim)
+    count = count_over(graph, self, axes)
+    wanted = wide_dtype(dtype_of(graph, res))
+    if count >= 1:
+        mean = graph.make_node('ReduceMean', [cast(graph, self, wanted), consts(graph, axes, int64)], keepdims=keepdim)
+        return cast(graph, mean, dtype_of(graph, res))
+    # the mean of nothing is NaN in torch and 0 in ONNX Runtime's ReduceMean
+    total = graph.make_node('ReduceSum', [cast(graph, self, wanted), consts(graph, axes, int64)], keepdims=keepdim)
+    return cast(graph, graph.make_node('Div', [total, const(graph, count, wanted)]), dtype_of(graph, res))
+
+
+def aten_norm_Scalar(graph: GraphBuilder, res: Res, self: Result, p: Scalar = 2) -> Result:
+    """aten::norm.Scalar(Tensor self, Scalar p=2) -> Tensor"""
+    return aten_linalg_vector_norm(graph, res, self=self, ord=p, dim=None)
+
+
+def aten_norm_ScalarOpt_dim(graph: GraphBuilder, res: Res, self: Result, p: Scalar | None, dim: Ints, keepdim: Bool = False) -> Result:
+    """aten::norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor"""
+    return aten_linalg_vector_norm(graph, res, self=self, ord=2 if p is None else p, dim=dim, keepdim=keepdim)
+
+
+def aten_norm_ScalarOpt_dim_dtype(graph: GraphBuilder, res: Res, self: Result, p: Scalar | None, dim: Ints, keepdim: Bool, *, dtype: Dtype) -> Result:
+    """aten::norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType dtype) -> Tensor"""
+    return aten_linalg_vector_norm(graph, res, self=self, ord=2 if p is None else p, dim=dim, keepdim=keepdim, dtype=dtype)
+
+
+def aten_norm_ScalarOpt_dtype(graph: GraphBuilder, res: Res, self: Result, p: Scalar | None, *, dtype: Dtype) -> Result:
+    """aten::norm.ScalarOpt_dtype(Tensor self, Scalar? p, *, ScalarType dtype) -> Tensor"""
+    return aten_linalg_vector_norm(graph, res, self=self, ord=2 if p is None else p, dim=None, dtype=dtype)
+
+
+def aten_std(graph: GraphBuilder, res: Res, self: Result, unbiased: Bool = True) -> Result:
+    """aten::std(Tensor self, bool unbiased=True) -> Tensor"""
+    return aten_std_correction(graph, res, self=self, dim=None, correction=1 if unbiased else 0)
+
+
+def aten_std_correction(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Result:
+    """aten::std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"""
+    axes = axes_of(graph, self, dim)
+    count = count_over(graph, self, axes)
+    wanted = wide_dtype(dtype_of(graph, self))
+    less = 1 if correction is None else correction
+    wide = cast(graph, self, wanted)
+    away = graph.make_node('Sub', [wide, graph.make_node('ReduceMean', [wide, consts(graph, axes, int64)], keepdims=1)])
+    total = graph.make_node('ReduceSumSquare', [away, consts(graph, axes, int64)], keepdims=keepdim)
+    return cast(graph, graph.make_node('Sqrt', [graph.make_node('Div', [total, freedom(graph, count, less, wanted)])]), dtype_of(graph, self))
+
+
+def aten_std_dim(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None, unbiased: Bool = True, keepdim: Bool = False) -> Result:
+    """aten::std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor"""
+    return aten_std_correction(graph, res, self=self, dim=dim, correction=1 if unbiased else 0, keepdim=keepdim)
+
+
+def aten_std_mean(graph: GraphBuilder, res: Res, self: Result, unbiased: Bool = True) -> Any:
+    """aten::std_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)"""
+    return aten_std_mean_correction(graph, res, self=self, dim=None, correction=1 if unbiased else 0)
+
+
+def aten_std_mean_correction(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Any:
+    """aten::std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)"""
+    axes = axes_of(graph, self, dim)
+    count = count_over(graph, self, axes)
+    wanted = wide_dtype(dtype_of(graph, self))
+    less = 1 if correction is None else correction
+    wide = cast(graph, self, wanted)
+    mean = graph.make_node('ReduceMean', [wide, consts(graph, axes, int64)], keepdims=1)
+    total = graph.make_node('ReduceSumSquare', [graph.make_node('Sub', [wide, mean]), consts(graph, axes, int64)], keepdims=keepdim)
+    spread_out = graph.make_node('Sqrt', [graph.make_node('Div', [total, freedom(graph, count, less, wanted)])])
+    middle = squeezed(graph, mean, [] if keepdim else axes)
+    return (cast(graph, spread_out, dtype_of(graph, self)), cast(graph, middle, dtype_of(graph, self)))
+
+
+def aten_std_mean_dim(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None, unbiased: Bool = True, keepdim: Bool = False) -> Any:
+    """aten::std_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)"""
+    return aten_std_mean_correction(graph, res, self=self, dim=dim, correction=1 if unbiased else 0, keepdim=keepdim)
+
+
+def aten_var(graph: GraphBuilder, res: Res, self: Result, unbiased: Bool = True) -> Result:
+    """aten::var(Tensor self, bool unbiased=True) -> Tensor"""
+    return aten_var_correction(graph, res, self=self, dim=None, correction=1 if unbiased else 0)
+
+
+def aten_var_correction(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Result:
+    """aten::var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"""
+    axes = axes_of(graph, self, dim)
+    count = count_over(graph, self, axes)
+    wanted = wide_dtype(dtype_of(graph, self))
+    less = 1 if correction is None else correction
+    wide = cast(graph, self, wanted)
+    away = graph.make_node('Sub', [wide, graph.make_node('ReduceMean', [wide, consts(graph, axes, int64)], keepdims=1)])
+    total = graph.make_node('ReduceSumSquare', [away, consts(graph, axes, int64)], keepdims=keepdim)
+    return cast(graph, graph.make_node('Div', [total, freedom(graph, count, less, wanted)]), dtype_of(graph, self))
+
+
+def aten_var_dim(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None, unbiased: Bool = True, keepdim: Bool = False) -> Result:
+    """aten::var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor"""
+    return aten_var_correction(graph, res, self=self, dim=dim, correction=1 if unbiased else 0, keepdim=keepdim)
+
+
+def aten_var_mean(graph: GraphBuilder, res: Res, self: Result, unbiased: Bool = True) -> Any:
+    """aten::var_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)"""
+    return aten_var_mean_correction(graph, res, self=self, dim=None, correction=1 if unbiased else 0)
+
+
+def aten_var_mean_correction(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Any:
+    """aten::var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)"""
+    axes = axes_of(graph, self, dim)
+    count = count_over(graph, self, axes)
+    wanted = wide_dtype(dtype_of(graph, self))
+    less = 1 if correction is None else correction
+    wide = cast(graph, self, wanted)
+    mean = graph.make_node('ReduceMean', [wide, consts(graph, axes, int64)], keepdims=1)
+    total = graph.make_node('ReduceSumSquare', [graph.make_node('Sub', [wide, mean]), consts(graph, axes, int64)], keepdims=keepdim)
+    spread_out = graph.make_node('Div', [total, freedom(graph, count, less, wanted)])
+    middle = squeezed(graph, mean, [] if keepdim else axes)
+    return (cast(graph, spread_out, dtype_of(graph, self)), cast(graph, middle, dtype_of(graph, self)))
+
+
+def aten_var_mean_dim(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None, unbiased: Bool = True, keepdim: Bool = False) -> Any:
+    """aten::var_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)"""
+    return aten_var_mean_correction(graph, res, self=self, dim=dim, correction=1 if unbiased else 0, keepdim=keepdim)
+
+
+def rule_aten_count_nonzero(graph: GraphBuilder, self: Result, dim: Int | None = None) -> Rules:
+    return rule_aten_count_nonzero_dim_IntList(graph, self=self, dim=[] if dim is None else [dim])
+
+
+def rule_aten_count_nonzero_dim_IntList(graph: GraphBuilder, self: Result, dim: Ints) -> Rules:
+    return ((int64, reduce_shape(known_shape(graph, self), dim, False)),)
+
+
+def rule_aten_linalg_vector_norm(graph: GraphBuilder, self: Result, ord: Scalar = 2, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Rules:
+    return ((known_dtype(graph, self) if dtype is None else dtype, reduce_shape(known_shape(graph, self), dim, keepdim)),)
+
+
+def rule_aten_logsumexp(graph: GraphBuilder, self: Result, dim: Ints, keepdim: Bool = False) -> Rules:
+    return ((promote_to_float(known_dtype(graph, self)), reduce_shape(known_shape(graph, self), dim, keepdim)),)
+
+
+def rule_aten_mean(graph: GraphBuilder, self: Result, *, dtype: Dtype | None = None) -> Rules:
+    return rule_aten_mean_dim(graph, self=self, dim=None, dtype=dtype)
+
+
+def rule_aten_mean_dim(graph: GraphBuilder, self: Result, dim: Ints | None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Rules:
+    return ((known_dtype(graph, self) if dtype is None else dtype, reduce_shape(known_shape(graph, self), dim, keepdim)),)
+
+
+def rule_aten_norm_Scalar(graph: GraphBuilder, self: Result, p: Scalar = 2) -> Rules:
+    return rule_aten_linalg_vector_norm(graph, self=self, ord=p, dim=None)
+
+
+def rule_aten_norm_ScalarOpt_dim(graph: GraphBuilder, self: Result, p: Scalar | None, dim: Ints, keepdim: Bool = False) -> Rules:
+    return rule_aten_linalg_vector_norm(graph, self=self, ord=2 if p is None else p, dim=dim, keepdim=keepdim)
+
+
+def rule_aten_norm_ScalarOpt_dim_dtype(graph: GraphBuilder, self: Result, p: Scalar | None, dim: Ints, keepdim: Bool, *, dtype: Dtype) -> Rules:
+    return rule_aten_linalg_vector_norm(graph, self=self, ord=2 if p is None else p, dim=dim, keepdim=keepdim, dtype=dtype)
+
+
+def rule_aten_norm_ScalarOpt_dtype(graph: GraphBuilder, self: Result, p: Scalar | None, *, dtype: Dtype) -> Rules:
+    return rule_aten_linalg_vector_norm(graph, self=self, ord=2 if p is None else p, dim=None, dtype=dtype)
+
+
+def rule_aten_std(graph: GraphBuilder, self: Result, unbiased: Bool = True) -> Rules:
+    return rule_aten_std_correction(graph, self=self, dim=None, correction=1 if unbiased else 0)
+
+
+def rule_aten_std_correction(graph: GraphBuilder, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Rules:
+    return ((known_dtype(graph, self), reduce_shape(known_shape(graph, self), dim, keepdim)),)
+
+
+def rule_aten_std_dim(graph: GraphBuilder, self: Result, dim: Ints | None, unbiased: Bool = True, keepdim: Bool = False) -> Rules:
+    return rule_aten_std_correction(graph, self=self, dim=dim, correction=1 if unbiased else 0, keepdim=keepdim)
+
+
+def rule_aten_std_mean(graph: GraphBuilder, self: Result, unbiased: Bool = True) -> Rules:
+    return rule_aten_std_mean_correction(graph, self=self, dim=None, correction=1 if unbiased else 0)
+
+
+def rule_aten_std_mean_correction(graph: GraphBuilder, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Rules:
+    return ((known_dtype(graph, self), reduce_shape(known_shape(graph, self), dim, keepdim)), (known_dtype(graph, self), reduce_shape(known_shape(graph, self), dim, keepdim)),)
+
+
+def rule_aten_std_mean_dim(graph: GraphBuilder, self: Result, dim: Ints | None, unbiased: Bool = True, keepdim: Bool = False) -> Rules:
+    return rule_aten_std_mean_correction(graph, self=self, dim=dim, correction=1 if unbiased else 0, keepdim=keepdim)
+
+
+def rule_aten_var(graph: GraphBuilder, self: Result, unbiased: Bool = True) -> Rules:
+    return rule_aten_var_correction(graph, self=self, dim=None, correction=1 if unbiased else 0)
+
+
+def rule_aten_var_correction(graph: GraphBuilder, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Rules:
+    return ((known_dtype(graph, self), reduce_shape(known_shape(graph, self), dim, keepdim)),)
+
+
+def rule_aten_var_dim(graph: GraphBuilder, self: Result, dim: Ints | None, unbiased: Bool = True, keepdim: Bool = False) -> Rules:
+    return rule_aten_var_correction(graph, self=self, dim=dim, correction=1 if unbiased else 0, keepdim=keepdim)
+
+
+def rule_aten_var_mean(graph: GraphBuilder, self: Result, unbiased: Bool = True) -> Rules:
+    return rule_aten_var_mean_correction(graph, self=self, dim=None, correction=1 if unbiased else 0)
+
+
+def rule_aten_var_mean_correction(graph: GraphBuilder, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Rules:
+    return ((known_dtype(graph, self), reduce_shape(known_shape(graph, self), dim, keepdim)), (known_dtype(graph, self), reduce_shape(known_shape(graph, self), dim, keepdim)),)
+
+
+def rule_aten_var_mean_dim(graph: GraphBuilder, self: Result, dim: Ints | None, unbiased: Bool = True, keepdim: Bool = False) -> Rules:
+    return rule_aten_var_mean_correction(graph, self=self, dim=dim, correction=1 if unbiased else 0, keepdim=keepdim)

@@ -1,0 +1,169 @@
+"""Losses over classes: picking the target's class, class weights, ignored targets, label smoothing, soft targets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ortable import dtypes
+from ortable.dims import Dim
+from ortable.prelude import is_float, rank_of, shape_of, static
+from ortable.prelude_make import cast, const, consts, squeezed, unsqueezed
+from ortable.prelude_nn import count_over, loss_reduced, scaled, without
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+
+NONE, MEAN, SUM = 0, 1, 2
+
+
+def nll_loss(
+    graph: GraphBuilder,
+    res: Res,
+    self: str,
+    target: str,
+    weight: str | None,
+    reduction: int,
+    ignore_index: Dim,
+) -> tuple[str, str]:
+    """aten::nll_loss_forward and nll_loss2d_forward: (loss, total weight of the targets that count)."""
+    seen, safe = _targets(graph, target, ignore_index)
+    loss, total = _picked_loss(graph, self, seen, safe, weight, reduction)
+    return loss, total
+
+
+def nll_loss_single(
+    graph: GraphBuilder,
+    res: Res,
+    self: str,
+    target: str,
+    weight: str | None,
+    reduction: int,
+    ignore_index: Dim,
+) -> str:
+    """aten::nll_loss_nd: the loss alone."""
+    return nll_loss(graph, res, self, target, weight, reduction, ignore_index)[0]
+
+
+def nll_loss_backward(
+    graph: GraphBuilder,
+    res: Res,
+    grad_output: str,
+    self: str,
+    target: str,
+    weight: str | None,
+    reduction: int,
+    ignore_index: Dim,
+    total_weight: str,
+) -> str:
+    """aten::nll_loss_backward and nll_loss2d_backward: minus the weight, where the class is the target's."""
+    axis = _class_axis(graph, self)
+    dtype = graph.get_type(self)
+    rank = rank_of(graph, self)
+    classes = static(shape_of(graph, self)[axis])
+    numbers = graph.make_initializer("", np.arange(classes).reshape([-1] + [1] * (rank - axis - 1)))
+    seen, safe = _targets(graph, target, ignore_index)
+    same = graph.make_node("Equal", [unsqueezed(graph, safe, [axis]), numbers])
+    hot = graph.make_node("And", [same, unsqueezed(graph, seen, [axis])])
+    grad = unsqueezed(graph, grad_output, [axis]) if reduction == NONE else grad_output
+    if reduction == MEAN:
+        grad = graph.make_node("Div", [grad, total_weight])
+    if weight is not None:
+        grad = graph.make_node("Mul", [grad, _along_classes(graph, weight, rank, axis)])
+    return graph.make_node("Where", [hot, graph.make_node("Neg", [grad]), const(graph, 0, dtype)])
+
+
+def cross_entropy(
+    graph: GraphBuilder,
+    res: Res,
+    self: str,
+    target: str,
+    weight: str | None,
+    reduction: int,
+    ignore_index: Dim,
+    label_smoothing: float,
+) -> str:
+    """aten::cross_entropy_loss for class indices and for probabilities (a float target)."""
+    axis = _class_axis(graph, self)
+    logs = graph.make_node("LogSoftmax", [self], axis=axis)
+    if is_float(graph, target):
+        return _soft_cross_entropy(graph, logs, target, weight, reduction, label_smoothing)
+    seen, safe = _targets(graph, target, ignore_index)
+    hard, total = _picked_loss(graph, logs, seen, safe, weight, reduction)
+    if label_smoothing == 0:
+        return hard
+    every = _smooth_loss(graph, logs, seen, weight, axis)
+    if reduction != NONE:
+        every = graph.make_node("ReduceSum", [every], keepdims=0)
+    if reduction == MEAN:
+        every = graph.make_node("Div", [every, total])
+    share = label_smoothing / static(shape_of(graph, self)[axis])
+    return graph.make_node("Add", [scaled(graph, hard, 1 - label_smoothing), scaled(graph, every, share)])
+
+
+def _class_axis(graph: GraphBuilder, x: str) -> int:
+    return 0 if rank_of(graph, x) == 1 else 1
+
+
+def _targets(graph: GraphBuilder, target: str, ignore_index: Dim) -> tuple[str, str]:
+    """Which targets count, and the targets with class 0 in place of the ignored ones."""
+    wide = cast(graph, target, dtypes.int64)
+    ignored = graph.make_node("Equal", [wide, const(graph, ignore_index, dtypes.int64)])
+    safe = graph.make_node("Where", [ignored, const(graph, 0, dtypes.int64), wide])
+    return graph.make_node("Not", [ignored]), safe
+
+
+def _picked_loss(
+    graph: GraphBuilder, logs: str, seen: str, safe: str, weight: str | None, reduction: int
+) -> tuple[str, str]:
+    axis = _class_axis(graph, logs)
+    dtype = graph.get_type(logs)
+    zero = const(graph, 0, dtype)
+    places = unsqueezed(graph, safe, [axis])
+    terms = squeezed(graph, graph.make_node("GatherElements", [logs, places], axis=axis), [axis])
+    own = graph.make_node("Gather", [weight, safe], axis=0) if weight is not None else const(graph, 1, dtype)
+    if weight is not None:
+        terms = graph.make_node("Mul", [terms, own])
+    terms = graph.make_node("Where", [seen, graph.make_node("Neg", [terms]), zero])
+    if reduction == NONE:
+        return terms, zero
+    total = graph.make_node("ReduceSum", [graph.make_node("Where", [seen, own, zero])], keepdims=0)
+    loss = graph.make_node("ReduceSum", [terms], keepdims=0)
+    return (graph.make_node("Div", [loss, total]) if reduction == MEAN else loss), total
+
+
+def _smooth_loss(graph: GraphBuilder, logs: str, seen: str, weight: str | None, axis: int) -> str:
+    """Minus the (weighted) sum of the log probabilities of all classes, 0 for ignored targets."""
+    terms = _weighted(graph, logs, weight, axis)
+    total = graph.make_node("ReduceSum", [terms, consts(graph, [axis], dtypes.int64)], keepdims=0)
+    zero = const(graph, 0, graph.get_type(logs))
+    return graph.make_node("Where", [seen, graph.make_node("Neg", [total]), zero])
+
+
+def _soft_cross_entropy(
+    graph: GraphBuilder, logs: str, target: str, weight: str | None, reduction: int, smoothing: float
+) -> str:
+    axis = _class_axis(graph, logs)
+    wanted = cast(graph, target, graph.get_type(logs))
+    if smoothing > 0:
+        share = const(graph, smoothing / static(shape_of(graph, logs)[axis]), graph.get_type(logs))
+        wanted = graph.make_node("Add", [scaled(graph, wanted, 1 - smoothing), share])
+    terms = _weighted(graph, graph.make_node("Mul", [logs, wanted]), weight, axis)
+    total = graph.make_node("ReduceSum", [terms, consts(graph, [axis], dtypes.int64)], keepdims=0)
+    loss = loss_reduced(graph, graph.make_node("Neg", [total]), SUM if reduction == MEAN else reduction)
+    if reduction != MEAN:
+        return loss
+    count = count_over(graph, logs, without([axis], rank_of(graph, logs)))
+    return graph.make_node("Div", [loss, const(graph, count, graph.get_type(loss))])
+
+
+def _weighted(graph: GraphBuilder, x: str, weight: str | None, axis: int) -> str:
+    if weight is None:
+        return x
+    return graph.make_node("Mul", [x, _along_classes(graph, weight, rank_of(graph, x), axis)])
+
+
+def _along_classes(graph: GraphBuilder, weight: str, rank: int, axis: int) -> str:
+    """[C] as [C, 1, ...], to broadcast along the class axis of a tensor of ``rank``."""
+    return unsqueezed(graph, weight, list(range(1, rank - axis)))

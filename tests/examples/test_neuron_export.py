@@ -1,0 +1,152 @@
+"""The Neuron of the page on the exporter: static, dynamic, borrowed converters, local functions,
+fake tensors. What is printed there is asserted here."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+
+from ortable import pretty_onnx, to_onnx
+from ortable.export import OxsDispatcher, bypass_export_some_errors, match_input_parameters
+
+
+class Neuron(torch.nn.Module):
+    def __init__(self, n_dims: int, n_targets: int) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(n_dims, n_targets)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.sigmoid(self.linear(x))
+
+
+class SubNeuron2(torch.nn.Module):
+    def __init__(self, n_dims: int = 5, n_targets: int = 3) -> None:
+        super().__init__()
+        self.linear1 = torch.nn.Linear(n_dims, n_targets)
+        self.linear2 = torch.nn.Linear(n_dims, n_targets)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        z1 = self.linear1(x)
+        z2 = self.linear2(x)
+        return torch.sigmoid(z1) + torch.sigmoid(z2)
+
+
+class Neuron2(torch.nn.Module):
+    def __init__(self, n_dims: int = 5, n_targets: int = 3) -> None:
+        super().__init__()
+        self.neuron = SubNeuron2(n_dims, n_targets)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(self.neuron(x))
+
+
+def run(model, *inputs: torch.Tensor) -> np.ndarray:
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    names = [value.name for value in session.get_inputs()]
+    feeds = {name: x.detach().numpy() for name, x in zip(names, inputs, strict=True)}
+    return session.run(None, feeds)[0]
+
+
+def lines(model) -> list[str]:
+    return [line.strip() for line in pretty_onnx(model).splitlines()]
+
+
+def test_static_shapes() -> None:
+    model, x = Neuron(3, 1), torch.rand(5, 3)
+    onx = to_onnx(model, (x,), input_names=["x"])
+    text = lines(onx)
+    assert text[0] == "opset: domain='' version=18"
+    assert "input: name='x' type=dtype('float32') shape=[5, 3]" in text
+    assert "Gemm(x, p_linear_weight, p_linear_bias, transB=1) -> linear" in text
+    assert "Sigmoid(linear) -> output_0" in text
+    assert "output: name='output_0' type=dtype('float32') shape=[5, 1]" in text
+    weights = [line for line in text if line.startswith("init: name='p_linear_")]
+    assert len(weights) == 2
+    np.testing.assert_allclose(run(onx, x), model(x).detach().numpy(), rtol=1e-5)
+
+
+def test_dynamic_shapes() -> None:
+    model = Neuron(3, 1)
+    onx = to_onnx(
+        model,
+        (torch.rand(5, 3),),
+        input_names=["x"],
+        dynamic_shapes={"x": {0: torch.export.Dim("batch")}},
+    )
+    text = lines(onx)
+    assert "input: name='x' type=dtype('float32') shape=['batch', 3]" in text
+    assert "output: name='output_0' type=dtype('float32') shape=['batch', 1]" in text
+    for rows in (1, 2, 7):
+        x = torch.rand(rows, 3)
+        np.testing.assert_allclose(run(onx, x), model(x).detach().numpy(), rtol=1e-5)
+
+
+def test_a_converter_borrowed_from_onnxscript() -> None:
+    pytest.importorskip("onnxscript")
+
+    class Celu(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = torch.nn.Linear(3, 1)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.celu(self.linear(x))
+
+    model, x = Celu(), torch.rand(5, 3)
+    onx = to_onnx(model, (x,), input_names=["x"], dispatcher=OxsDispatcher(verbose=0))
+    text = lines(onx)
+    assert "Gemm(x, p_linear_weight, p_linear_bias, transB=1) -> linear" in text
+    assert any(line.endswith("-> output_0") for line in text)
+    np.testing.assert_allclose(run(onx, x), model(x).detach().numpy(), rtol=1e-5)
+
+
+def test_submodules_as_local_functions() -> None:
+    model = Neuron2()
+    inputs = (torch.randn(1, 5),)
+    onx = to_onnx(model, inputs, export_modules_as_functions=True, optimize=False, verbose=0)
+    text = lines(onx)
+    assert "opset: domain='aten_local_function' version=1" in text
+    called = onx.graph.node[0]
+    assert (called.domain, called.op_type) == ("aten_local_function", "SubNeuron2")
+    assert (list(called.input), list(called.output)) == (["x"], ["neuron"])
+    assert "Relu(neuron) -> relu" in text
+    assert "Identity(relu) -> output_0" in text
+    assert "----- function name=Linear domain=aten_local_function" in text
+    assert "----- function name=SubNeuron2 domain=aten_local_function" in text
+    body = next(function for function in onx.functions if function.name == "SubNeuron2")
+    calls = [(list(n.input), list(n.output)) for n in body.node if n.op_type == "Linear"]
+    assert calls == [
+        (["x", "neuron.linear1.weight", "neuron.linear1.bias"], ["linear1"]),
+        (["x", "neuron.linear2.weight", "neuron.linear2.bias"], ["linear2"]),
+    ]
+    expected = model(*inputs).detach().numpy()
+    np.testing.assert_allclose(run(onx, *inputs), expected, rtol=1e-4, atol=1e-6)
+
+
+def test_a_class_defined_in_a_function_keeps_its_qualified_name() -> None:
+    class Local(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.relu(x)
+
+    model = torch.nn.Sequential(Local())
+    onx = to_onnx(model, (torch.randn(2),), export_modules_as_functions=True)
+    assert [function.name for function in onx.functions] == ["<locals>.Local"]
+
+
+def test_a_graph_with_its_weights_as_inputs() -> None:
+    model, x = Neuron(3, 1), torch.rand(5, 3)
+    onx = to_onnx(torch.export.export(model, (x,)).graph_module)
+    feeds = match_input_parameters(model, [value.name for value in onx.graph.input], (x,))
+    assert list(feeds) == ["p_linear_weight", "p_linear_bias", "x"]
+    np.testing.assert_allclose(run(onx, *feeds.values()), model(x).detach().numpy(), rtol=1e-5)
+
+
+def test_errors_of_torch_export_may_be_bypassed() -> None:
+    model, x = Neuron(3, 1), torch.rand(5, 3)
+    with bypass_export_some_errors():
+        onx = to_onnx(model, (x,))
+    np.testing.assert_allclose(run(onx, x), model(x).detach().numpy(), rtol=1e-5)
