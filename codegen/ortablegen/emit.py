@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import jinja2
@@ -55,13 +56,18 @@ def family_text(specs: Specs, file: str) -> str:
     functions.extend((f"hop_{hop.name}", _hop(hop, needs)) for hop in specs.hops if hop.file == file)
     text = "\n\n\n".join("\n".join(lines) for _, lines in sorted(functions))
     return _TEMPLATES.get_template("aten_family.py.jinja").render(
-        file=file, imports=needs.lines(), functions=text, kinds=_annotation_names(text)
+        file=file,
+        imports=needs.lines(),
+        functions=text,
+        kinds=_annotation_names(text),
+        typing=["TYPE_CHECKING", "Any"] if re.search(r"(: |-> )Any\b", text) else ["TYPE_CHECKING"],
+        rules="-> Rules" in text,
     )
 
 
 def _annotation_names(text: str) -> list[str]:
     words = kinds.WORDS - {kinds.ANY, kinds.RES, kinds.OPAQUE}
-    return sorted(word for word in words if f": {word}" in text or f"-> {word}" in text)
+    return sorted(word for word in words if re.search(rf"(: |-> ){word}\b", text))
 
 
 # -- one converter ------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from ortable.prelude import (
     Int,
     Ints,
     Result,
+    Results,
     Scalar,
     Str,
     SymInt,
@@ -31,6 +32,7 @@ from ortable.prelude_make import (
     consts,
     filled,
     reshape_to,
+    per_channel,
     permuted,
     unsqueezed,
 )
@@ -165,6 +167,51 @@ def loss_reduced(graph: Graph, x: Result, reduction: Int) -> Result:
         return total
     dtype = graph.get_type(x)
     return graph.make_node("Div", [total, const(graph, dims.prod(shape_of(graph, x)), dtype)])
+
+
+# -- norms --------------------------------------------------------------------------------------
+
+
+def machine_epsilon(dtype: Dtype) -> Float:
+    """The distance from 1 to the next number of a float dtype, which torch adds where ``eps`` is None."""
+    return {dtypes.float16: 2.0**-10, dtypes.bfloat16: 2.0**-7, dtypes.float32: 2.0**-23}.get(dtype, 2.0**-52)
+
+
+def batch_norm_known(
+    graph: Graph, x: Result, gain: Result | None, shift: Result | None, mean: Result, variance: Result, eps: Float
+) -> Result:
+    """Batch norm of [N, C, ...] with known statistics [C]; parameters may have another float dtype than ``x``."""
+    dtype = wide_dtype(graph.get_type(x))
+    shape = [dim_of(graph, x, 1)]
+    parameters = [
+        or_filled(graph, gain, shape, 1, dtype),
+        or_filled(graph, shift, shape, 0, dtype),
+        cast(graph, mean, dtype),
+        cast(graph, variance, dtype),
+    ]
+    found = graph.make_node("BatchNormalization", [cast(graph, x, dtype), *parameters], epsilon=eps)
+    return cast(graph, found, graph.get_type(x))
+
+
+def group_normalized(
+    graph: Graph, x: Result, groups: Int, gain: Result | None, shift: Result | None, eps: Float
+) -> Results:
+    """Group norm of [N, C, ...]: the normalised input, mean and 1/std of each group as [N, groups, 1]."""
+    dtype = wide_dtype(graph.get_type(x))
+    shape = list(shape_of(graph, x))
+    last = consts(graph, [2], dtypes.int64)
+    rest = dims.prod(shape[1:]) // groups
+    flat = reshape_to(graph, cast(graph, x, dtype), [shape[0], groups, rest])
+    mean = graph.make_node("ReduceMean", [flat, last], keepdims=1)
+    away = graph.make_node("Sub", [flat, mean])
+    variance = graph.make_node("ReduceMean", [graph.make_node("Mul", [away, away]), last], keepdims=1)
+    spread_out = graph.make_node("Sqrt", [graph.make_node("Add", [variance, const(graph, eps, dtype)])])
+    inverse = graph.make_node("Reciprocal", [spread_out])
+    found = reshape_to(graph, graph.make_node("Mul", [away, inverse]), shape)
+    for op, parameter in (("Mul", gain), ("Add", shift)):
+        if parameter is not None:
+            found = graph.make_node(op, [found, per_channel(graph, cast(graph, parameter, dtype), len(shape))])
+    return [cast(graph, found, graph.get_type(x)), mean, inverse]
 
 
 # -- windows ------------------------------------------------------------------------------------

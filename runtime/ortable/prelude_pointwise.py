@@ -86,6 +86,18 @@ def floor_quotient(graph: Graph, a: Result, b: Result) -> Result:
     return graph.make_node("Sub", [quotient, over])
 
 
+def _trunc_rest(graph: Graph, a: str, b: str, quotient: str) -> str:
+    """What truncating division of ints leaves; ONNX Runtime's Mod with fmod=1 goes through double."""
+    return graph.make_node("Sub", [a, graph.make_node("Mul", [quotient, b])])
+
+
+def fmod_of(graph: Graph, a: Result, b: Result) -> Result:
+    """``a`` modulo ``b`` with the sign of ``a``, both of one dtype."""
+    if dtypes.is_float_type(graph.get_type(a)):
+        return graph.make_node("Mod", [a, b], fmod=1)
+    return _trunc_rest(graph, a, b, graph.make_node("Div", [a, b]))
+
+
 def _float_floor(graph: Graph, a: str, b: str) -> str:
     """c10::div_floor_floating: CPython's algorithm, exact where floor(a / b) would round up first."""
     make, zero, one = graph.make_node, const_like(graph, 0, a), const_like(graph, 1, a)

@@ -135,14 +135,18 @@ def test_the_number_of_output_names_is_checked() -> None:
         interpret(program.graph_module, output_names=["a", "b"])
 
 
-def test_results_that_nobody_reads_have_no_name() -> None:
+def test_only_the_result_that_is_read_is_asked_for_by_the_name_of_its_node() -> None:
     def forward(x: torch.Tensor) -> torch.Tensor:
         return torch.ops.aten.split.Tensor(x, 2)[1]
 
     program = export(Function(forward), torch.rand(6))
-    builder = interpret(program.graph_module).builder
-    split = next(node for node in builder.nodes if node.op_type == "Split")
-    assert [bool(name) for name in split.outputs] == [False, True, False]
+    interpreter = interpret(program.graph_module)
+    split = next(node for node in interpreter.builder.nodes if node.op_type == "Split")
+    # outputs of Split are not optional, so the unread ones have automatic names
+    assert [name.startswith("_onx_") for name in split.outputs] == [True, False, True]
+    x = torch.rand(6)
+    (found,) = run(interpreter, x)
+    assert found.tolist() == x[2:4].tolist()
 
 
 def test_an_input_of_the_user_that_is_an_integer_is_a_dimension() -> None:

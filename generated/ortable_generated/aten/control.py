@@ -7,7 +7,6 @@ from ortable.lowerings.control_flow import cond
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
 
 
 def hop_cond(graph: GraphBuilder, res: Res, pred: Any, true_fn: Any, false_fn: Any, operands: Any) -> Any:

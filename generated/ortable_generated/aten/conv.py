@@ -3,17 +3,74 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.dtypes import int64
+from ortable.dtypes import bfloat16, float32, float64
+from ortable.errors import UnsupportedCase
 from ortable.known import known_dtype, known_shape
-from ortable.lowerings.convolution import convolution_backward
-from ortable.prelude import differs, rank_of, shape_of, spread, static, swapped
-from ortable.prelude_make import consts, cropped
-from ortable.prelude_types import conv_output_padding
+from ortable.lowerings.convolution import convolution_backward, direct_convolution
+from ortable.prelude import dtype_of, is_float, rank_of, shape_of, spread, static
+from ortable.prelude_make import cast, squeezed, unsqueezed
+from ortable.prelude_nn import same_pads
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.known import Rules
-    from ortable.prelude import Bool, Bools, Result, SymInt, SymInts
+    from ortable.prelude import Bool, Bools, Result, Str, SymInt, SymInts
+
+
+def aten_conv1d(graph: GraphBuilder, res: Res, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1,), padding: SymInts = (0,), dilation: SymInts = (1,), groups: SymInt = 1) -> Result:
+    """aten::conv1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], SymInt[1] dilation=[1], SymInt groups=1) -> Tensor"""
+    return aten_convolution(graph, res, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, transposed=False, output_padding=[0], groups=groups)
+
+
+def aten_conv1d_padding(graph: GraphBuilder, res: Res, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1,), padding: Str = 'valid', dilation: SymInts = (1,), groups: SymInt = 1) -> Result:
+    '''aten::conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], str padding="valid", SymInt[1] dilation=[1], SymInt groups=1) -> Tensor'''
+    return aten_conv2d_padding(graph, res, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
+
+
+def aten_conv2d(graph: GraphBuilder, res: Res, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1, 1), padding: SymInts = (0, 0), dilation: SymInts = (1, 1), groups: SymInt = 1) -> Result:
+    """aten::conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], SymInt[2] dilation=[1, 1], SymInt groups=1) -> Tensor"""
+    return aten_convolution(graph, res, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, transposed=False, output_padding=[0, 0], groups=groups)
+
+
+def aten_conv2d_padding(graph: GraphBuilder, res: Res, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1, 1), padding: Str = 'valid', dilation: SymInts = (1, 1), groups: SymInt = 1) -> Result:
+    '''aten::conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], str padding="valid", SymInt[2] dilation=[1, 1], SymInt groups=1) -> Tensor'''
+    n = rank_of(graph, weight) - 2
+    spacing = spread(static(dilation), n)
+    sizes = shape_of(graph, weight)[2:]
+    pads = same_pads(sizes, spacing) if padding == 'same' else [0] * 2 * n
+    extra = [] if rank_of(graph, input) == rank_of(graph, weight) else [0]
+    kind = float32 if dtype_of(graph, input) == bfloat16 else dtype_of(graph, input)
+    if dtype_of(graph, input) == float64 or not is_float(graph, input):
+        raise UnsupportedCase('aten::conv2d.padding: padding by name in a dtype for which ONNX Runtime has no convolution; pad first')
+    steps = spread(static(stride), n)
+    x = unsqueezed(graph, cast(graph, input, kind), extra)
+    found = graph.make_node('Conv', [x, cast(graph, weight, kind), cast(graph, bias, kind) if bias is not None else None], strides=steps, pads=pads, dilations=spacing, group=static(groups))
+    return cast(graph, squeezed(graph, found, extra), dtype_of(graph, input))
+
+
+def aten_conv3d(graph: GraphBuilder, res: Res, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1, 1, 1), padding: SymInts = (0, 0, 0), dilation: SymInts = (1, 1, 1), groups: SymInt = 1) -> Result:
+    """aten::conv3d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] padding=[0, 0, 0], SymInt[3] dilation=[1, 1, 1], SymInt groups=1) -> Tensor"""
+    return aten_convolution(graph, res, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, transposed=False, output_padding=[0, 0, 0], groups=groups)
+
+
+def aten_conv3d_padding(graph: GraphBuilder, res: Res, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1, 1, 1), padding: Str = 'valid', dilation: SymInts = (1, 1, 1), groups: SymInt = 1) -> Result:
+    '''aten::conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], str padding="valid", SymInt[3] dilation=[1, 1, 1], SymInt groups=1) -> Tensor'''
+    return aten_conv2d_padding(graph, res, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
+
+
+def aten_conv_transpose1d(graph: GraphBuilder, res: Res, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1,), padding: SymInts = (0,), output_padding: SymInts = (0,), groups: SymInt = 1, dilation: SymInts = (1,)) -> Result:
+    """aten::conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], SymInt[1] output_padding=[0], SymInt groups=1, SymInt[1] dilation=[1]) -> Tensor"""
+    return aten_convolution(graph, res, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, transposed=True, output_padding=output_padding, groups=groups)
+
+
+def aten_conv_transpose2d_input(graph: GraphBuilder, res: Res, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1, 1), padding: SymInts = (0, 0), output_padding: SymInts = (0, 0), groups: SymInt = 1, dilation: SymInts = (1, 1)) -> Result:
+    """aten::conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], SymInt[2] output_padding=[0, 0], SymInt groups=1, SymInt[2] dilation=[1, 1]) -> Tensor"""
+    return aten_convolution(graph, res, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, transposed=True, output_padding=output_padding, groups=groups)
+
+
+def aten_conv_transpose3d_input(graph: GraphBuilder, res: Res, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1, 1, 1), padding: SymInts = (0, 0, 0), output_padding: SymInts = (0, 0, 0), groups: SymInt = 1, dilation: SymInts = (1, 1, 1)) -> Result:
+    """aten::conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] padding=[0, 0, 0], SymInt[3] output_padding=[0, 0, 0], SymInt groups=1, SymInt[3] dilation=[1, 1, 1]) -> Tensor"""
+    return aten_convolution(graph, res, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, transposed=True, output_padding=output_padding, groups=groups)
 
 
 def aten_convolution(graph: GraphBuilder, res: Res, input: Result, weight: Result, bias: Result | None, stride: SymInts, padding: SymInts, dilation: SymInts, transposed: Bool, output_padding: SymInts, groups: SymInt) -> Result:
@@ -22,30 +79,62 @@ def aten_convolution(graph: GraphBuilder, res: Res, input: Result, weight: Resul
     strides = spread(static(stride), n)
     pads = spread(static(padding), n) * 2
     dilations = spread(static(dilation), n)
+    extra = [] if rank_of(graph, input) == rank_of(graph, weight) else [0]
+    kind = float32 if dtype_of(graph, input) == bfloat16 else dtype_of(graph, input)
+    if (dtype_of(graph, input) == float64 or not is_float(graph, input)) and (not transposed):
+        return direct_convolution(graph, res, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
+    if dtype_of(graph, input) == float64 or not is_float(graph, input):
+        raise UnsupportedCase('aten::convolution: a transposed convolution in a dtype for which ONNX Runtime has no kernel')
     if transposed:
-        return graph.make_node('ConvTranspose', [input, weight, bias], res.outputs, strides=strides, pads=pads, dilations=dilations, group=static(groups), output_padding=spread(static(output_padding), n))
-    return graph.make_node('Conv', [input, weight, bias], res.outputs, strides=strides, pads=pads, dilations=dilations, group=static(groups))
+        x = unsqueezed(graph, cast(graph, input, kind), extra)
+        wide = graph.make_node('ConvTranspose', [x, cast(graph, weight, kind), cast(graph, bias, kind) if bias is not None else None], strides=strides, pads=pads, dilations=dilations, group=static(groups), output_padding=spread(static(output_padding), n))
+        return cast(graph, squeezed(graph, wide, extra), dtype_of(graph, input))
+    x = unsqueezed(graph, cast(graph, input, kind), extra)
+    found = graph.make_node('Conv', [x, cast(graph, weight, kind), cast(graph, bias, kind) if bias is not None else None], strides=strides, pads=pads, dilations=dilations, group=static(groups))
+    return cast(graph, squeezed(graph, found, extra), dtype_of(graph, input))
 
 
 def aten_convolution_backward(graph: GraphBuilder, res: Res, grad_output: Result, input: Result, weight: Result, bias_sizes: SymInts | None, stride: SymInts, padding: SymInts, dilation: SymInts, transposed: Bool, output_padding: SymInts, groups: SymInt, output_mask: Bools) -> Any:
     """aten::convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)"""
-    n = rank_of(graph, weight) - 2
-    strides = spread(static(stride), n)
-    pads = spread(static(padding), n)
-    dilations = spread(static(dilation), n)
-    turned = swapped(n + 2, 0, 1)
-    others = [0] + list(range(2, n + 2))
-    if transposed or differs(groups, 1):
-        return convolution_backward(graph, res, grad_output=grad_output, input=input, weight=weight, stride=stride, padding=padding, dilation=dilation, transposed=transposed, groups=groups, output_mask=output_mask)
-    both = pads * 2
-    back = conv_output_padding(graph, input, grad_output, weight, strides, pads, dilations) if output_mask[0] else []
-    grad_input = graph.make_node('ConvTranspose', [grad_output, weight], strides=strides, pads=both, dilations=dilations, output_padding=back) if output_mask[0] else None
-    wide = graph.make_node('Conv', [graph.make_node('Transpose', [input], perm=turned), graph.make_node('Transpose', [grad_output], perm=turned)], strides=dilations, dilations=strides, pads=both) if output_mask[1] else None
-    kernel = cropped(graph, wide, shape_of(graph, weight)[2:]) if wide is not None else None
-    grad_weight = graph.make_node('Transpose', [kernel], perm=turned) if kernel is not None else None
-    axes = consts(graph, others, int64)
-    grad_bias = graph.make_node('ReduceSum', [grad_output, axes], keepdims=0) if output_mask[2] else None
-    return (grad_input, grad_weight, grad_bias)
+    if dtype_of(graph, input) == float64:
+        raise UnsupportedCase('aten::convolution_backward: the gradient of a convolution in float64, for which ONNX Runtime has no kernel')
+    return convolution_backward(graph, res, grad_output=grad_output, input=input, weight=weight, stride=stride, padding=padding, dilation=dilation, transposed=transposed, groups=groups, output_mask=output_mask)
+
+
+def rule_aten_conv1d(graph: GraphBuilder, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1,), padding: SymInts = (0,), dilation: SymInts = (1,), groups: SymInt = 1) -> Rules:
+    return rule_aten_convolution(graph, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, transposed=False, output_padding=[0], groups=groups)
+
+
+def rule_aten_conv1d_padding(graph: GraphBuilder, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1,), padding: Str = 'valid', dilation: SymInts = (1,), groups: SymInt = 1) -> Rules:
+    return rule_aten_conv2d_padding(graph, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
+
+
+def rule_aten_conv2d(graph: GraphBuilder, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1, 1), padding: SymInts = (0, 0), dilation: SymInts = (1, 1), groups: SymInt = 1) -> Rules:
+    return rule_aten_convolution(graph, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, transposed=False, output_padding=[0, 0], groups=groups)
+
+
+def rule_aten_conv2d_padding(graph: GraphBuilder, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1, 1), padding: Str = 'valid', dilation: SymInts = (1, 1), groups: SymInt = 1) -> Rules:
+    return ((known_dtype(graph, input), None),)
+
+
+def rule_aten_conv3d(graph: GraphBuilder, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1, 1, 1), padding: SymInts = (0, 0, 0), dilation: SymInts = (1, 1, 1), groups: SymInt = 1) -> Rules:
+    return rule_aten_convolution(graph, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, transposed=False, output_padding=[0, 0, 0], groups=groups)
+
+
+def rule_aten_conv3d_padding(graph: GraphBuilder, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1, 1, 1), padding: Str = 'valid', dilation: SymInts = (1, 1, 1), groups: SymInt = 1) -> Rules:
+    return rule_aten_conv2d_padding(graph, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
+
+
+def rule_aten_conv_transpose1d(graph: GraphBuilder, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1,), padding: SymInts = (0,), output_padding: SymInts = (0,), groups: SymInt = 1, dilation: SymInts = (1,)) -> Rules:
+    return rule_aten_convolution(graph, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, transposed=True, output_padding=output_padding, groups=groups)
+
+
+def rule_aten_conv_transpose2d_input(graph: GraphBuilder, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1, 1), padding: SymInts = (0, 0), output_padding: SymInts = (0, 0), groups: SymInt = 1, dilation: SymInts = (1, 1)) -> Rules:
+    return rule_aten_convolution(graph, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, transposed=True, output_padding=output_padding, groups=groups)
+
+
+def rule_aten_conv_transpose3d_input(graph: GraphBuilder, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1, 1, 1), padding: SymInts = (0, 0, 0), output_padding: SymInts = (0, 0, 0), groups: SymInt = 1, dilation: SymInts = (1, 1, 1)) -> Rules:
+    return rule_aten_convolution(graph, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, transposed=True, output_padding=output_padding, groups=groups)
 
 
 def rule_aten_convolution(graph: GraphBuilder, input: Result, weight: Result, bias: Result | None, stride: SymInts, padding: SymInts, dilation: SymInts, transposed: Bool, output_padding: SymInts, groups: SymInt) -> Rules:

@@ -11,7 +11,7 @@ from ortable.promotion import scalar_dtype
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.known import Rules
-    from ortable.prelude import Bool, Dtype, Result, Scalar, SymInt, SymInts
+    from ortable.prelude import Bool, Dtype, Result, Scalar, SymInts
 
 
 def aten_full(graph: GraphBuilder, res: Res, size: SymInts, fill_value: Scalar, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:

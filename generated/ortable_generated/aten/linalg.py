@@ -1,7 +1,7 @@
 # Generated from specs/aten/linalg.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ortable.dtypes import boolean, int64
 from ortable.errors import UnsupportedCase
@@ -15,7 +15,7 @@ from ortable.rules import keep_leading, unify
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.known import Rules
-    from ortable.prelude import Int, Ints, Result, Results, Scalar, Str
+    from ortable.prelude import Ints, Result, Results, Scalar, Str
 
 
 def aten_addbmm(graph: GraphBuilder, res: Res, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:

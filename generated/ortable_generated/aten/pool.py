@@ -11,7 +11,7 @@ from ortable.prelude_make import const, squeezed, unsqueezed
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.known import Rules
-    from ortable.prelude import Bool, Int, Ints, Result
+    from ortable.prelude import Bool, Ints, Result
 
 
 def aten_max_pool2d_with_indices(graph: GraphBuilder, res: Res, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0, 0), dilation: Ints = (1, 1), ceil_mode: Bool = False) -> Any:

@@ -1,7 +1,7 @@
 # Generated from specs/aten/special.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ortable.known import known_shape
 from ortable.prelude import dtype_of

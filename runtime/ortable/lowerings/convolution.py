@@ -35,6 +35,10 @@ def convolution_backward(
     (Dumoulin and Visin, A guide to convolution arithmetic, 2016); groups stay groups.
     """
     n = rank_of(graph, weight) - 2
+    own = graph.get_type(input)
+    if own == dtypes.bfloat16:
+        # ONNX has no convolution of bfloat16 before opset 22
+        grad_output, input, weight = (cast(graph, x, dtypes.float32) for x in (grad_output, input, weight))
     window = {
         "strides": spread(static(stride), n),
         "pads": spread(static(padding), n) * 2,
@@ -49,7 +53,8 @@ def convolution_backward(
     if output_mask[2]:
         axes = consts(graph, [0, *range(2, n + 2)], dtypes.int64)
         grad_bias = graph.make_node("ReduceSum", [grad_output, axes], keepdims=0)
-    return grad_input, grad_weight, grad_bias
+    found = (grad_input, grad_weight, grad_bias)
+    return tuple(None if grad is None else cast(graph, grad, own) for grad in found)  # type: ignore[return-value]
 
 
 def _input_gradient(
@@ -155,4 +160,4 @@ def _at_place(
     turned = permuted(graph, weight, [*range(2, n + 2), 0, 1])
     factors = reshape_to(graph, graph.make_node("GatherND", [turned, spot]), [groups, out // groups, inner])
     found = matrix_product(graph, factors, rows)
-    return reshape_to(graph, cast(graph, found, graph.get_type(x)), [batch, out, *space])
+    return reshape_to(graph, found, [batch, out, *space])

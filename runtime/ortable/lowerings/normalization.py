@@ -1,0 +1,149 @@
+"""Batch norm with the statistics of the batch, and its gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ortable import dtypes
+from ortable.prelude import dim_of, dtype_of, rank_of
+from ortable.prelude_make import cast, const, consts, per_channel
+from ortable.prelude_nn import count_over, or_filled, scaled, wide_dtype, without
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+
+
+def batch_norm_training(
+    graph: GraphBuilder,
+    res: Res,
+    input: str,
+    weight: str | None,
+    bias: str | None,
+    running_mean: str,
+    running_var: str,
+    momentum: float,
+    eps: float,
+) -> tuple[str, str | None, str | None, str | None, str | None]:
+    """aten::_native_batch_norm_legit_functional in training: (output, mean, 1/std, new running mean and variance).
+
+    torch normalises with the biased variance and keeps the unbiased one in the running statistics.
+    """
+    output, mean, inverse, total = batch_statistics(graph, input, weight, bias, eps)
+    wide = graph.get_type(mean)
+    count = count_over(graph, input, without([1], rank_of(graph, input)))
+    new_mean = new_var = None
+    if res[3].name != "":
+        new_mean = _moved(graph, running_mean, mean, momentum)
+    if res[4].name != "":
+        less = graph.make_node("Sub", [const(graph, count, wide), const(graph, 1, wide)])
+        new_var = _moved(graph, running_var, graph.make_node("Div", [total, less]), momentum)
+    return output, cast(graph, mean, res[1].dtype), cast(graph, inverse, res[2].dtype), new_mean, new_var
+
+
+def batch_norm_of_batch(
+    graph: GraphBuilder, res: Res, input: str, weight: str | None, bias: str | None, eps: float
+) -> tuple[str, str, str]:
+    """aten::_native_batch_norm_legit.no_stats: (output, mean, 1/std) of the batch itself."""
+    output, mean, inverse, _ = batch_statistics(graph, input, weight, bias, eps)
+    return output, cast(graph, mean, res[1].dtype), cast(graph, inverse, res[2].dtype)
+
+
+def batch_norm_alone(
+    graph: GraphBuilder, res: Res, input: str, weight: str | None, bias: str | None, eps: float
+) -> str:
+    """aten::batch_norm in training without running statistics."""
+    return batch_statistics(graph, input, weight, bias, eps)[0]
+
+
+def batch_statistics(
+    graph: GraphBuilder, input: str, weight: str | None, bias: str | None, eps: float
+) -> tuple[str, str, str, str]:
+    """(output in the dtype of input, mean [C], 1/sqrt(biased variance + eps) [C], sum of squared deviations [C])."""
+    rank = rank_of(graph, input)
+    axes = without([1], rank)
+    over = consts(graph, axes, dtypes.int64)
+    wide = wide_dtype(dtype_of(graph, input))
+    x = cast(graph, input, wide)
+    mean = graph.make_node("ReduceMean", [x, over], keepdims=0)
+    away = graph.make_node("Sub", [x, per_channel(graph, mean, rank)])
+    total = graph.make_node("ReduceSumSquare", [away, over], keepdims=0)
+    count = const(graph, count_over(graph, input, axes), wide)
+    variance = graph.make_node("Div", [total, count])
+    shape = [dim_of(graph, input, 1)]
+    tensors = [or_filled(graph, weight, shape, 1, wide), or_filled(graph, bias, shape, 0, wide), mean, variance]
+    output = graph.make_node("BatchNormalization", [x, *tensors], epsilon=eps)
+    spread_out = graph.make_node("Sqrt", [graph.make_node("Add", [variance, const(graph, eps, wide)])])
+    return cast(graph, output, graph.get_type(input)), mean, graph.make_node("Reciprocal", [spread_out]), total
+
+
+def _moved(graph: GraphBuilder, running: str, now: str, momentum: float) -> str:
+    """``(1 - momentum) * running + momentum * now`` in the dtype of the running value."""
+    dtype = graph.get_type(running)
+    fresh = scaled(graph, cast(graph, now, dtype), momentum)
+    return graph.make_node("Add", [scaled(graph, running, 1 - momentum), fresh])
+
+
+def batch_norm_backward(
+    graph: GraphBuilder,
+    res: Res,
+    grad_out: str,
+    input: str,
+    weight: str | None,
+    running_mean: str | None,
+    running_var: str | None,
+    save_mean: str | None,
+    save_invstd: str | None,
+    train: bool,
+    eps: float,
+    output_mask: Sequence[bool],
+) -> tuple[str | None, str | None, str | None]:
+    """aten::native_batch_norm_backward: gradients of input, weight and bias; None where the mask asks for none.
+
+    In training the batch's own statistics depend on the input, which takes out of the gradient its mean and its
+    part along the normalised input.
+    """
+    rank = rank_of(graph, input)
+    axes = without([1], rank)
+    over = consts(graph, axes, dtypes.int64)
+    wide = wide_dtype(dtype_of(graph, input))
+    grad, x = cast(graph, grad_out, wide), cast(graph, input, wide)
+    mean, inverse = _used_statistics(graph, (running_mean, running_var), (save_mean, save_invstd), train, eps, wide)
+    away = graph.make_node("Sub", [x, per_channel(graph, mean, rank)])
+    normal = graph.make_node("Mul", [away, per_channel(graph, inverse, rank)])
+    total = graph.make_node("ReduceSum", [grad, over], keepdims=0)
+    along = graph.make_node("ReduceSum", [graph.make_node("Mul", [grad, normal]), over], keepdims=0)
+    grad_input = None
+    if output_mask[0]:
+        if train:
+            count = const(graph, count_over(graph, input, axes), wide)
+            level = per_channel(graph, graph.make_node("Div", [total, count]), rank)
+            slope = per_channel(graph, graph.make_node("Div", [along, count]), rank)
+            left = graph.make_node("Sub", [grad, level])
+            grad = graph.make_node("Sub", [left, graph.make_node("Mul", [normal, slope])])
+        factor = inverse
+        if weight is not None:
+            factor = graph.make_node("Mul", [inverse, cast(graph, weight, wide)])
+        grad_input = cast(graph, graph.make_node("Mul", [grad, per_channel(graph, factor, rank)]), res[0].dtype)
+    return (
+        grad_input,
+        cast(graph, along, res[1].dtype) if output_mask[1] else None,
+        cast(graph, total, res[2].dtype) if output_mask[2] else None,
+    )
+
+
+def _used_statistics(
+    graph: GraphBuilder,
+    running: tuple[str | None, str | None],
+    saved: tuple[str | None, str | None],
+    train: bool,
+    eps: float,
+    wide: int,
+) -> tuple[str, str]:
+    """The mean and 1/std with which the forward normalised."""
+    mean, spread_out = saved if train else running
+    assert mean is not None and spread_out is not None, "the forward had these statistics"
+    if train:
+        return cast(graph, mean, wide), cast(graph, spread_out, wide)
+    shifted = graph.make_node("Add", [cast(graph, spread_out, wide), const(graph, eps, wide)])
+    return cast(graph, mean, wide), graph.make_node("Reciprocal", [graph.make_node("Sqrt", [shifted])])
