@@ -1,8 +1,10 @@
-"""Checks whole entries: order and reach of cases, arguments read or ignored, results counted, rules and samples sound."""
+"""Checks whole entries: order and reach of cases, arguments read or ignored, results counted, rules
+and samples sound."""
 
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Iterable
 
 from ortablegen import kinds, vocabulary
@@ -22,7 +24,8 @@ def check_specs(
 ) -> None:
     """Report everything wrong with ``specs``.
 
-    ``user_lowerings``: names that ``python:`` may use in a user's file; None means this package's own lowerings.
+    ``user_lowerings``: names that ``python:`` may use in a user's file; None means this package's
+    own lowerings.
     """
     _check_vocabulary(diagnostics)
     _check_duplicates(specs, diagnostics)
@@ -73,7 +76,7 @@ def _check_sorted(specs: Specs, diagnostics: Diagnostics) -> None:
         groups.setdefault((call.file, call.kind), []).append((call.name, call.span))
     for pairs in groups.values():
         pairs.sort(key=lambda pair: pair[1])
-        for (before, _), (after, span) in zip(pairs, pairs[1:], strict=False):
+        for (before, _), (after, span) in itertools.pairwise(pairs):
             if after < before:
                 diagnostics.error(
                     span,
@@ -139,7 +142,8 @@ class _OpChecker:
                 entry.span,
                 f"'{entry.key}' writes into its arguments",
                 [
-                    "a mutating graph is functionalised before conversion, so this entry would never be reached"
+                    "a mutating graph is functionalised before conversion, so this entry would"
+                    " never be reached"
                 ],
                 fix="write the entry of the functional overload",
             )

@@ -1,4 +1,5 @@
-"""Checks one piece of spec language: names, words, ONNX calls at every opset, value classes, dtype sets."""
+"""Checks one piece of spec language: names, words, ONNX calls at every opset, value classes, dtype
+sets."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ _LITERALS = {
 class CodeChecker:
     """Walks one :class:`Code`; collects the names it reads and reports what is wrong.
 
-    ``opsets`` is the range in which the code may run; ``target`` the case's target; ``condition`` forbids nodes.
+    ``opsets`` is the range in which the code may run; ``target`` the case's target; ``condition``
+    forbids nodes.
     """
 
     code: Code
@@ -115,7 +117,8 @@ class CodeChecker:
     # -- expressions ----------------------------------------------------------------------------
 
     def value(self, node: ast.expr, outputs: int | None = 1) -> Value:
-        """The class of an expression; ``outputs`` is how many results a CapWord call must give here."""
+        """The class of an expression; ``outputs`` is how many results a CapWord call must give
+        here."""
         method = getattr(self, f"_{type(node).__name__.lower()}", None)
         if method is None:
             return Value(Kind(ANY))
@@ -252,7 +255,8 @@ class CodeChecker:
             if value.kind.base == RESULT:
                 self.error(
                     argument,
-                    f"'{name}' of a result of the graph: its numbers are not known while converting",
+                    f"'{name}' of a result of the graph: its numbers are not known while"
+                    " converting",
                 )
         if name in ("int", "len", "range") and values and values[0].kind.base == kinds.SYMINT:
             self.error(node, f"'{name}' of a symbolic int", fix="static(x) demands a known int")
@@ -341,7 +345,8 @@ class CodeChecker:
                 node,
                 "'not' of a comparison that may be symbolic",
                 [
-                    "a symbolic comparison is true only if it can be proven, so its negation is not its opposite"
+                    "a symbolic comparison is true only if it can be proven, so its negation is not"
+                    " its opposite"
                 ],
                 fix="write the opposite comparison",
             )
@@ -389,7 +394,8 @@ class CodeChecker:
             self.error(
                 node, "a result of the graph is indexed while converting", fix="use Gather or Slice"
             )
-        # an item that the author picks by position is taken to be there; one met in a loop may be None
+        # an item that the author picks by position is taken to be there; one met in a loop may be
+        # None
         return Value(Kind(kinds.ELEMENT.get(value.kind.base, ANY)))
 
     def _listcomp(self, node: ast.ListComp) -> Value:

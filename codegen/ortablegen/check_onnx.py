@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ortable import dtypes
-from ortablegen import kinds
+from ortablegen import kinds, narrowing
 from ortablegen.kinds import ANY, NONE, RESULT, RESULTS, Kind
 from ortablegen.language import onnx_call
 from ortablegen.narrowing import Value
@@ -34,7 +34,8 @@ _FIXES = {
 
 @dataclass
 class OnnxCall:
-    """A CapWord call with the classes of its arguments; ``outputs`` None means as many as the op gives."""
+    """A CapWord call with the classes of its arguments; ``outputs`` None means as many as the op
+    gives."""
 
     node: ast.Call
     inputs: list[Value]
@@ -249,15 +250,11 @@ def _allowed(schema: OnnxSchema, type_name: str) -> frozenset[int]:
     return frozenset(_ELEMENT[name] for name in schema.allowed(type_name) if name in _ELEMENT)
 
 
-_ELEMENT = {
-    f"tensor({onnx_name})": getattr(dtypes, name)
-    for onnx_name, name in {
-        "float": "float32", "double": "float64", "float16": "float16", "bfloat16": "bfloat16", "bool": "boolean",
-        "int8": "int8", "int16": "int16", "int32": "int32", "int64": "int64", "uint8": "uint8", "uint16": "uint16",
-        "uint32": "uint32", "uint64": "uint64", "complex64": "complex64", "complex128": "complex128",
-        "string": "string",
-    }.items()
-}  # fmt: skip
+_ELEMENT = {f"tensor({dtypes.name(each)})": each for each in narrowing.ALL} | {
+    "tensor(float)": dtypes.float32,
+    "tensor(double)": dtypes.float64,
+    "tensor(string)": dtypes.string,
+}
 
 
 def _value(count: int | None, found: list[frozenset[int] | None]) -> Value:

@@ -1,4 +1,5 @@
-"""``python -m ortablegen``: generate, check that generated/ is fresh, read ONNX Runtime's kernel table."""
+"""``python -m ortablegen``: generate, check that generated/ is fresh, read ONNX Runtime's kernel
+table."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ from ortablegen.writer import WriteReport, compare_tree, write_tree
 
 
 def generate(root: Path) -> tuple[dict[str, str], Specs]:
-    """All generated files of the repository at ``root`` (relative to generated/), and the ATen specs.
+    """All generated files of the repository at ``root`` (relative to generated/), and the ATen
+    specs.
 
     Raises:
         SpecErrors: with every error found; nothing is written.
@@ -68,10 +70,10 @@ def main(arguments: list[str] | None = None) -> int:
     report = write_tree(files, folder)
     entries, functions = count_escapes(specs)
     print(
-        f"{len(specs.ops)} operators, {len(specs.aliases)} aliases, {len(specs.calls)} callables and methods; "
-        f"{entries} entries use {functions} Python lowerings; "
-        f"{len(report.written)} files written, {len(report.deleted)} deleted, {report.unchanged} unchanged "
-        f"({time.perf_counter() - start:.1f} s)"
+        f"{len(specs.ops)} operators, {len(specs.aliases)} aliases, {len(specs.calls)} callables"
+        f" and methods; {entries} entries use {functions} Python lowerings; {len(report.written)}"
+        f" files written, {len(report.deleted)} deleted, {report.unchanged} unchanged"
+        f" ({time.perf_counter() - start:.1f} s)"
     )
     return 0
 

@@ -1,4 +1,5 @@
-"""specs/runtime/decompositions.yaml -> the names of operators that the backend lets torch decompose."""
+"""specs/runtime/decompositions.yaml -> the names of operators that the backend lets torch
+decompose."""
 
 from __future__ import annotations
 
@@ -8,7 +9,10 @@ from ortablegen.diagnostics import Diagnostics
 from ortablegen.schema import registered_schema
 from ortablegen.yamlsource import YMap, YScalar, load
 
-_HEADER = "# Generated from specs/runtime/decompositions.yaml by codegen. Do not edit: change the spec, then run `make codegen`.\n"
+_HEADER = (
+    "# Generated from specs/runtime/decompositions.yaml by codegen. Do not edit: change the spec,"
+    " then run `make codegen`.\n"
+)
 
 
 def emit_decompositions(path: Path, diagnostics: Diagnostics) -> dict[str, str]:
@@ -27,5 +31,8 @@ def emit_decompositions(path: Path, diagnostics: Diagnostics) -> dict[str, str]:
         else:
             names.append(op.text)
     lines = "".join(f'    "{name}",\n' for name in sorted(names))
-    text = f'{_HEADER}"""Operators that torch decomposes before conversion."""\n\nDECOMPOSE: tuple[str, ...] = (\n{lines})\n'
+    text = (
+        f'{_HEADER}"""Operators that torch decomposes before conversion."""\n\nDECOMPOSE:'
+        f" tuple[str, ...] = (\n{lines})\n"
+    )
     return {"ortable_generated/decompositions.py": text}

@@ -1,4 +1,5 @@
-"""Errors of codegen: collected, sorted by position, printed in clang's format with caret, notes and the fix."""
+"""Errors of codegen: collected, sorted by position, printed in clang's format with caret, notes and
+the fix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Emits the converters, rules and dispatch tables of ATen specs as Python text: sorted, one layout, no line numbers."""
+"""Emits the converters, rules and dispatch tables of ATen specs as Python text: sorted, one layout,
+no line numbers."""
 
 from __future__ import annotations
 
@@ -53,14 +54,19 @@ def family_text(specs: Specs, file: str) -> str:
             functions.append(("rule_" + entry.schema.function_name, _rule(entry, needs)))
         else:
             functions.extend(_alias(entry, by_key[entry.of], needs))
-    functions.extend((f"hop_{hop.name}", _hop(hop, needs)) for hop in specs.hops if hop.file == file)
+    functions.extend(
+        (f"hop_{hop.name}", _hop(hop, needs)) for hop in specs.hops if hop.file == file
+    )
     text = "\n\n\n".join("\n".join(lines) for _, lines in sorted(functions))
+    signatures = "\n".join(lines[0] for _, lines in functions)
     return _TEMPLATES.get_template("aten_family.py.jinja").render(
         file=file,
         imports=needs.lines(),
         functions=text,
-        kinds=_annotation_names(text),
-        typing=["TYPE_CHECKING", "Any"] if re.search(r"(: |-> )Any\b", text) else ["TYPE_CHECKING"],
+        kinds=_annotation_names(signatures),
+        typing=["TYPE_CHECKING", "Any"]
+        if re.search(r"(: |-> )Any\b", signatures)
+        else ["TYPE_CHECKING"],
         rules="-> Rules" in text,
     )
 

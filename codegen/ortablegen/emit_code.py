@@ -1,4 +1,5 @@
-"""The spec language becomes Python: CapWords turn into ``graph.make_node`` calls, prelude words get the graph."""
+"""The spec language becomes Python: CapWords turn into ``graph.make_node`` calls, prelude words get
+the graph."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ def expression_text(node: ast.expr, needs: Needs) -> str:
 
 
 def block_lines(body: tuple[ast.stmt, ...], needs: Needs, returns_list: bool) -> list[str]:
-    """The statements of a block as lines of Python; the node of the ``return`` takes its names from ``res``.
+    """The statements of a block as lines of Python; the node of the ``return`` takes its names from
+    ``res``.
 
     ``returns_list``: the schema returns ``Tensor[]``, so one result is a list of one, too.
     """
@@ -127,7 +129,7 @@ class _Emitter(ast.NodeTransformer):
         return ast.Call(node.func, arguments, keywords)
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
-        """``!=`` on what may be symbolic is true only if provable, so it becomes ``differs(a, b)``."""
+        """``!=`` on what may be symbolic is true only if provable, thus ``differs(a, b)``."""
         left, rights = self.visit(node.left), [self.visit(each) for each in node.comparators]
         if len(node.ops) == 1 and isinstance(node.ops[0], ast.NotEq) and not _is_plain(node):
             self.needs.add(vocabulary.prelude()["differs"].module, "differs")

@@ -1,4 +1,5 @@
-"""Value classes of the language: what is known while converting (ints, dtypes, None) against results of the graph."""
+"""Value classes of the language: what is known while converting (ints, dtypes, None) against
+results of the graph."""
 
 from __future__ import annotations
 
@@ -61,16 +62,16 @@ LIST = {
 }
 _NUMBERS = (BOOL, INT, SYMINT, FLOAT, SCALAR)
 _TORCH = {
-    "Tensor": RESULT, "Tensor[]": RESULTS, "Tensor?[]": RESULTS,
-    "int": INT, "SymInt": SYMINT, "float": FLOAT, "bool": BOOL, "Scalar": SCALAR, "str": STR, "ScalarType": DTYPE,
-    "int[]": INTS, "SymInt[]": SYMINTS, "float[]": FLOATS, "bool[]": BOOLS, "complex": SCALAR, "SymBool": SCALAR,
-    "Scalar[]": ANY, "str[]": STRS,
+    "Tensor": RESULT, "Tensor[]": RESULTS, "Tensor?[]": RESULTS, "int": INT, "SymInt": SYMINT,
+    "float": FLOAT, "bool": BOOL, "Scalar": SCALAR, "str": STR, "ScalarType": DTYPE,
+    "int[]": INTS, "SymInt[]": SYMINTS, "float[]": FLOATS, "bool[]": BOOLS, "complex": SCALAR,
+    "SymBool": SCALAR, "Scalar[]": ANY, "str[]": STRS,
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A value class; ``optional`` values may be None; ``elements_optional`` is for ``Tensor?[]``."""
+    """A value class; ``optional`` ones may be None; ``elements_optional`` is for ``Tensor?[]``."""
 
     base: str
     optional: bool = False

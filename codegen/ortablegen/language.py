@@ -1,4 +1,5 @@
-"""The expression language: Python syntax, cut down to what a reader can check by eye; parsed here, never run here."""
+"""The expression language: Python syntax, cut down to what a reader can check by eye; parsed here,
+never run here."""
 
 from __future__ import annotations
 
@@ -12,21 +13,24 @@ MAX_STATEMENTS = 12
 MAX_COLUMNS = 100
 
 _EXPRESSIONS = (
-    ast.Expr, ast.Name, ast.Constant, ast.Call, ast.keyword, ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp,
-    ast.IfExp, ast.List, ast.Tuple, ast.Subscript, ast.Slice, ast.ListComp, ast.comprehension, ast.Starred,
-    ast.Load, ast.Store,
+    ast.Expr, ast.Name, ast.Constant, ast.Call, ast.keyword, ast.BinOp, ast.UnaryOp, ast.Compare,
+    ast.BoolOp, ast.IfExp, ast.List, ast.Tuple, ast.Subscript, ast.Slice, ast.ListComp,
+    ast.comprehension, ast.Starred, ast.Load, ast.Store,
 )  # fmt: skip
 _OPERATORS = (
-    ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.USub, ast.UAdd, ast.Not, ast.And, ast.Or,
-    ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Is, ast.IsNot, ast.In, ast.NotIn,
+    ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.USub, ast.UAdd,
+    ast.Not, ast.And, ast.Or, ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Is,
+    ast.IsNot, ast.In, ast.NotIn,
 )  # fmt: skip
 _STATEMENTS = (ast.Assign, ast.Return)
 _NAMES = {
-    ast.Lambda: "lambda", ast.For: "for loop", ast.While: "while loop", ast.If: "if statement", ast.FunctionDef: "def",
-    ast.Attribute: "attribute access", ast.JoinedStr: "f-string", ast.Import: "import", ast.With: "with",
-    ast.Try: "try", ast.Dict: "dict", ast.Set: "set", ast.DictComp: "dict comprehension", ast.SetComp: "set comprehension",
-    ast.GeneratorExp: "generator", ast.AugAssign: "augmented assignment", ast.Await: "await", ast.Yield: "yield",
-    ast.NamedExpr: "walrus", ast.Raise: "raise", ast.Assert: "assert", ast.Delete: "del", ast.ClassDef: "class",
+    ast.Lambda: "lambda", ast.For: "for loop", ast.While: "while loop", ast.If: "if statement",
+    ast.FunctionDef: "def", ast.Attribute: "attribute access", ast.JoinedStr: "f-string",
+    ast.Import: "import", ast.With: "with", ast.Try: "try", ast.Dict: "dict", ast.Set: "set",
+    ast.DictComp: "dict comprehension", ast.SetComp: "set comprehension",
+    ast.GeneratorExp: "generator", ast.AugAssign: "augmented assignment", ast.Await: "await",
+    ast.Yield: "yield", ast.NamedExpr: "walrus", ast.Raise: "raise", ast.Assert: "assert",
+    ast.Delete: "del", ast.ClassDef: "class",
 }  # fmt: skip
 DOMAINS = {"ms": "com.microsoft", "ml": "ai.onnx.ml"}
 
@@ -122,7 +126,8 @@ def _check_construct(code: Code, root: ast.AST, diagnostics: Diagnostics) -> boo
             code.at(node),
             f"{name} is outside the language",
             notes=[
-                "a block holds assignments, calls, ternaries, comparisons, arithmetic and one list comprehension"
+                "a block holds assignments, calls, ternaries, comparisons, arithmetic and one list"
+                " comprehension"
             ],
             fix="say it with a prelude word, or name a Python lowering (python: with why:)",
         )
@@ -131,7 +136,7 @@ def _check_construct(code: Code, root: ast.AST, diagnostics: Diagnostics) -> boo
 
 
 def _walk(root: ast.AST) -> list[ast.AST]:
-    """Nodes below ``root``; ``ms.Op(...)`` counts as a name, so its attribute node is passed over."""
+    """Nodes below ``root``; ``ms.Op(...)`` counts as a name, so its attribute is skipped."""
     found: list[ast.AST] = []
     stack = [root]
     while stack:

@@ -1,4 +1,5 @@
-"""The specs as frozen dataclasses: what an entry says, with the position of everything that an error may point to."""
+"""The specs as frozen dataclasses: what an entry says, with the position of everything that an
+error may point to."""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ class PythonLowering:
 
 @dataclass(frozen=True)
 class LowerCase:
-    """One case of ``lower``: a condition and exactly one of a block, a Python lowering, a refusal."""
+    """One case of ``lower``: a condition and one of a block, a Python lowering, a refusal."""
 
     span: Span
     when: Code | None = None
@@ -66,7 +67,7 @@ class LowerCase:
 
 @dataclass(frozen=True)
 class ShapeRule:
-    """How the shape of one result follows: an expression, named patterns that unify, or ``meta``."""
+    """The shape of one result: an expression, named patterns that unify, or ``meta``."""
 
     kind: str
     span: Span
@@ -95,7 +96,8 @@ class Promote:
 
 @dataclass(frozen=True)
 class Sample:
-    """One call of ``cases``: values of arguments as written, and what the reader of samples needs besides."""
+    """One call of ``cases``: values of arguments as written, and what the reader of samples needs
+    besides."""
 
     span: Span
     values: tuple[tuple[str, object], ...]
@@ -127,7 +129,8 @@ class OpEntry:
 
 @dataclass(frozen=True)
 class AliasEntry:
-    """A torch overload that means the same as another one, with arguments renamed, fixed or defaulted."""
+    """A torch overload that means the same as another one, with arguments renamed, fixed or
+    defaulted."""
 
     schema: OpSchema
     of: str
@@ -146,7 +149,8 @@ class AliasEntry:
 
 @dataclass(frozen=True)
 class CallEntry:
-    """A Python function or a tensor method that stands for an ATen packet; torch itself picks the overload."""
+    """A Python function or a tensor method that stands for an ATen packet; torch itself picks the
+    overload."""
 
     kind: str
     name: str

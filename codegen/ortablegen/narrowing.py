@@ -1,4 +1,5 @@
-"""What a condition tells about the names in it: None or not, and which dtypes remain, when it holds and when it fails."""
+"""What a condition tells about the names in it: None or not, and which dtypes remain, when it holds
+and when it fails."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ TESTS = {"is_float": FLOATS, "is_int": INTEGERS, "is_bool": BOOLEAN, "is_complex
 
 @dataclass(frozen=True)
 class Value:
-    """The class of an expression, the dtypes that it may have (None: nothing known), its parts when it is a tuple."""
+    """The class of an expression, the dtypes that it may have (None: nothing known), its parts when
+    it is a tuple."""
 
     kind: Kind
     dtypes: frozenset[int] | None = None

@@ -210,7 +210,9 @@ class ExpressionReader:
         missing = any(s.input_index(name) is None for s in self.versions)
         self.used.add(name)
         if formal.variadic:
-            return _parse(f"[v.{aspect} for v in {_rest(name, min(p for p in places if p is not None))}]")
+            return _parse(
+                f"[v.{aspect} for v in {_rest(name, min(p for p in places if p is not None))}]"
+            )
         optional = formal.optional or missing
         if optional and default is None and aspect != "info":
             self._error(

@@ -1,4 +1,5 @@
-"""YAML nodes -> model: which keys an entry may have, what each holds; every problem is reported where it stands."""
+"""YAML nodes -> model: which keys an entry may have, what each holds; every problem is reported
+where it stands."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ HOP_KEYS = ("hop", "args", "python", "why")
 CASE_KEYS = ("when", "target", "opset", "note", "do", "python", "why", "refuse")
 SAMPLE_KEYS = ("expect", "refused", "tolerance")
 PROMOTE_KINDS = (
-    "default", "int_to_float", "bool_to_long", "always_bool", "complex_to_float", "pow", "no_opmath",
+    "default", "int_to_float", "bool_to_long", "always_bool", "complex_to_float", "pow",
+    "no_opmath",
 )  # fmt: skip
 TARGETS = ("onnxruntime",)
 
@@ -161,7 +163,9 @@ class _Reader:
         for key in missing:
             fix = {
                 "cases": 'add at least one sample call, for example cases: [{self: "f32[2,3]"}]',
-                "out": "say the result's shape and dtype: out: {shape: same(self), dtype: same(self)}",
+                "out": (
+                    "say the result's shape and dtype: out: {shape: same(self), dtype: same(self)}"
+                ),
                 "lower": "say how it is lowered: lower: return Relu(self)",
             }[key]
             self.error(node.span, f"an op entry needs '{key}'", fix=fix)

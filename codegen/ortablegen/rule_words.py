@@ -1,4 +1,5 @@
-"""Words of shape and dtype rules, a name space of their own: what they take, and the Python that they become."""
+"""Words of shape and dtype rules, a name space of their own: what they take, and the Python that
+they become."""
 
 from __future__ import annotations
 
@@ -17,8 +18,9 @@ MAX_WORDS = 15
 class RuleWord:
     """A rule word: how many arguments, the function that it becomes, how each argument is read.
 
-    ``reads`` has one letter an argument: s = shape of a tensor, S = shapes of a tensor list, d = dtype of a tensor,
-    t = the tensor itself (the function gets the graph), v = the value as it is. ``*`` repeats the last one.
+    ``reads`` has one letter an argument: s = shape of a tensor, S = shapes of a tensor list, d =
+    dtype of a tensor, t = the tensor itself (the function gets the graph), v = the value as it is.
+    ``*`` repeats the last one.
     """
 
     function: str
@@ -50,7 +52,8 @@ _READERS = {"s": "known_shape", "d": "known_dtype", "S": "known_shapes"}
 
 
 def check_rules(entry: OpEntry, diagnostics: Diagnostics) -> None:
-    """Every word of the entry's rules is known and gets arguments of the operator; one rule a result."""
+    """Every word of the entry's rules is known and gets arguments of the operator; one rule a
+    result."""
     returns = entry.schema.returns
     if len(entry.out) != len(returns) and not (len(returns) == 1 and len(entry.out) == 1):
         span = entry.out[0].span if entry.out else entry.span

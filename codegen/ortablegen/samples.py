@@ -1,8 +1,9 @@
 """Sample calls of specs: how their values are written, and how they become torch values.
 
-Tensors: ``f32[2,3]`` random, ``i64[4] in 0..5`` random in a range (upper end excluded), ``f32[3] = [1, nan, 2]`` given,
-``f32[n=2,3]`` with a dynamic dimension ``n`` whose example size is 2. Other values are Python literals; in them a
-bare name stands for a dynamic dimension, and dtypes are written ``float32``.
+Tensors: ``f32[2,3]`` random, ``i64[4] in 0..5`` random in a range (upper end excluded), ``f32[3] =
+[1, nan, 2]`` given,
+``f32[n=2,3]`` with a dynamic dimension ``n`` whose example size is 2. Other values are Python
+literals; in them a bare name stands for a dynamic dimension, and dtypes are written ``float32``.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from ortablegen.model import Sample
 from ortablegen.schema import Argument, OpSchema
 
 ABBREVIATIONS = {
-    "f16": "float16", "f32": "float32", "f64": "float64", "bf16": "bfloat16", "i8": "int8", "i16": "int16",
-    "i32": "int32", "i64": "int64", "u8": "uint8", "b": "bool", "c64": "complex64", "c128": "complex128",
+    "f16": "float16", "f32": "float32", "f64": "float64", "bf16": "bfloat16", "i8": "int8",
+    "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8", "b": "bool",
+    "c64": "complex64", "c128": "complex128",
 }  # fmt: skip
 _TENSOR = re.compile(
     r"^([a-z]+[0-9]*)\[([^\]]*)\]\s*(?:in\s+(\S+?)\.\.(\S+)|=\s*(.+))?$", re.DOTALL
@@ -175,7 +177,8 @@ _ARITHMETIC = {
 
 
 def evaluate(value: Any, sizes: dict[str, Any]) -> Any:
-    """A parsed value with the dynamic dimensions replaced (by ints or SymInts); tensors stay TensorSample."""
+    """A parsed value with the dynamic dimensions replaced (by ints or SymInts); tensors stay
+    TensorSample."""
     if isinstance(value, Expression):
         return _evaluate(value.tree, sizes)
     if isinstance(value, list):

@@ -1,4 +1,5 @@
-"""torch schemas as frozen dataclasses: parsed by torch itself and compared verbatim with the installed registry."""
+"""torch schemas as frozen dataclasses: parsed by torch itself and compared verbatim with the
+installed registry."""
 
 from __future__ import annotations
 
@@ -13,8 +14,9 @@ from typing import Any
 class Argument:
     """One argument of a torch schema.
 
-    ``name`` is what specs and generated code call it (a Python keyword gets a trailing underscore), ``torch_name``
-    what torch calls it; ``type`` is torch's real type, where ``SymInt`` and ``ScalarType`` are not printed as int.
+    ``name`` is what specs and generated code call it (a Python keyword gets a trailing underscore),
+    ``torch_name`` what torch calls it; ``type`` is torch's real type, where ``SymInt`` and
+    ``ScalarType`` are not printed as int.
     """
 
     name: str

@@ -1,4 +1,5 @@
-"""The words that specs may use: the prelude's (read from its source, never imported), dtypes, constants, rule words."""
+"""The words that specs may use: the prelude's (read from its source, never imported), dtypes,
+constants, rule words."""
 
 from __future__ import annotations
 
@@ -12,14 +13,16 @@ from ortablegen.kinds import ANY, BOOL, FLOAT, INT, INTS, STR, SYMINT, Kind, of_
 
 RUNTIME = Path(dtypes.__file__).parent
 DTYPES = (
-    "float16", "float32", "float64", "bfloat16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
-    "uint64", "boolean", "complex64", "complex128",
+    "float16", "float32", "float64", "bfloat16", "int8", "int16", "int32", "int64", "uint8",
+    "uint16", "uint32", "uint64", "boolean", "complex64", "complex128",
 )  # fmt: skip
 CONSTANTS = {"inf": "float('inf')", "nan": "float('nan')", "pi": "3.141592653589793"}
-# Python's own functions that the language keeps: (result class, or None when it follows the argument).
+# Python's own functions that the language keeps: (result class, or None when it follows the
+# argument).
 BUILTINS: dict[str, str | None] = {
-    "len": INT, "int": INT, "float": FLOAT, "bool": BOOL, "abs": None, "min": None, "max": None, "sum": SYMINT,
-    "range": INTS, "list": None, "tuple": None, "sorted": INTS, "str": STR, "any": BOOL, "all": BOOL, "reversed": None,
+    "len": INT, "int": INT, "float": FLOAT, "bool": BOOL, "abs": None, "min": None, "max": None,
+    "sum": SYMINT, "range": INTS, "list": None, "tuple": None, "sorted": INTS, "str": STR,
+    "any": BOOL, "all": BOOL, "reversed": None,
 }  # fmt: skip
 
 
@@ -35,7 +38,8 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Word:
-    """A prelude word: where it lives, whether it takes the graph first, its parameters and result class."""
+    """A prelude word: where it lives, whether it takes the graph first, its parameters and result
+    class."""
 
     name: str
     module: str
@@ -56,7 +60,8 @@ def prelude() -> dict[str, Word]:
 
 
 def lowering_parameters(path: str) -> tuple[str, ...] | None:
-    """Parameters of ``ortable.lowerings.x.f`` that its body reads; None when there is no such function."""
+    """Parameters of ``ortable.lowerings.x.f`` that its body reads; None when there is no such
+    function."""
     function = _lowering(path)
     if function is None:
         return None

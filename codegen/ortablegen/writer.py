@@ -1,4 +1,5 @@
-"""Writes the generated tree: only files whose bytes change are touched, files no spec asks for any more are deleted."""
+"""Writes the generated tree: only files whose bytes change are touched, files no spec asks for any
+more are deleted."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ def compare_tree(files: Mapping[str, str], root: Path) -> WriteReport:
 
 
 def write_tree(files: Mapping[str, str], root: Path) -> WriteReport:
-    """Make ``root`` hold exactly ``files`` (relative path -> text); each file is replaced atomically."""
+    """Make ``root`` hold exactly ``files`` (relative path -> text); each file is replaced
+    atomically."""
     report = compare_tree(files, root)
     for name in report.written:
         _replace(root / name, files[name].encode())

@@ -1,6 +1,8 @@
-"""Safe YAML with positions: every key and value knows its file, line and column; duplicate keys are errors.
+"""Safe YAML with positions: every key and value knows its file, line and column; duplicate keys are
+errors.
 
-Scalars stay strings (``on`` and ``1e-5`` would otherwise change type); the reader of a value decides what it is.
+Scalars stay strings (``on`` and ``1e-5`` would otherwise change type); the reader of a value
+decides what it is.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from ortablegen.diagnostics import Diagnostics, Span
 
 @dataclass(frozen=True)
 class YScalar:
-    """A YAML scalar: its text as written (quotes resolved), where it starts, and how it was written."""
+    """A YAML scalar: its text as written (quotes resolved), where it starts, and how it was
+    written."""
 
     text: str
     span: Span
@@ -71,7 +74,8 @@ YNode = YScalar | YSeq | YMap
 
 
 def load(path: Path, display: str, diagnostics: Diagnostics) -> YSeq:
-    """Read a spec file, which is one YAML sequence; problems go to ``diagnostics``, the rest is still returned."""
+    """Read a spec file, which is one YAML sequence; problems go to ``diagnostics``, the rest is
+    still returned."""
     return parse(path.read_text(encoding="utf-8"), display, diagnostics)
 
 
@@ -110,7 +114,8 @@ def _convert(node: yaml.Node, display: str, diagnostics: Diagnostics) -> YNode:
     if style in ("'", '"'):
         span = Span(display, span.line, span.column + 1)
     elif style in ("|", ">"):
-        # the text of a block starts on the next line; its indentation is found by the reader of the block
+        # the text of a block starts on the next line; its indentation is found by the reader of the
+        # block
         span = Span(display, span.line + 1, 1)
     return YScalar(node.value, span, style)
 

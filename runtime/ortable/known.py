@@ -1,4 +1,4 @@
-"""What the graph knows of a value, asked by generated rules: None where nothing is known, no error."""
+"""What the graph knows of a value, asked by generated rules: None where nothing is known."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def known_dtype(graph: GraphBuilder, value: Any) -> int | None:
 
 
 def number_dtype(value: Any) -> int:
-    """The dtype that torch gives a Python number: bool, int64, the default float, the default complex."""
+    """The dtype that torch gives a Python number: bool, int64, the default float, the default
+    complex."""
     if isinstance(value, bool):
         return dtypes.boolean
     if isinstance(value, int | SymDim):

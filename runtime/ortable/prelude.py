@@ -1,6 +1,8 @@
-"""Lower-case words of the spec language that answer while converting: dtypes, ranks, axes, static ints. No nodes.
+"""Lower-case words of the spec language that answer while converting: dtypes, ranks, axes, static
+ints. No nodes.
 
-Codegen reads the annotations: ``Graph`` first means that the word gets the graph, the others say what a value must be.
+Codegen reads the annotations: ``Graph`` first means that the word gets the graph, the others say
+what a value must be.
 """
 
 from __future__ import annotations
@@ -158,7 +160,8 @@ def spread(values: Ints, count: Int) -> Ints:
 
 
 def axis_of(graph: Graph, x: Result, axis: Int) -> Int:
-    """``axis`` counted from the front; torch lets 0 and -1 stand for the only element of a 0-d tensor."""
+    """``axis`` counted from the front; torch lets 0 and -1 stand for the only element of a 0-d
+    tensor."""
     return normalize_axis(axis, max(rank_of(graph, x), 1))
 
 

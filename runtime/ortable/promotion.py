@@ -1,4 +1,5 @@
-"""Type promotion: torch's ELEMENTWISE_TYPE_PROMOTION_KIND, with tensors, 0-d tensors and numbers at their priorities.
+"""Type promotion: torch's ELEMENTWISE_TYPE_PROMOTION_KIND, with tensors, 0-d tensors and numbers at
+their priorities.
 
 Source: torch/_prims_common (``elementwise_dtypes``) and c10's ``TypeAndSize``/``result_type``.
 """
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
 
 def promote_values(graph: GraphBuilder, kind: str, values: Sequence[Any]) -> list[Any]:
-    """Each value cast to the common computation dtype; numbers become 0-d constants, None stays None."""
+    """Each value cast to the common computation dtype; numbers become 0-d constants, None stays
+    None."""
     wanted = computation_dtype(graph, kind, values)
     found: list[Any] = []
     for value in values:
@@ -33,7 +35,8 @@ def promote_values(graph: GraphBuilder, kind: str, values: Sequence[Any]) -> lis
 
 
 def result_type(graph: GraphBuilder, values: Iterable[Any]) -> int:
-    """``torch.result_type``: dimensioned tensors decide, then 0-d tensors, then numbers, by category."""
+    """``torch.result_type``: dimensioned tensors decide, then 0-d tensors, then numbers, by
+    category."""
     sized: int | None = None
     single: int | None = None
     number: int | None = None
@@ -65,7 +68,7 @@ def computation_dtype(graph: GraphBuilder, kind: str, values: Iterable[Any]) -> 
 
 
 def promoted_dtype(graph: GraphBuilder, kind: str, *values: Any) -> int | None:
-    """The dtype of the result of an operator of this promotion kind; None while a dtype is unknown."""
+    """Dtype of the result of an operator of this promotion kind; None while a dtype is unknown."""
     if any(
         type(value) is str and not (graph.has_type(value) and graph.has_rank(value))
         for value in values

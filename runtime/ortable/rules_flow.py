@@ -11,7 +11,7 @@ from typing import Any
 from . import dims
 from .dtypes import float32, int64, string
 from .rules_dtype import INDEX_TYPES, tensor_dtype
-from .rules_shape import Dim, Shape, normalize_axis
+from .rules_shape import Dim, Shape, all_known, normalize_axis
 from .rules_spatial import dft
 from .rules_values import LIMIT
 from .rules_view import scalar
@@ -124,7 +124,7 @@ def _of_proto(output: Any) -> Known:
     if tensor.HasField("shape"):
         # a name in a proto is only a name: it means the same dim as another graph's only by luck
         sizes = [d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim]
-        shape = None if None in sizes else tuple(sizes)
+        shape = all_known(sizes)
     return (tensor.elem_type or None, shape, None)
 
 
@@ -151,16 +151,16 @@ def infer_constant(
     for name, (dtype, rank) in _CONSTANTS.items():
         content = attrs.get(name)
         if content is not None:
-            shape = (len(content),) if rank else ()
+            sizes = (len(content),) if rank else ()
             value = tuple(content) if rank else content
             known = dtype == int64 and (not rank or len(content) <= LIMIT)
-            return ((dtype, shape, value if known else None),)
+            return ((dtype, sizes, value if known else None),)
     tensor = attrs.get("value")
     if tensor is None:
         return (_NOTHING,)
     shape = tuple(int(d) for d in (tensor.dims if hasattr(tensor, "dims") else tensor.shape))
-    dtype = tensor_dtype(tensor)
-    return ((dtype, shape, _content(tensor, dtype, shape)),)
+    found = tensor_dtype(tensor)
+    return ((found, shape, _content(tensor, found, shape)),)
 
 
 _CONSTANTS = {

@@ -28,6 +28,12 @@ def differ(a: Dim, b: Dim) -> bool:
     return dims.differs(a, b)
 
 
+def all_known(sizes: Sequence[Dim | None]) -> Shape | None:
+    """The sizes as a shape; None when one of them is unknown."""
+    known = tuple(size for size in sizes if size is not None)
+    return known if len(known) == len(sizes) else None
+
+
 def merge_dim(a: Dim, b: Dim) -> Dim | None:
     """One dim for two that must be equal, an int if either is one; None when they are provably
     different."""
@@ -78,7 +84,7 @@ def _broadcast_dim(candidates: set[Dim]) -> Dim | None:
         if chosen is None:
             return None
     for other in others:
-        if differ(other, chosen) and differ(other, 1):
+        if chosen is not None and differ(other, chosen) and differ(other, 1):
             raise ValueError
     return chosen
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from . import dims
 from .errors import BuilderError
-from .rules_shape import Dim, Shape, differ, normalize_axes, show
+from .rules_shape import Dim, Shape, all_known, differ, normalize_axes, show
 from .rules_view import Value, length, scalar, static_ints, vector
 
 Ints = Sequence[int] | None
@@ -70,7 +70,7 @@ def _windows(
         )
         for i in range(n)
     ]
-    return None if None in sizes else tuple(sizes)  # type: ignore[return-value]
+    return all_known(sizes)
 
 
 def conv(
@@ -241,7 +241,7 @@ def resize(
         return None
     for axis, factor in zip(chosen, factors, strict=True):
         result[axis] = _scaled(x[axis], factor)
-    return None if None in result else tuple(result)  # type: ignore[return-value]
+    return all_known(result)
 
 
 def _is_empty(info: Any) -> bool:

@@ -13,6 +13,7 @@ from .errors import BuilderError
 from .rules_shape import (
     Dim,
     Shape,
+    all_known,
     broadcast,
     differ,
     normalize_axes,
@@ -260,7 +261,7 @@ def slice_(
     result: list[Dim | None] = list(shape)
     for start, end, axis, step in zip(first, last, chosen, stride, strict=True):
         result[axis] = slice_length(shape[axis], start, end, step)
-    return None if None in result else tuple(result)  # type: ignore[return-value]
+    return all_known(result)
 
 
 def slice_length(size: Dim, start: Dim, end: Dim, step: int = 1) -> Dim | None:

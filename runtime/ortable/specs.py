@@ -1,4 +1,5 @@
-"""A user's own specs, compiled at run time by the same compiler with the same checks; and the list of supported operators."""
+"""A user's own specs, compiled at run time by the same compiler with the same checks; and the list
+of supported operators."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from ortable.errors import SpecError
 
 @dataclass(frozen=True)
 class LoadedSpecs:
-    """What :func:`load_specs` made: the operators it added and the Python text they were compiled to."""
+    """What :func:`load_specs` made: the operators it added and the Python text they were compiled
+    to."""
 
     path: str
     operators: tuple[str, ...]
@@ -36,13 +38,16 @@ def load_specs(
     """Compile a spec file and add its operators to every later conversion of this process.
 
     Args:
-        path: a YAML file of ``op`` and ``alias`` entries; their operators must be registered with torch already.
-        lowerings: functions ``f(graph, res, **arguments)`` by the name that ``python:`` uses. A user's file never
+        path: a YAML file of ``op`` and ``alias`` entries; their operators must be registered with
+        torch already.
+        lowerings: functions ``f(graph, res, **arguments)`` by the name that ``python:`` uses. A
+        user's file never
             imports a dotted path.
         override: let an entry take the place of a converter that exists.
 
     Raises:
-        SpecError: everything that is wrong with the file, in codegen's format; nothing is added then.
+        SpecError: everything that is wrong with the file, in codegen's format; nothing is added
+        then.
     """
     from ortable_generated.aten import dispatch
     from ortablegen.emit import family_text
@@ -53,11 +58,13 @@ def load_specs(
     taken = sorted(entry.key for entry in entries if entry.key in dispatch.CONVERTERS)
     if taken and not override:
         raise SpecError(
-            f"{display}: converters exist for {', '.join(taken)}; pass override=True to replace them"
+            f"{display}: converters exist for {', '.join(taken)}; pass override=True to replace"
+            " them"
         )
     source = family_text(specs, display)
     namespace: dict[str, Any] = {"__name__": f"ortable_specs_{Path(path).stem}", **given}
-    # the text comes from the compiler alone: no text of the file reaches it other than through the checked language
+    # the text comes from the compiler alone: no text of the file reaches it other than through the
+    # checked language
     exec(compile(source, f"<{display}, compiled>", "exec"), namespace)
     for entry in entries:
         function = entry.schema.function_name

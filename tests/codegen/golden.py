@@ -1,6 +1,8 @@
-"""Golden files of codegen: each ``fail/*.yaml`` has its errors beside it, each ``pass/*.yaml`` its generated Python.
+"""Golden files of codegen: each ``fail/*.yaml`` has its errors beside it, each ``pass/*.yaml`` its
+generated Python.
 
-``python -m tests.codegen.golden`` rewrites them after a wanted change; read the diff before you commit it.
+``python -m tests.codegen.golden`` rewrites them after a wanted change; read the diff before you
+commit it.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ def errors_of(path: Path) -> str:
 
 
 def python_of(path: Path) -> str:
-    """What codegen emits for a good spec: its family module, or the dispatch rows of a table without one."""
+    """What codegen emits for a good spec: its family module, or the dispatch rows of a table
+    without one."""
     diagnostics = Diagnostics()
     specs = read_text(path.read_text(), path.name, diagnostics)
     check_specs(specs, diagnostics)

@@ -1,4 +1,5 @@
-"""Each check of the spec language rejects one wrong spec with exactly this text; each feature compiles to exactly this code."""
+"""Each check of the spec language rejects one wrong spec with exactly this text; each feature
+compiles to exactly this code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The walk of docs/adding-an-operator.md: an operator that exists in YAML only works in to_onnx and torch.compile."""
+"""The walk of docs/adding-an-operator.md: an operator that exists in YAML only works in to_onnx and
+torch.compile."""
 
 from __future__ import annotations
 

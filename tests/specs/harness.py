@@ -1,4 +1,5 @@
-"""Runs a sample call of a spec: eager against the converted graph in ONNX Runtime, in value, dtype and shape.
+"""Runs a sample call of a spec: eager against the converted graph in ONNX Runtime, in value, dtype
+and shape.
 
 A sample with dynamic dimensions is converted once and run at its own sizes and at larger ones.
 """
@@ -30,7 +31,7 @@ TOLERANCES = {torch.float16: 2e-3, torch.bfloat16: 2e-2, torch.float32: 2e-5, to
 
 @dataclass
 class Converted:
-    """A converted sample: the model, how its outputs map to results, and the tensors that feed it."""
+    """A converted sample: the model, its outputs, and the tensors that feed it."""
 
     model: onnx.ModelProto
     interpreter: DynamoInterpreter
@@ -39,7 +40,8 @@ class Converted:
 
     @property
     def ops(self) -> list[str]:
-        """Operator types of the graph, in order, without the Identity that gives an output its name."""
+        """Operator types of the graph, in order, without the Identity that gives an output its
+        name."""
         return [node.op_type for node in self.model.graph.node if node.op_type != "Identity"]
 
 
@@ -60,8 +62,8 @@ def make_tensor(sample: TensorSample, generator: torch.Generator, grow: int = 0)
     if dtype == torch.bool:
         return torch.randint(0, 2, shape, generator=generator).bool()
     if not (dtype.is_floating_point or dtype.is_complex):
-        return torch.randint(int(low if low is not None else -9), int(high if high is not None else 10), shape,
-                             generator=generator).to(dtype)  # fmt: skip
+        bounds = int(low if low is not None else -9), int(high if high is not None else 10)
+        return torch.randint(*bounds, shape, generator=generator).to(dtype)
     if low is not None and high is not None:
         return (
             torch.rand(shape, generator=generator, dtype=torch.float64) * (high - low) + low
@@ -88,7 +90,8 @@ def _fill(value: Any, tensors: Any) -> Any:
 
 
 def call_arguments(schema: OpSchema, values: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """Positional and keyword arguments of the call; defaults fill gaps before a given positional argument."""
+    """Positional and keyword arguments of the call; defaults fill gaps before a given positional
+    argument."""
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
     positional = [a for a in schema.arguments if not a.kwarg_only]
@@ -265,7 +268,7 @@ def run_onnx(model: onnx.ModelProto, feeds: dict[str, torch.Tensor]) -> list[tor
     )
     values = {name: _ort_value(tensor) for name, tensor in feeds.items()}
     names = [output.name for output in session.get_outputs()]
-    outputs = session._sess.run_with_ort_values({k: v for k, v in values.items()}, names, None)
+    outputs = session._sess.run_with_ort_values(dict(values.items()), names, None)
     return [_from_ort(value) for value in outputs]
 
 
@@ -309,7 +312,7 @@ def check_sample_at(
     dynamic = bool(_names(list(parse_sample(sample, schema).values())))
     for grow in (0, 3) if dynamic else (0,):
         expected, tensors = eager(schema, sample, grow)
-        inputs = [record for record in converted.interpreter.inputs]
+        inputs = list(converted.interpreter.inputs)
         feeds = {r.name: t for r, t in zip(inputs, tensors, strict=True) if r.name is not None}
         wanted = [
             each

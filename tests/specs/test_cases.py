@@ -1,4 +1,5 @@
-"""Every sample call of every spec entry equals eager, at the chosen opsets, for both targets; its rules too."""
+"""Every sample call of every spec entry equals eager, at the chosen opsets, for both targets; its
+rules too."""
 
 from __future__ import annotations
 

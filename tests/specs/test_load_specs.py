@@ -1,4 +1,5 @@
-"""A user's spec file: compiled with the checks of codegen, used by the next conversion, refused with codegen's errors."""
+"""A user's spec file: compiled with the checks of codegen, used by the next conversion, refused
+with codegen's errors."""
 
 from __future__ import annotations
 

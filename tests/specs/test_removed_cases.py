@@ -1,6 +1,8 @@
-"""Every lowering case earns its place: without it codegen refuses the entry, or the entry's own sample calls fail.
+"""Every lowering case earns its place: without it codegen refuses the entry, or the entry's own
+sample calls fail.
 
-Each test works on a copy of the spec tree with the lines of one case taken out; nothing but that entry may be affected.
+Each test works on a copy of the spec tree with the lines of one case taken out; nothing but that
+entry may be affected.
 """
 
 from __future__ import annotations

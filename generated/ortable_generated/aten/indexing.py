@@ -1,23 +1,53 @@
 # Generated from specs/aten/indexing.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ortable.known import known_dtype, known_shape
+from ortable.dtypes import int64, uint8
+from ortable.known import as_list, known_dtype, known_shape
 from ortable.lowerings.indexing import index_put, index_tensor
-from ortable.prelude import is_int, one_hot_index
+from ortable.prelude import axis_of, dtype_of, is_int, one_hot_index, rank_of
+from ortable.prelude_make import as_vec, at_least_1d, cast, const, with_rank_of
+from ortable.prelude_shape import as_flat, common_sizes, counting, gather_dtype, nonzero_columns, nonzero_rows, sizes_but, stretched
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.known import Rules
-    from ortable.prelude import Bool, Result, Results
+    from ortable.prelude import Bool, Int, Result, Results, SymInt
+
+
+def aten__unsafe_index_Tensor(graph: GraphBuilder, res: Res, self: Result, indices: Results) -> Result:
+    """aten::_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor"""
+    return aten_index_Tensor(graph, res, self=self, indices=indices)
+
+
+def aten__unsafe_index_put(graph: GraphBuilder, res: Res, self: Result, indices: Results, values: Result, accumulate: Bool = False) -> Result:
+    """aten::_unsafe_index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor"""
+    return aten_index_put(graph, res, self=self, indices=indices, values=values, accumulate=accumulate)
+
+
+def aten_argwhere(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::argwhere(Tensor self) -> Tensor"""
+    return nonzero_rows(graph, self)
+
+
+def aten_embedding(graph: GraphBuilder, res: Res, weight: Result, indices: Result, padding_idx: SymInt = -1, scale_grad_by_freq: Bool = False, sparse: Bool = False) -> Result:
+    """aten::embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor"""
+    return graph.make_node('Gather', [weight, indices], res.outputs, axis=0)
+
+
+def aten_gather(graph: GraphBuilder, res: Res, self: Result, dim: Int, index: Result, *, sparse_grad: Bool = False) -> Result:
+    """aten::gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor"""
+    places = at_least_1d(graph, index)
+    found = graph.make_node('GatherElements', [at_least_1d(graph, self), places], axis=axis_of(graph, self, dim))
+    return with_rank_of(graph, found, index)
 
 
 def aten_index_Tensor(graph: GraphBuilder, res: Res, self: Result, indices: Results) -> Result:
     """aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor"""
     axis = one_hot_index(indices)
-    if axis >= 0 and is_int(graph, indices[axis]):
-        return graph.make_node('Gather', [self, indices[axis]], res.outputs, axis=axis)
+    if axis >= 0 and is_int(graph, indices[axis]) and (dtype_of(graph, indices[axis]) != uint8):
+        return graph.make_node('Gather', [self, cast(graph, indices[axis], gather_dtype(graph, indices[axis]))], res.outputs, axis=axis)
     return index_tensor(graph, res, self=self, indices=indices)
 
 
@@ -26,9 +56,113 @@ def aten_index_put(graph: GraphBuilder, res: Res, self: Result, indices: Results
     return index_put(graph, res, self=self, indices=indices, values=values, accumulate=accumulate)
 
 
+def aten_index_select(graph: GraphBuilder, res: Res, self: Result, dim: Int, index: Result) -> Result:
+    """aten::index_select(Tensor self, int dim, Tensor index) -> Tensor"""
+    if rank_of(graph, self) == 0:
+        return self
+    return graph.make_node('Gather', [self, at_least_1d(graph, index)], res.outputs, axis=axis_of(graph, self, dim))
+
+
+def aten_masked_select(graph: GraphBuilder, res: Res, self: Result, mask: Result) -> Result:
+    """aten::masked_select(Tensor self, Tensor mask) -> Tensor"""
+    sizes = common_sizes(graph, [self, mask])
+    return graph.make_node('Compress', [at_least_1d(graph, stretched(graph, self, sizes)), as_flat(graph, stretched(graph, mask, sizes))], res.outputs)
+
+
+def aten_nonzero(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::nonzero(Tensor self) -> Tensor"""
+    return nonzero_rows(graph, self)
+
+
+def aten_nonzero_numpy(graph: GraphBuilder, res: Res, self: Result) -> Any:
+    """aten::nonzero_numpy(Tensor self) -> Tensor[]"""
+    return as_list(nonzero_columns(graph, self))
+
+
+def aten_one_hot(graph: GraphBuilder, res: Res, self: Result, num_classes: Int = -1) -> Result:
+    """aten::one_hot(Tensor self, int num_classes=-1) -> Tensor"""
+    if num_classes >= 0:
+        return graph.make_node('Cast', [graph.make_node('Equal', [graph.make_node('Unsqueeze', [self, as_vec(graph, -1)]), counting(graph, 0, num_classes, 1)])], res.outputs, to=int64)
+    # the classes are counted from 0 to the largest one
+    count = graph.make_node('Add', [graph.make_node('ReduceMax', [self], keepdims=0), const(graph, 1, int64)])
+    classes = graph.make_node('Range', [const(graph, 0, int64), count, const(graph, 1, int64)])
+    return graph.make_node('Cast', [graph.make_node('Equal', [graph.make_node('Unsqueeze', [self, as_vec(graph, -1)]), classes])], res.outputs, to=int64)
+
+
+def aten_take(graph: GraphBuilder, res: Res, self: Result, index: Result) -> Result:
+    """aten::take(Tensor self, Tensor index) -> Tensor"""
+    return graph.make_node('Gather', [as_flat(graph, self), index], res.outputs)
+
+
+def aten_take_along_dim(graph: GraphBuilder, res: Res, self: Result, indices: Result, dim: Int | None = None) -> Result:
+    """aten::take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor"""
+    if dim is None:
+        return graph.make_node('GatherElements', [as_flat(graph, self), as_flat(graph, indices)], res.outputs, axis=0)
+    axis = axis_of(graph, self, dim)
+    source = stretched(graph, self, sizes_but(graph, self, indices, axis))
+    return graph.make_node('GatherElements', [source, stretched(graph, indices, sizes_but(graph, indices, self, axis))], res.outputs, axis=axis)
+
+
+def aten_where(graph: GraphBuilder, res: Res, condition: Result) -> Any:
+    """aten::where(Tensor condition) -> Tensor[]"""
+    return as_list(nonzero_columns(graph, condition))
+
+
+def rule_aten__unsafe_index_Tensor(graph: GraphBuilder, self: Result, indices: Results) -> Rules:
+    return rule_aten_index_Tensor(graph, self=self, indices=indices)
+
+
+def rule_aten__unsafe_index_put(graph: GraphBuilder, self: Result, indices: Results, values: Result, accumulate: Bool = False) -> Rules:
+    return rule_aten_index_put(graph, self=self, indices=indices, values=values, accumulate=accumulate)
+
+
+def rule_aten_argwhere(graph: GraphBuilder, self: Result) -> Rules:
+    return ((int64, None),)
+
+
+def rule_aten_embedding(graph: GraphBuilder, weight: Result, indices: Result, padding_idx: SymInt = -1, scale_grad_by_freq: Bool = False, sparse: Bool = False) -> Rules:
+    return ((known_dtype(graph, weight), None),)
+
+
+def rule_aten_gather(graph: GraphBuilder, self: Result, dim: Int, index: Result, *, sparse_grad: Bool = False) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, index)),)
+
+
 def rule_aten_index_Tensor(graph: GraphBuilder, self: Result, indices: Results) -> Rules:
     return ((known_dtype(graph, self), None),)
 
 
 def rule_aten_index_put(graph: GraphBuilder, self: Result, indices: Results, values: Result, accumulate: Bool = False) -> Rules:
     return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_index_select(graph: GraphBuilder, self: Result, dim: Int, index: Result) -> Rules:
+    return ((known_dtype(graph, self), None),)
+
+
+def rule_aten_masked_select(graph: GraphBuilder, self: Result, mask: Result) -> Rules:
+    return ((known_dtype(graph, self), None),)
+
+
+def rule_aten_nonzero(graph: GraphBuilder, self: Result) -> Rules:
+    return ((int64, None),)
+
+
+def rule_aten_nonzero_numpy(graph: GraphBuilder, self: Result) -> Rules:
+    return ((int64, None),)
+
+
+def rule_aten_one_hot(graph: GraphBuilder, self: Result, num_classes: Int = -1) -> Rules:
+    return ((int64, None),)
+
+
+def rule_aten_take(graph: GraphBuilder, self: Result, index: Result) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, index)),)
+
+
+def rule_aten_take_along_dim(graph: GraphBuilder, self: Result, indices: Result, dim: Int | None = None) -> Rules:
+    return ((known_dtype(graph, self), None),)
+
+
+def rule_aten_where(graph: GraphBuilder, condition: Result) -> Rules:
+    return ((int64, None),)

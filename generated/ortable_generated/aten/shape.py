@@ -3,21 +3,208 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.known import as_list, given_shape, known_dtype
-from ortable.prelude import axis_of
-from ortable.prelude_make import as_vec, reshape_to
-from ortable.prelude_types import chunk_sizes
+from ortable.dtypes import boolean
+from ortable.errors import UnsupportedCase
+from ortable.known import given_shape, known_dtype, known_shape, swap
+from ortable.lowerings.views import as_strided
+from ortable.prelude import axes_of, axis_of, dim_of, dtype_of, is_bool, is_complex, rank_of, shape_of, swapped
+from ortable.prelude_make import as_scalar, as_vec, permuted, reshape_to, squeezed
+from ortable.prelude_shape import all_but, bits_of, common_sizes, diagonal_length, flat_sizes, grown_sizes, moved_axes, ones_axes, other_axes, sliced, stretched, unflat_sizes, window_index, wrapped_index
+from ortable.rules import permute, reduce_shape
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.known import Rules
-    from ortable.prelude import Int, Result, SymInt, SymInts
+    from ortable.prelude import Bool, Dtype, Int, Ints, Result, Results, SymInt, SymInts
 
 
-def aten_split_Tensor(graph: GraphBuilder, res: Res, self: Result, split_size: SymInt, dim: Int = 0) -> Any:
-    """aten::split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]"""
+def aten__reshape_alias(graph: GraphBuilder, res: Res, self: Result, size: SymInts, stride: SymInts) -> Result:
+    """aten::_reshape_alias(Tensor(a) self, SymInt[] size, SymInt[] stride) -> Tensor(a)"""
+    return aten_view(graph, res, self=self, size=size)
+
+
+def aten__unsafe_view(graph: GraphBuilder, res: Res, self: Result, size: SymInts) -> Result:
+    """aten::_unsafe_view(Tensor self, SymInt[] size) -> Tensor"""
+    return aten_view(graph, res, self=self, size=size)
+
+
+def aten_adjoint(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::adjoint(Tensor(a) self) -> Tensor(a)"""
+    if is_complex(graph, self):
+        raise UnsupportedCase('aten::adjoint: the conjugate of a complex tensor has no ONNX operator')
+    return permuted(graph, self, swapped(rank_of(graph, self), -2, -1))
+
+
+def aten_alias(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::alias(Tensor(a) self) -> Tensor(a)"""
+    return self
+
+
+def aten_as_strided(graph: GraphBuilder, res: Res, self: Result, size: SymInts, stride: SymInts, storage_offset: SymInt | None = None) -> Result:
+    """aten::as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)"""
+    return as_strided(graph, res, self=self, size=size, stride=stride, storage_offset=storage_offset)
+
+
+def aten_broadcast_tensors(graph: GraphBuilder, res: Res, tensors: Results) -> Any:
+    """aten::broadcast_tensors(Tensor[] tensors) -> Tensor[]"""
+    return [stretched(graph, t, common_sizes(graph, tensors)) for t in tensors]
+
+
+def aten_broadcast_to(graph: GraphBuilder, res: Res, self: Result, size: SymInts) -> Result:
+    """aten::broadcast_to(Tensor(a) self, SymInt[] size) -> Tensor(a)"""
+    return aten_expand(graph, res, self=self, size=size, implicit=False)
+
+
+def aten_diagonal(graph: GraphBuilder, res: Res, self: Result, offset: Int = 0, dim1: Int = 0, dim2: Int = 1) -> Result:
+    """aten::diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)"""
+    row = axis_of(graph, self, dim1)
+    column = axis_of(graph, self, dim2)
+    width = dim_of(graph, self, dim2)
+    size = diagonal_length(graph, self, row, column, offset)
+    turned = permuted(graph, self, [*other_axes(rank_of(graph, self), [row, column]), row, column])
+    others = all_but(shape_of(graph, self), [row, column])
+    row_major = reshape_to(graph, turned, [*others, dim_of(graph, self, row) * width])
+    start = offset if offset >= 0 else -offset * width
+    end = as_vec(graph, start + size * (width + 1))
+    return graph.make_node('Slice', [row_major, as_vec(graph, start), end, as_vec(graph, -1), as_vec(graph, width + 1)], res.outputs)
+
+
+def aten_expand(graph: GraphBuilder, res: Res, self: Result, size: SymInts, *, implicit: Bool = False) -> Result:
+    """aten::expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)"""
+    return stretched(graph, self, grown_sizes(graph, self, size))
+
+
+def aten_expand_as(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+    """aten::expand_as(Tensor(a) self, Tensor other) -> Tensor(a)"""
+    return stretched(graph, self, shape_of(graph, other))
+
+
+def aten_flatten_using_ints(graph: GraphBuilder, res: Res, self: Result, start_dim: Int = 0, end_dim: Int = -1) -> Result:
+    """aten::flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)"""
+    return reshape_to(graph, self, flat_sizes(graph, self, start_dim, end_dim))
+
+
+def aten_lift_fresh_copy(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::lift_fresh_copy(Tensor self) -> Tensor"""
+    return aten_alias(graph, res, self=self)
+
+
+def aten_mT(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::mT(Tensor(a) self) -> Tensor(a)"""
+    return aten_transpose_int(graph, res, self=self, dim0=-2, dim1=-1)
+
+
+def aten_movedim_int(graph: GraphBuilder, res: Res, self: Result, source: Int, destination: Int) -> Result:
+    """aten::movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a)"""
+    return permuted(graph, self, moved_axes(rank_of(graph, self), source, destination))
+
+
+def aten_movedim_intlist(graph: GraphBuilder, res: Res, self: Result, source: Ints, destination: Ints) -> Result:
+    """aten::movedim.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)"""
+    return permuted(graph, self, moved_axes(rank_of(graph, self), source, destination))
+
+
+def aten_narrow(graph: GraphBuilder, res: Res, self: Result, dim: Int, start: SymInt, length: SymInt) -> Result:
+    """aten::narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)"""
+    first = wrapped_index(start, dim_of(graph, self, dim))
+    return sliced(graph, self, axis_of(graph, self, dim), first, first + length)
+
+
+def aten_numpy_T(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::numpy_T(Tensor(a) self) -> Tensor(a)"""
+    return permuted(graph, self, list(reversed(range(rank_of(graph, self)))))
+
+
+def aten_permute(graph: GraphBuilder, res: Res, self: Result, dims: Ints) -> Result:
+    """aten::permute(Tensor(a) self, int[] dims) -> Tensor(a)"""
+    return permuted(graph, self, [axis_of(graph, self, d) for d in dims])
+
+
+def aten_ravel(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::ravel(Tensor(a) self) -> Tensor(a)"""
+    return reshape_to(graph, self, flat_sizes(graph, self, 0, -1))
+
+
+def aten_reshape(graph: GraphBuilder, res: Res, self: Result, shape: SymInts) -> Result:
+    """aten::reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)"""
+    return reshape_to(graph, self, shape)
+
+
+def aten_reshape_as(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+    """aten::reshape_as(Tensor(a) self, Tensor other) -> Tensor(a)"""
+    return reshape_to(graph, self, shape_of(graph, other))
+
+
+def aten_select_int(graph: GraphBuilder, res: Res, self: Result, dim: Int, index: SymInt) -> Result:
+    """aten::select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)"""
+    return graph.make_node('Gather', [self, as_scalar(graph, index)], res.outputs, axis=axis_of(graph, self, dim))
+
+
+def aten_slice_Tensor(graph: GraphBuilder, res: Res, self: Result, dim: Int = 0, start: SymInt | None = None, end: SymInt | None = None, step: SymInt = 1) -> Result:
+    """aten::slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)"""
     axis = axis_of(graph, self, dim)
-    return as_list(graph.make_node('Split', [self, as_vec(graph, chunk_sizes(graph, self, axis, split_size, len(res)))], res.outputs, axis=axis))
+    first = 0 if start is None else start
+    if end is None:
+        return sliced(graph, self, axis, first, 9223372036854775807, step)
+    return sliced(graph, self, axis, first, end, step)
+
+
+def aten_squeeze(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::squeeze(Tensor(a) self) -> Tensor(a)"""
+    return squeezed(graph, self, ones_axes(graph, self, range(rank_of(graph, self))))
+
+
+def aten_squeeze_dim(graph: GraphBuilder, res: Res, self: Result, dim: Int) -> Result:
+    """aten::squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)"""
+    return squeezed(graph, self, ones_axes(graph, self, axes_of(graph, self, dim)))
+
+
+def aten_squeeze_dims(graph: GraphBuilder, res: Res, self: Result, dim: Ints) -> Result:
+    """aten::squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)"""
+    if len(dim) == 0:
+        return self
+    return squeezed(graph, self, ones_axes(graph, self, axes_of(graph, self, dim)))
+
+
+def aten_swapaxes(graph: GraphBuilder, res: Res, self: Result, axis0: Int, axis1: Int) -> Result:
+    """aten::swapaxes(Tensor(a) self, int axis0, int axis1) -> Tensor(a)"""
+    return aten_transpose_int(graph, res, self=self, dim0=axis0, dim1=axis1)
+
+
+def aten_swapdims(graph: GraphBuilder, res: Res, self: Result, dim0: Int, dim1: Int) -> Result:
+    """aten::swapdims(Tensor(a) self, int dim0, int dim1) -> Tensor(a)"""
+    return aten_transpose_int(graph, res, self=self, dim0=dim0, dim1=dim1)
+
+
+def aten_t(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::t(Tensor(a) self) -> Tensor(a)"""
+    return permuted(graph, self, list(reversed(range(rank_of(graph, self)))))
+
+
+def aten_transpose_int(graph: GraphBuilder, res: Res, self: Result, dim0: Int, dim1: Int) -> Result:
+    """aten::transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)"""
+    return permuted(graph, self, swapped(rank_of(graph, self), dim0, dim1))
+
+
+def aten_unflatten_int(graph: GraphBuilder, res: Res, self: Result, dim: Int, sizes: SymInts) -> Result:
+    """aten::unflatten.int(Tensor(a) self, int dim, SymInt[] sizes) -> Tensor(a)"""
+    return reshape_to(graph, self, unflat_sizes(graph, self, dim, sizes))
+
+
+def aten_unfold(graph: GraphBuilder, res: Res, self: Result, dimension: Int, size: Int, step: Int) -> Result:
+    """aten::unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)"""
+    axis = axis_of(graph, self, dimension)
+    rank = rank_of(graph, self)
+    if rank == 0:
+        return reshape_to(graph, self, [size])
+    count = (dim_of(graph, self, axis) - size) // step + 1
+    windows = graph.make_node('Gather', [self, window_index(graph, count, size, step)], axis=axis)
+    return permuted(graph, windows, [*other_axes(rank + 1, [axis + 1]), axis + 1])
+
+
+def aten_unsqueeze(graph: GraphBuilder, res: Res, self: Result, dim: Int) -> Result:
+    """aten::unsqueeze(Tensor(a) self, int dim) -> Tensor(a)"""
+    return graph.make_node('Unsqueeze', [self, as_vec(graph, dim)], res.outputs)
 
 
 def aten_view(graph: GraphBuilder, res: Res, self: Result, size: SymInts) -> Result:
@@ -25,9 +212,159 @@ def aten_view(graph: GraphBuilder, res: Res, self: Result, size: SymInts) -> Res
     return reshape_to(graph, self, size)
 
 
-def rule_aten_split_Tensor(graph: GraphBuilder, self: Result, split_size: SymInt, dim: Int = 0) -> Rules:
+def aten_view_as(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+    """aten::view_as(Tensor(a) self, Tensor other) -> Tensor(a)"""
+    return aten_reshape_as(graph, res, self=self, other=other)
+
+
+def aten_view_dtype(graph: GraphBuilder, res: Res, self: Result, dtype: Dtype) -> Result:
+    """aten::view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)"""
+    if dtype_of(graph, self) == dtype:
+        return self
+    if graph.opset >= 26 and bits_of(dtype) == bits_of(dtype_of(graph, self)) and (not is_bool(graph, self)) and (dtype != boolean):
+        return graph.make_node('BitCast', [self], res.outputs, to=dtype)
+    raise UnsupportedCase('aten::view.dtype: bits read as another dtype: ONNX has BitCast from opset 26, for dtypes of one size')
+
+
+def rule_aten__reshape_alias(graph: GraphBuilder, self: Result, size: SymInts, stride: SymInts) -> Rules:
+    return rule_aten_view(graph, self=self, size=size)
+
+
+def rule_aten__unsafe_view(graph: GraphBuilder, self: Result, size: SymInts) -> Rules:
+    return rule_aten_view(graph, self=self, size=size)
+
+
+def rule_aten_adjoint(graph: GraphBuilder, self: Result) -> Rules:
+    return ((known_dtype(graph, self), swap(known_shape(graph, self), -2, -1)),)
+
+
+def rule_aten_alias(graph: GraphBuilder, self: Result) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_as_strided(graph: GraphBuilder, self: Result, size: SymInts, stride: SymInts, storage_offset: SymInt | None = None) -> Rules:
+    return ((known_dtype(graph, self), given_shape(size)),)
+
+
+def rule_aten_broadcast_tensors(graph: GraphBuilder, tensors: Results) -> Rules:
+    return ((known_dtype(graph, tensors), None),)
+
+
+def rule_aten_broadcast_to(graph: GraphBuilder, self: Result, size: SymInts) -> Rules:
+    return rule_aten_expand(graph, self=self, size=size, implicit=False)
+
+
+def rule_aten_diagonal(graph: GraphBuilder, self: Result, offset: Int = 0, dim1: Int = 0, dim2: Int = 1) -> Rules:
+    return ((known_dtype(graph, self), None),)
+
+
+def rule_aten_expand(graph: GraphBuilder, self: Result, size: SymInts, *, implicit: Bool = False) -> Rules:
+    return ((known_dtype(graph, self), given_shape(grown_sizes(graph, self, size))),)
+
+
+def rule_aten_expand_as(graph: GraphBuilder, self: Result, other: Result) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, other)),)
+
+
+def rule_aten_flatten_using_ints(graph: GraphBuilder, self: Result, start_dim: Int = 0, end_dim: Int = -1) -> Rules:
+    return ((known_dtype(graph, self), given_shape(flat_sizes(graph, self, start_dim, end_dim))),)
+
+
+def rule_aten_lift_fresh_copy(graph: GraphBuilder, self: Result) -> Rules:
+    return rule_aten_alias(graph, self=self)
+
+
+def rule_aten_mT(graph: GraphBuilder, self: Result) -> Rules:
+    return rule_aten_transpose_int(graph, self=self, dim0=-2, dim1=-1)
+
+
+def rule_aten_movedim_int(graph: GraphBuilder, self: Result, source: Int, destination: Int) -> Rules:
+    return ((known_dtype(graph, self), permute(known_shape(graph, self), moved_axes(rank_of(graph, self), source, destination))),)
+
+
+def rule_aten_movedim_intlist(graph: GraphBuilder, self: Result, source: Ints, destination: Ints) -> Rules:
+    return ((known_dtype(graph, self), permute(known_shape(graph, self), moved_axes(rank_of(graph, self), source, destination))),)
+
+
+def rule_aten_narrow(graph: GraphBuilder, self: Result, dim: Int, start: SymInt, length: SymInt) -> Rules:
+    return ((known_dtype(graph, self), None),)
+
+
+def rule_aten_numpy_T(graph: GraphBuilder, self: Result) -> Rules:
+    return ((known_dtype(graph, self), None),)
+
+
+def rule_aten_permute(graph: GraphBuilder, self: Result, dims: Ints) -> Rules:
+    return ((known_dtype(graph, self), permute(known_shape(graph, self), dims)),)
+
+
+def rule_aten_ravel(graph: GraphBuilder, self: Result) -> Rules:
+    return ((known_dtype(graph, self), given_shape(flat_sizes(graph, self, 0, -1))),)
+
+
+def rule_aten_reshape(graph: GraphBuilder, self: Result, shape: SymInts) -> Rules:
+    return ((known_dtype(graph, self), given_shape(shape)),)
+
+
+def rule_aten_reshape_as(graph: GraphBuilder, self: Result, other: Result) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, other)),)
+
+
+def rule_aten_select_int(graph: GraphBuilder, self: Result, dim: Int, index: SymInt) -> Rules:
+    return ((known_dtype(graph, self), reduce_shape(known_shape(graph, self), dim, False)),)
+
+
+def rule_aten_slice_Tensor(graph: GraphBuilder, self: Result, dim: Int = 0, start: SymInt | None = None, end: SymInt | None = None, step: SymInt = 1) -> Rules:
+    return ((known_dtype(graph, self), None),)
+
+
+def rule_aten_squeeze(graph: GraphBuilder, self: Result) -> Rules:
+    return ((known_dtype(graph, self), None),)
+
+
+def rule_aten_squeeze_dim(graph: GraphBuilder, self: Result, dim: Int) -> Rules:
+    return ((known_dtype(graph, self), None),)
+
+
+def rule_aten_squeeze_dims(graph: GraphBuilder, self: Result, dim: Ints) -> Rules:
+    return ((known_dtype(graph, self), None),)
+
+
+def rule_aten_swapaxes(graph: GraphBuilder, self: Result, axis0: Int, axis1: Int) -> Rules:
+    return rule_aten_transpose_int(graph, self=self, dim0=axis0, dim1=axis1)
+
+
+def rule_aten_swapdims(graph: GraphBuilder, self: Result, dim0: Int, dim1: Int) -> Rules:
+    return rule_aten_transpose_int(graph, self=self, dim0=dim0, dim1=dim1)
+
+
+def rule_aten_t(graph: GraphBuilder, self: Result) -> Rules:
+    return ((known_dtype(graph, self), None),)
+
+
+def rule_aten_transpose_int(graph: GraphBuilder, self: Result, dim0: Int, dim1: Int) -> Rules:
+    return ((known_dtype(graph, self), swap(known_shape(graph, self), dim0, dim1)),)
+
+
+def rule_aten_unflatten_int(graph: GraphBuilder, self: Result, dim: Int, sizes: SymInts) -> Rules:
+    return ((known_dtype(graph, self), given_shape(unflat_sizes(graph, self, dim, sizes))),)
+
+
+def rule_aten_unfold(graph: GraphBuilder, self: Result, dimension: Int, size: Int, step: Int) -> Rules:
+    return ((known_dtype(graph, self), None),)
+
+
+def rule_aten_unsqueeze(graph: GraphBuilder, self: Result, dim: Int) -> Rules:
     return ((known_dtype(graph, self), None),)
 
 
 def rule_aten_view(graph: GraphBuilder, self: Result, size: SymInts) -> Rules:
     return ((known_dtype(graph, self), given_shape(size)),)
+
+
+def rule_aten_view_as(graph: GraphBuilder, self: Result, other: Result) -> Rules:
+    return rule_aten_reshape_as(graph, self=self, other=other)
+
+
+def rule_aten_view_dtype(graph: GraphBuilder, self: Result, dtype: Dtype) -> Rules:
+    return ((known_dtype(graph, self) if dtype is None else dtype, None),)

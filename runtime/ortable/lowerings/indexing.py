@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from ortable import dtypes
 from ortable.errors import UnsupportedCase
-from ortable.prelude import inverse_perm, rank_of, shape_of
-from ortable.prelude_make import as_vec, cast, consts, permuted, unsqueezed
+from ortable.prelude import inverse_perm, one_hot_index, rank_of, shape_of
+from ortable.prelude_make import as_vec, cast, const, consts, permuted, reshape_to, unsqueezed
 from ortable.rules import broadcast
 
 if TYPE_CHECKING:
@@ -56,17 +56,9 @@ def index_put(
 ) -> str:
     """``self`` with ``self[indices] = values`` (or ``+=``): aten::index_put, not in place."""
     rank = rank_of(graph, self)
-    only = indices[0] if len(indices) == 1 else None
-    if (
-        only is not None
-        and not accumulate
-        and _is_full_mask(graph, self, only)
-        and _is_single(graph, values)
-    ):
-        value = cast(graph, values, graph.get_type(self))
-        if rank_of(graph, value):
-            value = graph.make_node("Reshape", [value, consts(graph, [1], dtypes.int64)])
-        return graph.make_node("Where", [only, value, self])
+    masked = None if accumulate else _masked(graph, self, indices, values)
+    if masked is not None:
+        return masked
     if accumulate and graph.get_type(self) == dtypes.boolean:
         raise UnsupportedCase("aten::index_put: accumulate on bool has no ONNX operator")
     place = _place(graph, self, indices)
@@ -75,8 +67,12 @@ def index_put(
     wanted = _put_shape(graph, turned, place)
     updates = _updates(graph, cast(graph, values, graph.get_type(self)), place, rank, wanted)
     reduction = "add" if accumulate else "none"
+    dtype = graph.get_type(self)
+    if accumulate and dtype in (dtypes.float16, dtypes.bfloat16):
+        # ONNX Runtime adds no half floats here
+        turned, updates = (cast(graph, each, dtypes.float32) for each in (turned, updates))
     written = graph.make_node("ScatterND", [turned, place.tuples, updates], reduction=reduction)
-    return permuted(graph, written, inverse_perm(order))
+    return permuted(graph, cast(graph, written, dtype), inverse_perm(order))
 
 
 def _place(graph: GraphBuilder, self: str, indices: Sequence[str | None]) -> _Placement:
@@ -86,8 +82,8 @@ def _place(graph: GraphBuilder, self: str, indices: Sequence[str | None]) -> _Pl
     for index in indices:
         if index is None:
             axis += 1
-        elif graph.get_type(index) == dtypes.boolean:
-            parts = _mask_indices(graph, index)
+        elif _is_mask(graph, index):
+            parts = _mask_indices(graph, cast(graph, index, dtypes.boolean))
             axes.extend(range(axis, axis + len(parts)))
             found.extend(parts)
             axis += len(parts)
@@ -109,10 +105,14 @@ def _mask_indices(graph: GraphBuilder, mask: str) -> list[str]:
     if rank == 0:
         raise UnsupportedCase("indexing by a 0-d bool mask")
     places = graph.make_node("NonZero", [mask])
-    if rank == 1:
-        return [graph.make_node("Squeeze", [places, consts(graph, [0], dtypes.int64)])]
-    rows = graph.make_node("Split", [places, consts(graph, [1] * rank, dtypes.int64)], rank, axis=0)
-    return [graph.make_node("Squeeze", [row, consts(graph, [0], dtypes.int64)]) for row in rows]
+    return [_row(graph, places, axis) for axis in range(rank)]
+
+
+def _row(graph: GraphBuilder, places: str, axis: int) -> str:
+    row = graph.make_node("Gather", [places, const(graph, axis, dtypes.int64)], axis=0)
+    if not graph.has_rank(row):
+        graph.set_rank(row, 1)
+    return row
 
 
 def _tuples(graph: GraphBuilder, indices: list[str], rank: int) -> str:
@@ -141,12 +141,28 @@ def _broadcast(graph: GraphBuilder, indices: list[str]) -> list[str]:
     return found
 
 
-def _is_full_mask(graph: GraphBuilder, self: str, index: str) -> bool:
-    return graph.get_type(index) == dtypes.boolean and rank_of(graph, index) == rank_of(graph, self)
+def _is_mask(graph: GraphBuilder, index: str) -> bool:
+    """True for bool, and for uint8, which torch takes for a mask, too."""
+    return graph.get_type(index) in (dtypes.boolean, dtypes.uint8)
 
 
-def _is_single(graph: GraphBuilder, values: str) -> bool:
-    return all(size == 1 for size in shape_of(graph, values))
+def _masked(
+    graph: GraphBuilder, self: str, indices: Sequence[str | None], values: str
+) -> str | None:
+    """``self[mask] = values`` as Where, when no value depends on how many elements the mask picks."""
+    axis = one_hot_index(indices)
+    if axis < 0 or not _is_mask(graph, indices[axis]) or not graph.has_shape(values):
+        return None
+    mask = cast(graph, indices[axis], dtypes.boolean)
+    rank = rank_of(graph, mask)
+    after = rank_of(graph, self) - axis - rank
+    value = cast(graph, values, graph.get_type(self))
+    if all(size == 1 for size in shape_of(graph, values)):
+        value = reshape_to(graph, value, [])
+    elif rank_of(graph, values) > after:
+        return None
+    here = unsqueezed(graph, mask, list(range(rank, rank + after)))
+    return graph.make_node("Where", [here, value, self])
 
 
 def _put_shape(graph: GraphBuilder, turned: str, place: _Placement) -> list[str]:

@@ -49,13 +49,6 @@ def batch_norm_of_batch(
     return output, cast(graph, mean, res[1].dtype), cast(graph, inverse, res[2].dtype)
 
 
-def batch_norm_alone(
-    graph: GraphBuilder, res: Res, input: str, weight: str | None, bias: str | None, eps: float
-) -> str:
-    """aten::batch_norm in training without running statistics."""
-    return batch_statistics(graph, input, weight, bias, eps)[0]
-
-
 def batch_statistics(
     graph: GraphBuilder, input: str, weight: str | None, bias: str | None, eps: float
 ) -> tuple[str, str, str, str]:

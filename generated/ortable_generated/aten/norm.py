@@ -1,0 +1,203 @@
+# Generated from specs/aten/norm.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ortable.dtypes import float32, float64, int64
+from ortable.errors import UnsupportedCase
+from ortable.known import given_shape, known_dtype, known_shape
+from ortable.lowerings.normalization import batch_norm_backward, batch_norm_of_batch, batch_norm_training
+from ortable.prelude import dim_of, dtype_of, is_used, rank_of, static
+from ortable.prelude_make import as_vec, cast, const, consts
+from ortable.prelude_nn import batch_norm_known, group_normalized, machine_epsilon, or_filled, wide_dtype
+from ortable.promotion import promoted_dtype
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+    from ortable.known import Rules
+    from ortable.prelude import Bool, Bools, Float, Int, Ints, Result, SymInt, SymInts
+
+
+def aten__fused_rms_norm(graph: GraphBuilder, res: Res, input: Result, normalized_shape: Ints, weight: Result | None, eps: Float | None) -> Any:
+    """aten::_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float? eps) -> (Tensor, Tensor)"""
+    wide = wide_dtype(dtype_of(graph, input))
+    least = eps if eps is not None else machine_epsilon(wide)
+    axes = list(range(rank_of(graph, input) - len(normalized_shape), rank_of(graph, input)))
+    x = cast(graph, input, wide)
+    square = graph.make_node('ReduceMean', [graph.make_node('Mul', [x, x]), consts(graph, axes, int64)], keepdims=1)
+    inverse = graph.make_node('Reciprocal', [graph.make_node('Sqrt', [graph.make_node('Add', [square, const(graph, least, wide)])])])
+    normal = graph.make_node('Mul', [x, inverse])
+    found = graph.make_node('Mul', [normal, cast(graph, weight, wide)]) if weight is not None else normal
+    return (cast(graph, found, dtype_of(graph, res)), cast(graph, inverse, dtype_of(graph, res[1])))
+
+
+def aten__native_batch_norm_legit_functional(graph: GraphBuilder, res: Res, input: Result, weight: Result | None, bias: Result | None, running_mean: Result, running_var: Result, training: Bool, momentum: Float, eps: Float) -> Any:
+    """aten::_native_batch_norm_legit_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor running_mean_out, Tensor running_var_out)"""
+    if not training:
+        found = batch_norm_known(graph, input, weight, bias, running_mean, running_var, eps)
+        none = consts(graph, [], dtype_of(graph, res[1]))
+        return (found, none, none, running_mean, running_var)
+    return batch_norm_training(graph, res, input=input, weight=weight, bias=bias, running_mean=running_mean, running_var=running_var, momentum=momentum, eps=eps)
+
+
+def aten__native_batch_norm_legit_no_stats(graph: GraphBuilder, res: Res, input: Result, weight: Result | None, bias: Result | None, training: Bool, momentum: Float, eps: Float) -> Any:
+    """aten::_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)"""
+    if not training:
+        raise UnsupportedCase('aten::_native_batch_norm_legit.no_stats: evaluation without running statistics')
+    return batch_norm_of_batch(graph, res, input=input, weight=weight, bias=bias, eps=eps)
+
+
+def aten__native_batch_norm_legit_no_training(graph: GraphBuilder, res: Res, input: Result, weight: Result | None, bias: Result | None, running_mean: Result, running_var: Result, momentum: Float, eps: Float) -> Any:
+    """aten::_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)"""
+    found = batch_norm_known(graph, input, weight, bias, running_mean, running_var, eps)
+    none = consts(graph, [], dtype_of(graph, res[1]))
+    return (found, none, none)
+
+
+def aten_batch_norm(graph: GraphBuilder, res: Res, input: Result, weight: Result | None, bias: Result | None, running_mean: Result | None, running_var: Result | None, training: Bool, momentum: Float, eps: Float, cudnn_enabled: Bool) -> Result:
+    """aten::batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor"""
+    if running_mean is not None and running_var is not None and (not training):
+        return batch_norm_known(graph, input, weight, bias, running_mean, running_var, eps)
+    raise UnsupportedCase('aten::batch_norm: training uses and updates statistics; functionalised, it is another operator')
+
+
+def aten_group_norm(graph: GraphBuilder, res: Res, input: Result, num_groups: Int, weight: Result | None = None, bias: Result | None = None, eps: Float = 1e-05, cudnn_enabled: Bool = True) -> Result:
+    """aten::group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1.0000000000000001e-05, bool cudnn_enabled=True) -> Tensor"""
+    return group_normalized(graph, input, num_groups, weight, bias, eps)[0]
+
+
+def aten_instance_norm(graph: GraphBuilder, res: Res, input: Result, weight: Result | None, bias: Result | None, running_mean: Result | None, running_var: Result | None, use_input_stats: Bool, momentum: Float, eps: Float, cudnn_enabled: Bool) -> Result:
+    """aten::instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor"""
+    if running_mean is not None and running_var is not None and (not use_input_stats):
+        return batch_norm_known(graph, input, weight, bias, running_mean, running_var, eps)
+    if running_mean is not None:
+        raise UnsupportedCase('aten::instance_norm: training updates the running statistics in place; use track_running_stats=False')
+    if dtype_of(graph, input) == float32:
+        size = [dim_of(graph, input, 1)]
+        gain = or_filled(graph, weight, size, 1, float32)
+        return graph.make_node('InstanceNormalization', [input, gain, or_filled(graph, bias, size, 0, float32)], res.outputs, epsilon=eps)
+    return group_normalized(graph, input, static(dim_of(graph, input, 1)), weight, bias, eps)[0]
+
+
+def aten_layer_norm(graph: GraphBuilder, res: Res, input: Result, normalized_shape: SymInts, weight: Result | None = None, bias: Result | None = None, eps: Float = 1e-05, cudnn_enable: Bool = True) -> Result:
+    """aten::layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1.0000000000000001e-05, bool cudnn_enable=True) -> Tensor"""
+    wide = wide_dtype(dtype_of(graph, input))
+    first = 0 - len(normalized_shape)
+    gain = or_filled(graph, weight, normalized_shape, 1, wide)
+    shift = cast(graph, bias, wide) if bias is not None else None
+    found = graph.make_node('LayerNormalization', [cast(graph, input, wide), gain, shift], axis=first, epsilon=eps)
+    return cast(graph, found, dtype_of(graph, input))
+
+
+def aten_native_batch_norm(graph: GraphBuilder, res: Res, input: Result, weight: Result | None, bias: Result | None, running_mean: Result | None, running_var: Result | None, training: Bool, momentum: Float, eps: Float) -> Any:
+    """aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)"""
+    if running_mean is not None and running_var is not None and (not training):
+        found = batch_norm_known(graph, input, weight, bias, running_mean, running_var, eps)
+        none = consts(graph, [], dtype_of(graph, res[1]))
+        return (found, none, none)
+    raise UnsupportedCase('aten::native_batch_norm: training uses and updates statistics; functionalised, it is another operator')
+
+
+def aten_native_batch_norm_backward(graph: GraphBuilder, res: Res, grad_out: Result, input: Result, weight: Result | None, running_mean: Result | None, running_var: Result | None, save_mean: Result | None, save_invstd: Result | None, train: Bool, eps: Float, output_mask: Bools) -> Any:
+    """aten::native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] output_mask) -> (Tensor, Tensor, Tensor)"""
+    return batch_norm_backward(graph, res, grad_out=grad_out, input=input, weight=weight, running_mean=running_mean, running_var=running_var, save_mean=save_mean, save_invstd=save_invstd, train=train, eps=eps, output_mask=output_mask)
+
+
+def aten_native_group_norm(graph: GraphBuilder, res: Res, input: Result, weight: Result | None, bias: Result | None, N: SymInt, C: SymInt, HxW: SymInt, group: Int, eps: Float) -> Any:
+    """aten::native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> (Tensor, Tensor, Tensor)"""
+    found, mean, inverse = group_normalized(graph, input, group, weight, bias, eps)
+    flat = as_vec(graph, [N, group])
+    middle = cast(graph, graph.make_node('Reshape', [mean, flat]), dtype_of(graph, res[1])) if is_used(res[1]) else None
+    spread_out = cast(graph, graph.make_node('Reshape', [inverse, flat]), dtype_of(graph, res[2])) if is_used(res[2]) else None
+    return (found, middle, spread_out)
+
+
+def aten_native_layer_norm(graph: GraphBuilder, res: Res, input: Result, normalized_shape: SymInts, weight: Result | None, bias: Result | None, eps: Float) -> Any:
+    """aten::native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)"""
+    wide = wide_dtype(dtype_of(graph, input))
+    first = 0 - len(normalized_shape)
+    axes = list(range(rank_of(graph, input) - len(normalized_shape), rank_of(graph, input)))
+    if wide == float64 and (is_used(res[1]) or is_used(res[2])):
+        # LayerNormalization gives its statistics in float32
+        mean = graph.make_node('ReduceMean', [input, consts(graph, axes, int64)], keepdims=1)
+        away = graph.make_node('Sub', [input, mean])
+        variance = graph.make_node('ReduceMean', [graph.make_node('Mul', [away, away]), consts(graph, axes, int64)], keepdims=1)
+        inverse = graph.make_node('Reciprocal', [graph.make_node('Sqrt', [graph.make_node('Add', [variance, const(graph, eps, wide)])])])
+        normal = graph.make_node('Mul', [away, inverse])
+        tall = graph.make_node('Mul', [normal, weight]) if weight is not None else normal
+        return (graph.make_node('Add', [tall, bias]) if bias is not None else tall, mean, inverse)
+    gain = or_filled(graph, weight, normalized_shape, 1, wide)
+    shift = cast(graph, bias, wide) if bias is not None else None
+    x = cast(graph, input, wide)
+    found, mean, inverse = graph.make_node('LayerNormalization', [x, gain, shift], 3, axis=first, epsilon=eps)
+    stats = dtype_of(graph, res[1])
+    return (cast(graph, found, dtype_of(graph, input)), cast(graph, mean, stats), cast(graph, inverse, stats))
+
+
+def aten_rms_norm(graph: GraphBuilder, res: Res, input: Result, normalized_shape: SymInts, weight: Result | None = None, eps: Float | None = None) -> Result:
+    """aten::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor"""
+    wide = wide_dtype(dtype_of(graph, input))
+    least = eps if eps is not None else machine_epsilon(wide)
+    axes = list(range(rank_of(graph, input) - len(normalized_shape), rank_of(graph, input)))
+    if graph.opset >= 23:
+        gain = or_filled(graph, weight, normalized_shape, 1, wide)
+        first = 0 - len(normalized_shape)
+        found = graph.make_node('RMSNormalization', [cast(graph, input, wide), gain], axis=first, epsilon=least)
+        return cast(graph, found, dtype_of(graph, res))
+    x = cast(graph, input, wide)
+    square = graph.make_node('ReduceMean', [graph.make_node('Mul', [x, x]), consts(graph, axes, int64)], keepdims=1)
+    normal = graph.make_node('Div', [x, graph.make_node('Sqrt', [graph.make_node('Add', [square, const(graph, least, wide)])])])
+    found = graph.make_node('Mul', [normal, cast(graph, weight, wide)]) if weight is not None else normal
+    return cast(graph, found, dtype_of(graph, res))
+
+
+def rule_aten__fused_rms_norm(graph: GraphBuilder, input: Result, normalized_shape: Ints, weight: Result | None, eps: Float | None) -> Rules:
+    return ((known_dtype(graph, input), known_shape(graph, input)), (known_dtype(graph, input), None),)
+
+
+def rule_aten__native_batch_norm_legit_functional(graph: GraphBuilder, input: Result, weight: Result | None, bias: Result | None, running_mean: Result, running_var: Result, training: Bool, momentum: Float, eps: Float) -> Rules:
+    return ((known_dtype(graph, input), known_shape(graph, input)), (known_dtype(graph, running_mean), None), (known_dtype(graph, running_mean), None), (known_dtype(graph, running_mean), known_shape(graph, running_mean)), (known_dtype(graph, running_var), known_shape(graph, running_var)),)
+
+
+def rule_aten__native_batch_norm_legit_no_stats(graph: GraphBuilder, input: Result, weight: Result | None, bias: Result | None, training: Bool, momentum: Float, eps: Float) -> Rules:
+    return ((known_dtype(graph, input), known_shape(graph, input)), (promoted_dtype(graph, 'default', input), given_shape([dim_of(graph, input, 1)])), (promoted_dtype(graph, 'default', input), given_shape([dim_of(graph, input, 1)])),)
+
+
+def rule_aten__native_batch_norm_legit_no_training(graph: GraphBuilder, input: Result, weight: Result | None, bias: Result | None, running_mean: Result, running_var: Result, momentum: Float, eps: Float) -> Rules:
+    return ((known_dtype(graph, input), known_shape(graph, input)), (known_dtype(graph, running_mean), given_shape(0)), (known_dtype(graph, running_mean), given_shape(0)),)
+
+
+def rule_aten_batch_norm(graph: GraphBuilder, input: Result, weight: Result | None, bias: Result | None, running_mean: Result | None, running_var: Result | None, training: Bool, momentum: Float, eps: Float, cudnn_enabled: Bool) -> Rules:
+    return ((known_dtype(graph, input), known_shape(graph, input)),)
+
+
+def rule_aten_group_norm(graph: GraphBuilder, input: Result, num_groups: Int, weight: Result | None = None, bias: Result | None = None, eps: Float = 1e-05, cudnn_enabled: Bool = True) -> Rules:
+    return ((known_dtype(graph, input), known_shape(graph, input)),)
+
+
+def rule_aten_instance_norm(graph: GraphBuilder, input: Result, weight: Result | None, bias: Result | None, running_mean: Result | None, running_var: Result | None, use_input_stats: Bool, momentum: Float, eps: Float, cudnn_enabled: Bool) -> Rules:
+    return ((known_dtype(graph, input), known_shape(graph, input)),)
+
+
+def rule_aten_layer_norm(graph: GraphBuilder, input: Result, normalized_shape: SymInts, weight: Result | None = None, bias: Result | None = None, eps: Float = 1e-05, cudnn_enable: Bool = True) -> Rules:
+    return ((known_dtype(graph, input), known_shape(graph, input)),)
+
+
+def rule_aten_native_batch_norm(graph: GraphBuilder, input: Result, weight: Result | None, bias: Result | None, running_mean: Result | None, running_var: Result | None, training: Bool, momentum: Float, eps: Float) -> Rules:
+    return ((known_dtype(graph, input), known_shape(graph, input)), (known_dtype(graph, input), None), (known_dtype(graph, input), None),)
+
+
+def rule_aten_native_batch_norm_backward(graph: GraphBuilder, grad_out: Result, input: Result, weight: Result | None, running_mean: Result | None, running_var: Result | None, save_mean: Result | None, save_invstd: Result | None, train: Bool, eps: Float, output_mask: Bools) -> Rules:
+    return ((known_dtype(graph, input), known_shape(graph, input)), (known_dtype(graph, input), None), (known_dtype(graph, input), None),)
+
+
+def rule_aten_native_group_norm(graph: GraphBuilder, input: Result, weight: Result | None, bias: Result | None, N: SymInt, C: SymInt, HxW: SymInt, group: Int, eps: Float) -> Rules:
+    return ((known_dtype(graph, input), known_shape(graph, input)), (known_dtype(graph, input), given_shape([N, group])), (known_dtype(graph, input), given_shape([N, group])),)
+
+
+def rule_aten_native_layer_norm(graph: GraphBuilder, input: Result, normalized_shape: SymInts, weight: Result | None, bias: Result | None, eps: Float) -> Rules:
+    return ((known_dtype(graph, input), known_shape(graph, input)), (known_dtype(graph, input), None), (known_dtype(graph, input), None),)
+
+
+def rule_aten_rms_norm(graph: GraphBuilder, input: Result, normalized_shape: SymInts, weight: Result | None = None, eps: Float | None = None) -> Rules:
+    return ((known_dtype(graph, input), known_shape(graph, input)),)

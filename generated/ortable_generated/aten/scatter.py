@@ -1,0 +1,305 @@
+# Generated from specs/aten/scatter.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ortable.dtypes import int64
+from ortable.errors import UnsupportedCase
+from ortable.known import given_shape, known_dtype, known_shape
+from ortable.prelude import axis_of, count_of, differs, dim_of, dtype_of, highest, is_bool, is_int, lowest, rank_of, shape_of
+from ortable.prelude_make import as_vec, at_least_1d, cast, const, permuted, reshape_to, with_rank_of
+from ortable.prelude_shape import along_axis, as_flat, clamped_bound, counting, full_pads, marked_places, moved_axes, put_along, put_diagonal, put_elements, scatter_word, sliced, stretch_end, stretched, wrapped_index, zeros_of
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+    from ortable.known import Rules
+    from ortable.prelude import Bool, Int, Result, Scalar, Str, SymInt, SymInts
+
+
+def aten_diag_embed(graph: GraphBuilder, res: Res, self: Result, offset: Int = 0, dim1: Int = -2, dim2: Int = -1) -> Result:
+    """aten::diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor"""
+    rank = rank_of(graph, self)
+    size = dim_of(graph, self, -1) + abs(offset)
+    ends = moved_axes(rank + 1, [rank - 1, rank], [dim1, dim2])
+    pads = full_pads(rank, rank - 1, max(offset, 0), max(-offset, 0))
+    zero = const(graph, 0, dtype_of(graph, self))
+    values = graph.make_node('Pad', [self, as_vec(graph, pads), zero]) if differs(offset, 0) else self
+    rows = graph.make_node('Unsqueeze', [counting(graph, 0, size, 1), as_vec(graph, 1)])
+    here = graph.make_node('Equal', [counting(graph, 0, size, 1), graph.make_node('Add', [rows, const(graph, offset, int64)])])
+    wide = graph.make_node('Unsqueeze', [values, as_vec(graph, -2)])
+    return permuted(graph, graph.make_node('Where', [here, wide, zero]), ends)
+
+
+def aten_diagonal_backward(graph: GraphBuilder, res: Res, grad_output: Result, input_sizes: SymInts, offset: Int, dim1: Int, dim2: Int) -> Result:
+    """aten::diagonal_backward(Tensor grad_output, SymInt[] input_sizes, int offset, int dim1, int dim2) -> Tensor"""
+    base = zeros_of(graph, input_sizes, dtype_of(graph, grad_output))
+    return put_diagonal(graph, base, grad_output, offset, axis_of(graph, base, dim1), axis_of(graph, base, dim2))
+
+
+def aten_diagonal_scatter(graph: GraphBuilder, res: Res, self: Result, src: Result, offset: Int = 0, dim1: Int = 0, dim2: Int = 1) -> Result:
+    """aten::diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor"""
+    values = cast(graph, src, dtype_of(graph, self))
+    return put_diagonal(graph, self, values, offset, axis_of(graph, self, dim1), axis_of(graph, self, dim2))
+
+
+def aten_embedding_dense_backward(graph: GraphBuilder, res: Res, grad_output: Result, indices: Result, num_weights: SymInt, padding_idx: SymInt, scale_grad_by_freq: Bool) -> Result:
+    """aten::embedding_dense_backward(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt padding_idx, bool scale_grad_by_freq) -> Tensor"""
+    width = dim_of(graph, grad_output, -1)
+    if scale_grad_by_freq:
+        raise UnsupportedCase('aten::embedding_dense_backward: gradients scaled by how often an index occurs')
+    if padding_idx >= 0:
+        # rows that were read at padding_idx give no gradient, NaN included
+        index = cast(graph, indices, int64)
+        skipped = graph.make_node('Unsqueeze', [graph.make_node('Equal', [index, as_vec(graph, padding_idx)]), as_vec(graph, -1)])
+        kept = graph.make_node('Where', [skipped, const(graph, 0, dtype_of(graph, grad_output)), grad_output])
+        rows = reshape_to(graph, kept, [count_of(graph, indices), width])
+        zeros = zeros_of(graph, [num_weights, width], dtype_of(graph, grad_output))
+        return graph.make_node('ScatterND', [zeros, graph.make_node('Unsqueeze', [as_flat(graph, index), as_vec(graph, 1)]), rows], res.outputs, reduction='add')
+    rows = reshape_to(graph, grad_output, [count_of(graph, indices), width])
+    zeros = zeros_of(graph, [num_weights, width], dtype_of(graph, grad_output))
+    index = graph.make_node('Unsqueeze', [as_flat(graph, cast(graph, indices, int64)), as_vec(graph, 1)])
+    return graph.make_node('ScatterND', [zeros, index, rows], res.outputs, reduction='add')
+
+
+def aten_index_add(graph: GraphBuilder, res: Res, self: Result, dim: Int, index: Result, source: Result, *, alpha: Scalar = 1) -> Result:
+    """aten::index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor"""
+    if is_bool(graph, self):
+        raise UnsupportedCase('aten::index_add: sums of bool: ONNX has no such scatter')
+    if alpha == 1:
+        place = cast(graph, at_least_1d(graph, index), int64)
+        found = put_along(graph, at_least_1d(graph, self), axis_of(graph, self, dim), place, at_least_1d(graph, source), 'add')
+        return with_rank_of(graph, found, self)
+    place = cast(graph, at_least_1d(graph, index), int64)
+    added = graph.make_node('Mul', [at_least_1d(graph, source), const(graph, alpha, dtype_of(graph, source))])
+    found = put_along(graph, at_least_1d(graph, self), axis_of(graph, self, dim), place, added, 'add')
+    return with_rank_of(graph, found, self)
+
+
+def aten_index_copy(graph: GraphBuilder, res: Res, self: Result, dim: Int, index: Result, source: Result) -> Result:
+    """aten::index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor"""
+    place = cast(graph, at_least_1d(graph, index), int64)
+    found = put_along(graph, at_least_1d(graph, self), axis_of(graph, self, dim), place, at_least_1d(graph, source), 'none')
+    return with_rank_of(graph, found, self)
+
+
+def aten_index_fill_int_Scalar(graph: GraphBuilder, res: Res, self: Result, dim: Int, index: Result, value: Scalar) -> Result:
+    """aten::index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor"""
+    here = marked_places(graph, self, dim, index)
+    return graph.make_node('Where', [here, const(graph, value, dtype_of(graph, self)), self], res.outputs)
+
+
+def aten_index_fill_int_Tensor(graph: GraphBuilder, res: Res, self: Result, dim: Int, index: Result, value: Result) -> Result:
+    """aten::index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor"""
+    here = marked_places(graph, self, dim, index)
+    return graph.make_node('Where', [here, cast(graph, value, dtype_of(graph, self)), self], res.outputs)
+
+
+def aten_masked_scatter(graph: GraphBuilder, res: Res, self: Result, mask: Result, source: Result) -> Result:
+    """aten::masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor"""
+    if count_of(graph, source) == 0:
+        return self
+    # the k-th place where the mask is True takes the k-th element of source
+    here = as_flat(graph, stretched(graph, mask, shape_of(graph, self)))
+    count = graph.make_node('CumSum', [graph.make_node('Cast', [here], to=int64), const(graph, 0, int64)])
+    place = graph.make_node('Where', [here, graph.make_node('Sub', [count, const(graph, 1, int64)]), const(graph, 0, int64)])
+    written = graph.make_node('Where', [here, graph.make_node('Gather', [as_flat(graph, source), place]), as_flat(graph, self)])
+    return reshape_to(graph, written, shape_of(graph, self))
+
+
+def aten_scatter_add(graph: GraphBuilder, res: Res, self: Result, dim: Int, index: Result, src: Result) -> Result:
+    """aten::scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor"""
+    if is_bool(graph, self):
+        raise UnsupportedCase('aten::scatter_add: sums of bool: ONNX has no such scatter')
+    return put_elements(graph, self, dim, index, src, 'add')
+
+
+def aten_scatter_reduce(graph: GraphBuilder, res: Res, self: Result, dim: Int, index: Result, src: Result, *, reduce: Str) -> Result:
+    """aten::scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor"""
+    how = 'mul' if reduce == 'multiply' else 'add'
+    if is_bool(graph, self):
+        raise UnsupportedCase('aten::scatter.reduce: sums of bool: ONNX has no such scatter')
+    return put_elements(graph, self, dim, index, src, how)
+
+
+def aten_scatter_reduce_two(graph: GraphBuilder, res: Res, self: Result, dim: Int, index: Result, src: Result, reduce: Str, *, include_self: Bool = True) -> Result:
+    """aten::scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor"""
+    first = 0 if reduce == 'sum' else 1
+    least = lowest(dtype_of(graph, self)) if reduce == 'amax' else highest(dtype_of(graph, self))
+    neutral = first if reduce == 'sum' or reduce == 'prod' else least
+    how = scatter_word(reduce)
+    if is_bool(graph, self):
+        raise UnsupportedCase('aten::scatter_reduce.two: reductions of bool: ONNX has no such scatter')
+    if reduce == 'mean' and is_int(graph, self):
+        raise UnsupportedCase('aten::scatter_reduce.two: the mean of ints, which torch rounds down')
+    if reduce == 'mean':
+        # the sum, divided by how many elements were added up
+        dtype = dtype_of(graph, self)
+        one = const(graph, 1, dtype)
+        kept = self if include_self else put_elements(graph, self, dim, index, const(graph, 0, dtype), 'none')
+        total = put_elements(graph, kept, dim, index, src, 'add')
+        ones = stretched(graph, one, shape_of(graph, self))
+        base = ones if include_self else put_elements(graph, ones, dim, index, const(graph, 0, dtype), 'none')
+        return graph.make_node('Div', [total, put_elements(graph, base, dim, index, one, 'add')], res.outputs)
+    if include_self:
+        return put_elements(graph, self, dim, index, src, how)
+    # what is written over starts from the neutral element
+    kept = put_elements(graph, self, dim, index, const(graph, neutral, dtype_of(graph, self)), 'none')
+    return put_elements(graph, kept, dim, index, src, how)
+
+
+def aten_scatter_src(graph: GraphBuilder, res: Res, self: Result, dim: Int, index: Result, src: Result) -> Result:
+    """aten::scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor"""
+    return put_elements(graph, self, dim, index, src, 'none')
+
+
+def aten_scatter_value(graph: GraphBuilder, res: Res, self: Result, dim: Int, index: Result, value: Scalar) -> Result:
+    """aten::scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor"""
+    return put_elements(graph, self, dim, index, const(graph, value, dtype_of(graph, self)), 'none')
+
+
+def aten_scatter_value_reduce(graph: GraphBuilder, res: Res, self: Result, dim: Int, index: Result, value: Scalar, *, reduce: Str) -> Result:
+    """aten::scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor"""
+    how = 'mul' if reduce == 'multiply' else 'add'
+    if is_bool(graph, self):
+        raise UnsupportedCase('aten::scatter.value_reduce: sums of bool: ONNX has no such scatter')
+    return put_elements(graph, self, dim, index, const(graph, value, dtype_of(graph, self)), how)
+
+
+def aten_select_backward(graph: GraphBuilder, res: Res, grad_output: Result, input_sizes: SymInts, dim: Int, index: SymInt) -> Result:
+    """aten::select_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt index) -> Tensor"""
+    rank = len(input_sizes)
+    axis = dim if dim >= 0 else dim + rank
+    place = wrapped_index(index, input_sizes[axis])
+    pads = as_vec(graph, [place, input_sizes[axis] - place - 1])
+    zero = const(graph, 0, dtype_of(graph, grad_output))
+    return graph.make_node('Pad', [graph.make_node('Unsqueeze', [grad_output, as_vec(graph, axis)]), pads, zero, as_vec(graph, axis)], res.outputs)
+
+
+def aten_select_scatter(graph: GraphBuilder, res: Res, self: Result, src: Result, dim: Int, index: SymInt) -> Result:
+    """aten::select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor"""
+    axis = axis_of(graph, self, dim)
+    place = wrapped_index(index, dim_of(graph, self, dim))
+    here = graph.make_node('Equal', [counting(graph, 0, dim_of(graph, self, dim), 1), as_vec(graph, place)])
+    row = graph.make_node('Unsqueeze', [cast(graph, src, dtype_of(graph, self)), as_vec(graph, axis)])
+    return graph.make_node('Where', [along_axis(graph, here, axis, rank_of(graph, self)), row, self], res.outputs)
+
+
+def aten_slice_backward(graph: GraphBuilder, res: Res, grad_output: Result, input_sizes: SymInts, dim: Int, start: SymInt, end: SymInt, step: SymInt) -> Result:
+    """aten::slice_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt start, SymInt end, SymInt step) -> Tensor"""
+    axis = dim if dim >= 0 else dim + len(input_sizes)
+    size = input_sizes[axis]
+    first = clamped_bound(start, size, 0)
+    last = stretch_end(first, clamped_bound(end, size, size))
+    if step == 1:
+        pads = as_vec(graph, [first, size - last])
+        return graph.make_node('Pad', [grad_output, pads, const(graph, 0, dtype_of(graph, grad_output)), as_vec(graph, axis)], res.outputs)
+    base = zeros_of(graph, input_sizes, dtype_of(graph, grad_output))
+    places = counting(graph, first, dim_of(graph, grad_output, axis), step)
+    return put_along(graph, base, axis, places, grad_output, 'none')
+
+
+def aten_slice_scatter(graph: GraphBuilder, res: Res, self: Result, src: Result, dim: Int = 0, start: SymInt | None = None, end: SymInt | None = None, step: SymInt = 1) -> Result:
+    """aten::slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor"""
+    axis = axis_of(graph, self, dim)
+    size = dim_of(graph, self, dim)
+    first = clamped_bound(start, size, 0)
+    last = stretch_end(first, clamped_bound(end, size, size))
+    if step == 1 and first == 0 and (last == size):
+        return cast(graph, src, dtype_of(graph, self))
+    if step == 1:
+        before = sliced(graph, self, axis, 0, first)
+        after = sliced(graph, self, axis, last, 9223372036854775807)
+        return graph.make_node('Concat', [before, cast(graph, src, dtype_of(graph, self)), after], res.outputs, axis=axis)
+    places = counting(graph, first, dim_of(graph, src, axis), step)
+    return put_along(graph, self, axis, places, cast(graph, src, dtype_of(graph, self)), 'none')
+
+
+def aten_value_selecting_reduction_backward(graph: GraphBuilder, res: Res, grad: Result, dim: Int, indices: Result, sizes: SymInts, keepdim: Bool) -> Result:
+    """aten::value_selecting_reduction_backward(Tensor grad, int dim, Tensor indices, SymInt[] sizes, bool keepdim) -> Tensor"""
+    if len(sizes) == 0:
+        return grad
+    axis = dim if dim >= 0 else dim + len(sizes)
+    base = zeros_of(graph, sizes, dtype_of(graph, grad))
+    index = indices if keepdim else graph.make_node('Unsqueeze', [indices, as_vec(graph, axis)])
+    rows = grad if keepdim else graph.make_node('Unsqueeze', [grad, as_vec(graph, axis)])
+    return graph.make_node('ScatterElements', [base, index, rows], res.outputs, axis=axis)
+
+
+def rule_aten_diag_embed(graph: GraphBuilder, self: Result, offset: Int = 0, dim1: Int = -2, dim2: Int = -1) -> Rules:
+    return ((known_dtype(graph, self), None),)
+
+
+def rule_aten_diagonal_backward(graph: GraphBuilder, grad_output: Result, input_sizes: SymInts, offset: Int, dim1: Int, dim2: Int) -> Rules:
+    return ((known_dtype(graph, grad_output), given_shape(input_sizes)),)
+
+
+def rule_aten_diagonal_scatter(graph: GraphBuilder, self: Result, src: Result, offset: Int = 0, dim1: Int = 0, dim2: Int = 1) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_embedding_dense_backward(graph: GraphBuilder, grad_output: Result, indices: Result, num_weights: SymInt, padding_idx: SymInt, scale_grad_by_freq: Bool) -> Rules:
+    return ((known_dtype(graph, grad_output), None),)
+
+
+def rule_aten_index_add(graph: GraphBuilder, self: Result, dim: Int, index: Result, source: Result, *, alpha: Scalar = 1) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_index_copy(graph: GraphBuilder, self: Result, dim: Int, index: Result, source: Result) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_index_fill_int_Scalar(graph: GraphBuilder, self: Result, dim: Int, index: Result, value: Scalar) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_index_fill_int_Tensor(graph: GraphBuilder, self: Result, dim: Int, index: Result, value: Result) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_masked_scatter(graph: GraphBuilder, self: Result, mask: Result, source: Result) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_scatter_add(graph: GraphBuilder, self: Result, dim: Int, index: Result, src: Result) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_scatter_reduce(graph: GraphBuilder, self: Result, dim: Int, index: Result, src: Result, *, reduce: Str) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_scatter_reduce_two(graph: GraphBuilder, self: Result, dim: Int, index: Result, src: Result, reduce: Str, *, include_self: Bool = True) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_scatter_src(graph: GraphBuilder, self: Result, dim: Int, index: Result, src: Result) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_scatter_value(graph: GraphBuilder, self: Result, dim: Int, index: Result, value: Scalar) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_scatter_value_reduce(graph: GraphBuilder, self: Result, dim: Int, index: Result, value: Scalar, *, reduce: Str) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_select_backward(graph: GraphBuilder, grad_output: Result, input_sizes: SymInts, dim: Int, index: SymInt) -> Rules:
+    return ((known_dtype(graph, grad_output), given_shape(input_sizes)),)
+
+
+def rule_aten_select_scatter(graph: GraphBuilder, self: Result, src: Result, dim: Int, index: SymInt) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_slice_backward(graph: GraphBuilder, grad_output: Result, input_sizes: SymInts, dim: Int, start: SymInt, end: SymInt, step: SymInt) -> Rules:
+    return ((known_dtype(graph, grad_output), given_shape(input_sizes)),)
+
+
+def rule_aten_slice_scatter(graph: GraphBuilder, self: Result, src: Result, dim: Int = 0, start: SymInt | None = None, end: SymInt | None = None, step: SymInt = 1) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_value_selecting_reduction_backward(graph: GraphBuilder, grad: Result, dim: Int, indices: Result, sizes: SymInts, keepdim: Bool) -> Rules:
+    return ((known_dtype(graph, grad), given_shape(sizes)),)

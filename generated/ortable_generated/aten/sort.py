@@ -1,0 +1,153 @@
+# Generated from specs/aten/sort.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ortable.dtypes import int32, int64
+from ortable.errors import UnsupportedCase
+from ortable.known import known_dtype, known_shape, scalar_shape
+from ortable.prelude import axis_of, dim_of, dtype_of, is_int, rank_of
+from ortable.prelude_make import as_vec, cast, const, squeezed, with_rank_of
+from ortable.prelude_shape import places_in, sort_keys, taken_along
+from ortable.prelude_types import common_dtype
+from ortable.rules import reduce_shape
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+    from ortable.known import Rules
+    from ortable.prelude import Bool, Int, Result, Scalar, Str, SymInt
+
+
+def aten_argsort(graph: GraphBuilder, res: Res, self: Result, dim: Int = -1, descending: Bool = False) -> Result:
+    """aten::argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor"""
+    axis = axis_of(graph, self, dim)
+    keys = sort_keys(graph, self)
+    _, order = graph.make_node('TopK', [keys, as_vec(graph, dim_of(graph, keys, axis))], 2, axis=axis, largest=descending)
+    return with_rank_of(graph, order, self)
+
+
+def aten_argsort_stable(graph: GraphBuilder, res: Res, self: Result, *, stable: Bool, dim: Int = -1, descending: Bool = False) -> Result:
+    """aten::argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False) -> Tensor"""
+    axis = axis_of(graph, self, dim)
+    keys = sort_keys(graph, self)
+    _, order = graph.make_node('TopK', [keys, as_vec(graph, dim_of(graph, keys, axis))], 2, axis=axis, largest=descending)
+    return with_rank_of(graph, order, self)
+
+
+def aten_bucketize_Scalar(graph: GraphBuilder, res: Res, self: Scalar, boundaries: Result, *, out_int32: Bool = False, right: Bool = False) -> Result:
+    """aten::bucketize.Scalar(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor"""
+    value = const(graph, self, dtype_of(graph, boundaries))
+    return places_in(graph, boundaries, value, right, int32 if out_int32 else int64)
+
+
+def aten_bucketize_Tensor(graph: GraphBuilder, res: Res, self: Result, boundaries: Result, *, out_int32: Bool = False, right: Bool = False) -> Result:
+    """aten::bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor"""
+    value = cast(graph, self, common_dtype(graph, [self, boundaries]))
+    edges = cast(graph, boundaries, common_dtype(graph, [self, boundaries]))
+    return places_in(graph, edges, value, right, int32 if out_int32 else int64)
+
+
+def aten_kthvalue(graph: GraphBuilder, res: Res, self: Result, k: SymInt, dim: Int = -1, keepdim: Bool = False) -> Any:
+    """aten::kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)"""
+    axis = axis_of(graph, self, dim)
+    if rank_of(graph, self) == 0:
+        return (self, const(graph, 0, int64))
+    _, order = graph.make_node('TopK', [sort_keys(graph, self), as_vec(graph, k)], 2, axis=axis, largest=0)
+    place = graph.make_node('Gather', [order, as_vec(graph, k - 1)], axis=axis)
+    value = taken_along(graph, self, place, axis)
+    gone = [] if keepdim else [axis]
+    return (squeezed(graph, value, gone), squeezed(graph, place, gone))
+
+
+def aten_msort(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::msort(Tensor self) -> Tensor"""
+    keys = sort_keys(graph, self)
+    _, order = graph.make_node('TopK', [keys, as_vec(graph, dim_of(graph, keys, 0))], 2, axis=0, largest=0)
+    return with_rank_of(graph, taken_along(graph, self, order, 0), self)
+
+
+def aten_searchsorted_Scalar(graph: GraphBuilder, res: Res, sorted_sequence: Result, self: Scalar, *, out_int32: Bool = False, right: Bool = False, side: Str | None = None, sorter: Result | None = None) -> Result:
+    """aten::searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor"""
+    after = right or side == 'right'
+    if sorter is not None:
+        raise UnsupportedCase('aten::searchsorted.Scalar: a sequence that sorter puts in order; sort it first')
+    value = const(graph, self, dtype_of(graph, sorted_sequence))
+    return places_in(graph, sorted_sequence, value, after, int32 if out_int32 else int64)
+
+
+def aten_searchsorted_Tensor(graph: GraphBuilder, res: Res, sorted_sequence: Result, self: Result, *, out_int32: Bool = False, right: Bool = False, side: Str | None = None, sorter: Result | None = None) -> Result:
+    """aten::searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor"""
+    after = right or side == 'right'
+    if sorter is not None:
+        raise UnsupportedCase('aten::searchsorted.Tensor: a sequence that sorter puts in order; sort it first')
+    return places_in(graph, sorted_sequence, self, after, int32 if out_int32 else int64)
+
+
+def aten_sort(graph: GraphBuilder, res: Res, self: Result, dim: Int = -1, descending: Bool = False) -> Any:
+    """aten::sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)"""
+    axis = axis_of(graph, self, dim)
+    keys = sort_keys(graph, self)
+    sorted_keys, order = graph.make_node('TopK', [keys, as_vec(graph, dim_of(graph, keys, axis))], 2, axis=axis, largest=descending)
+    values = sorted_keys if is_int(graph, self) else taken_along(graph, self, order, axis)
+    return (with_rank_of(graph, values, self), with_rank_of(graph, order, self))
+
+
+def aten_sort_stable(graph: GraphBuilder, res: Res, self: Result, *, stable: Bool | None, dim: Int = -1, descending: Bool = False) -> Any:
+    """aten::sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)"""
+    axis = axis_of(graph, self, dim)
+    keys = sort_keys(graph, self)
+    sorted_keys, order = graph.make_node('TopK', [keys, as_vec(graph, dim_of(graph, keys, axis))], 2, axis=axis, largest=descending)
+    values = sorted_keys if is_int(graph, self) else taken_along(graph, self, order, axis)
+    return (with_rank_of(graph, values, self), with_rank_of(graph, order, self))
+
+
+def aten_topk(graph: GraphBuilder, res: Res, self: Result, k: SymInt, dim: Int = -1, largest: Bool = True, sorted: Bool = True) -> Any:
+    """aten::topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)"""
+    axis = axis_of(graph, self, dim)
+    keys, order = graph.make_node('TopK', [sort_keys(graph, self), as_vec(graph, k)], 2, axis=axis, largest=largest)
+    values = keys if is_int(graph, self) else taken_along(graph, self, order, axis)
+    return (with_rank_of(graph, values, self), with_rank_of(graph, order, self))
+
+
+def rule_aten_argsort(graph: GraphBuilder, self: Result, dim: Int = -1, descending: Bool = False) -> Rules:
+    return ((int64, known_shape(graph, self)),)
+
+
+def rule_aten_argsort_stable(graph: GraphBuilder, self: Result, *, stable: Bool, dim: Int = -1, descending: Bool = False) -> Rules:
+    return ((int64, known_shape(graph, self)),)
+
+
+def rule_aten_bucketize_Scalar(graph: GraphBuilder, self: Scalar, boundaries: Result, *, out_int32: Bool = False, right: Bool = False) -> Rules:
+    return ((int32 if out_int32 else int64, scalar_shape()),)
+
+
+def rule_aten_bucketize_Tensor(graph: GraphBuilder, self: Result, boundaries: Result, *, out_int32: Bool = False, right: Bool = False) -> Rules:
+    return ((int32 if out_int32 else int64, known_shape(graph, self)),)
+
+
+def rule_aten_kthvalue(graph: GraphBuilder, self: Result, k: SymInt, dim: Int = -1, keepdim: Bool = False) -> Rules:
+    return ((known_dtype(graph, self), reduce_shape(known_shape(graph, self), dim, keepdim)), (int64, reduce_shape(known_shape(graph, self), dim, keepdim)),)
+
+
+def rule_aten_msort(graph: GraphBuilder, self: Result) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_searchsorted_Scalar(graph: GraphBuilder, sorted_sequence: Result, self: Scalar, *, out_int32: Bool = False, right: Bool = False, side: Str | None = None, sorter: Result | None = None) -> Rules:
+    return ((int32 if out_int32 else int64, scalar_shape()),)
+
+
+def rule_aten_searchsorted_Tensor(graph: GraphBuilder, sorted_sequence: Result, self: Result, *, out_int32: Bool = False, right: Bool = False, side: Str | None = None, sorter: Result | None = None) -> Rules:
+    return ((int32 if out_int32 else int64, known_shape(graph, self)),)
+
+
+def rule_aten_sort(graph: GraphBuilder, self: Result, dim: Int = -1, descending: Bool = False) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)), (int64, known_shape(graph, self)),)
+
+
+def rule_aten_sort_stable(graph: GraphBuilder, self: Result, *, stable: Bool | None, dim: Int = -1, descending: Bool = False) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)), (int64, known_shape(graph, self)),)
+
+
+def rule_aten_topk(graph: GraphBuilder, self: Result, k: SymInt, dim: Int = -1, largest: Bool = True, sorted: Bool = True) -> Rules:
+    return ((known_dtype(graph, self), None), (int64, None),)
