@@ -2,5 +2,8 @@
 """Operators that torch decomposes before conversion."""
 
 DECOMPOSE: tuple[str, ...] = (
+    "aten::_fused_rms_norm_backward",
+    "aten::gelu_backward",
+    "aten::native_group_norm_backward",
     "aten::native_layer_norm_backward",
 )

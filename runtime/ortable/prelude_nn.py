@@ -1,5 +1,5 @@
-"""Lower-case words of the spec language for networks: windows of convolutions and pools, reductions that keep NaN,
-statistics of norms, masks of attention, reductions of losses."""
+"""Lower-case words of the spec language for networks: windows of convolutions and pools, reductions
+that keep NaN, statistics of norms, masks of attention, reductions of losses."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from ortable import dims, dtypes
 from ortable.errors import UnsupportedCase
 from ortable.prelude import (
-    Float,
     Bool,
     Dtype,
+    Float,
     Int,
     Ints,
     Result,
@@ -31,9 +31,9 @@ from ortable.prelude_make import (
     const,
     consts,
     filled,
-    reshape_to,
     per_channel,
     permuted,
+    reshape_to,
     unsqueezed,
 )
 
@@ -42,7 +42,8 @@ if TYPE_CHECKING:
 
 
 def wide_dtype(dtype: Dtype) -> Dtype:
-    """The dtype in which torch accumulates: float32 for the 16 bit floats, the dtype itself for others."""
+    """The dtype in which torch accumulates: float32 for the 16 bit floats, the dtype itself for
+    others."""
     return dtypes.float32 if dtype in (dtypes.float16, dtypes.bfloat16) else dtype
 
 
@@ -54,7 +55,8 @@ def without(axes: Ints, rank: Int) -> Ints:
 def or_filled(
     graph: Graph, x: Result | None, shape: SymInts, value: Scalar, dtype: Dtype
 ) -> Result:
-    """``x`` in ``dtype``, or a result of ``shape`` that holds ``value`` where torch lets ``x`` be None."""
+    """``x`` in ``dtype``, or a result of ``shape`` that holds ``value`` where torch lets ``x`` be
+    None."""
     if x is not None:
         return cast(graph, x, dtype)
     if len(shape) == 1 and isinstance(shape[0], int):
@@ -70,7 +72,8 @@ def scaled(graph: Graph, x: Result, factor: Scalar) -> Result:
 
 
 def matrix_product(graph: Graph, a: Result, b: Result) -> Result:
-    """MatMul; the small ints, which ONNX leaves out, go through int32, whose low bits are theirs."""
+    """MatMul; the small ints, which ONNX leaves out, go through int32, whose low bits are
+    theirs."""
     dtype = graph.get_type(a)
     if dtype not in (dtypes.int8, dtypes.uint8, dtypes.int16):
         return graph.make_node("MatMul", [a, b])
@@ -87,7 +90,8 @@ def count_over(graph: Graph, x: Result, axes: Ints) -> SymInt:
 
 
 def freedom(graph: Graph, count: SymInt, correction: Scalar, dtype: Dtype) -> Result:
-    """``max(count - correction, 0)`` as a 0-d result: the divisor of a variance (torch's ``correction``)."""
+    """``max(count - correction, 0)`` as a 0-d result: the divisor of a variance (torch's
+    ``correction``)."""
     if isinstance(count, int):
         return const(graph, max(count - correction, 0), dtype)
     total = cast(graph, as_scalar(graph, count), dtype)
@@ -100,15 +104,17 @@ def freedom(graph: Graph, count: SymInt, correction: Scalar, dtype: Dtype) -> Re
 def reduced_extreme(graph: Graph, x: Result, axes: Ints, keepdim: Bool, largest: Bool) -> Result:
     """The largest (or smallest) element over ``axes``; NaN wins, as in torch.
 
-    ONNX leaves NaN open in ReduceMax, and ONNX Runtime skips it; the sum of ``x * 0`` would let infinities in, so
-    NaN is looked for by itself.
+    ONNX leaves NaN open in ReduceMax, and ONNX Runtime skips it; the sum of ``x * 0`` would let
+    infinities in, so NaN is looked for by itself.
     """
     dtype = graph.get_type(x)
     over = consts(graph, axes, dtypes.int64)
     # older opsets have no ReduceMax of bool, none has one of int16
     computed = {dtypes.boolean: dtypes.uint8, dtypes.int16: dtypes.int32}.get(dtype, dtype)
     op = "ReduceMax" if largest else "ReduceMin"
-    found = cast(graph, graph.make_node(op, [cast(graph, x, computed), over], keepdims=int(keepdim)), dtype)
+    found = cast(
+        graph, graph.make_node(op, [cast(graph, x, computed), over], keepdims=int(keepdim)), dtype
+    )
     if not dtypes.is_float_type(dtype):
         return found
     lost = graph.make_node("ReduceMax", [_nan_bytes(graph, x), over], keepdims=int(keepdim))
@@ -117,7 +123,8 @@ def reduced_extreme(graph: Graph, x: Result, axes: Ints, keepdim: Bool, largest:
 
 
 def extreme_index(graph: Graph, x: Result, axis: Int, keepdim: Bool, largest: Bool) -> Result:
-    """The int64 index of the first largest (or smallest) element along ``axis``; the first NaN counts as both."""
+    """The int64 index of the first largest (or smallest) element along ``axis``; the first NaN
+    counts as both."""
     dtype = graph.get_type(x)
     op = "ArgMax" if largest else "ArgMin"
     value = cast(graph, x, dtypes.uint8) if dtype == dtypes.boolean else x
@@ -136,14 +143,17 @@ def extreme_index(graph: Graph, x: Result, axis: Int, keepdim: Bool, largest: Bo
 
 
 def _nan_bytes(graph: Graph, x: str) -> str:
-    """1 where ``x`` is NaN, as uint8: the type for which every opset has a ReduceMax and an ArgMax."""
+    """1 where ``x`` is NaN, as uint8: the type for which every opset has a ReduceMax and an
+    ArgMax."""
     return cast(graph, graph.make_node("IsNaN", [x]), dtypes.uint8)
 
 
 def any_true(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
     """Whether an element over ``axes`` is not 0; False for no elements."""
     marks = cast(graph, cast(graph, x, dtypes.boolean), dtypes.int64)
-    total = graph.make_node("ReduceSum", [marks, consts(graph, axes, dtypes.int64)], keepdims=int(keepdim))
+    total = graph.make_node(
+        "ReduceSum", [marks, consts(graph, axes, dtypes.int64)], keepdims=int(keepdim)
+    )
     return cast(graph, total, dtypes.boolean)
 
 
@@ -159,7 +169,8 @@ def as_float(value: Scalar) -> Float:
 
 
 def loss_reduced(graph: Graph, x: Result, reduction: Int) -> Result:
-    """The elements of a loss (torch's reduction 0), their mean (1), which is NaN for no elements, or their sum (2)."""
+    """The elements of a loss (torch's reduction 0), their mean (1), which is NaN for no elements,
+    or their sum (2)."""
     if reduction == 0:
         return x
     total = graph.make_node("ReduceSum", [x], keepdims=0)
@@ -173,14 +184,24 @@ def loss_reduced(graph: Graph, x: Result, reduction: Int) -> Result:
 
 
 def machine_epsilon(dtype: Dtype) -> Float:
-    """The distance from 1 to the next number of a float dtype, which torch adds where ``eps`` is None."""
-    return {dtypes.float16: 2.0**-10, dtypes.bfloat16: 2.0**-7, dtypes.float32: 2.0**-23}.get(dtype, 2.0**-52)
+    """The distance from 1 to the next number of a float dtype, which torch adds where ``eps`` is
+    None."""
+    return {dtypes.float16: 2.0**-10, dtypes.bfloat16: 2.0**-7, dtypes.float32: 2.0**-23}.get(
+        dtype, 2.0**-52
+    )
 
 
 def batch_norm_known(
-    graph: Graph, x: Result, gain: Result | None, shift: Result | None, mean: Result, variance: Result, eps: Float
+    graph: Graph,
+    x: Result,
+    gain: Result | None,
+    shift: Result | None,
+    mean: Result,
+    variance: Result,
+    eps: Float,
 ) -> Result:
-    """Batch norm of [N, C, ...] with known statistics [C]; parameters may have another float dtype than ``x``."""
+    """Batch norm of [N, C, ...] with known statistics [C]; parameters may have another float dtype
+    than ``x``."""
     dtype = wide_dtype(graph.get_type(x))
     shape = [dim_of(graph, x, 1)]
     parameters = [
@@ -196,7 +217,8 @@ def batch_norm_known(
 def group_normalized(
     graph: Graph, x: Result, groups: Int, gain: Result | None, shift: Result | None, eps: Float
 ) -> Results:
-    """Group norm of [N, C, ...]: the normalised input, mean and 1/std of each group as [N, groups, 1]."""
+    """Group norm of [N, C, ...]: the normalised input, mean and 1/std of each group as [N, groups,
+    1]."""
     dtype = wide_dtype(graph.get_type(x))
     shape = list(shape_of(graph, x))
     last = consts(graph, [2], dtypes.int64)
@@ -204,13 +226,19 @@ def group_normalized(
     flat = reshape_to(graph, cast(graph, x, dtype), [shape[0], groups, rest])
     mean = graph.make_node("ReduceMean", [flat, last], keepdims=1)
     away = graph.make_node("Sub", [flat, mean])
-    variance = graph.make_node("ReduceMean", [graph.make_node("Mul", [away, away]), last], keepdims=1)
-    spread_out = graph.make_node("Sqrt", [graph.make_node("Add", [variance, const(graph, eps, dtype)])])
+    variance = graph.make_node(
+        "ReduceMean", [graph.make_node("Mul", [away, away]), last], keepdims=1
+    )
+    spread_out = graph.make_node(
+        "Sqrt", [graph.make_node("Add", [variance, const(graph, eps, dtype)])]
+    )
     inverse = graph.make_node("Reciprocal", [spread_out])
     found = reshape_to(graph, graph.make_node("Mul", [away, inverse]), shape)
     for op, parameter in (("Mul", gain), ("Add", shift)):
         if parameter is not None:
-            found = graph.make_node(op, [found, per_channel(graph, cast(graph, parameter, dtype), len(shape))])
+            found = graph.make_node(
+                op, [found, per_channel(graph, cast(graph, parameter, dtype), len(shape))]
+            )
     return [cast(graph, found, graph.get_type(x)), mean, inverse]
 
 
@@ -227,7 +255,8 @@ def same_pads(weight_sizes: SymInts, dilations: Ints) -> Ints:
 
 
 def channels_first(graph: Graph, x: Result, groups: Int) -> Result:
-    """[N, G*C, ...] -> [C, G*N, ...]: channels and batch exchanged inside each group of channels."""
+    """[N, G*C, ...] -> [C, G*N, ...]: channels and batch exchanged inside each group of
+    channels."""
     rank = rank_of(graph, x)
     if groups == 1:
         return permuted(graph, x, [1, 0, *range(2, rank)])
@@ -243,8 +272,8 @@ def reach_padding(
 ) -> Ints:
     """``output_padding`` with which ConvTranspose of ``have`` covers ``wanted``.
 
-    Where the sizes are dynamic it is the largest there can be, stride - 1, and the result must be cropped: what lies
-    further changes nothing before it.
+    Where the sizes are dynamic it is the largest there can be, stride - 1, and the result must be
+    cropped: what lies further changes nothing before it.
     """
     found = []
     for axis, stride in enumerate(strides):
@@ -277,7 +306,8 @@ def quotients(sizes: SymInts, parts: SymInts) -> Ints:
 
 
 def repeated_heads(graph: Graph, x: Result, heads: SymInt) -> Result:
-    """[..., H, S, D] -> [..., heads, S, D], each head as often as grouped queries ask; no node when they are equal."""
+    """[..., H, S, D] -> [..., heads, S, D], each head as often as grouped queries ask; no node when
+    they are equal."""
     rank = rank_of(graph, x)
     own = dim_of(graph, x, -3)
     if own is heads or own == heads:
@@ -291,7 +321,8 @@ def repeated_heads(graph: Graph, x: Result, heads: SymInt) -> Result:
 
 
 def zero_where_masked(graph: Graph, x: Result, mask: Result | None) -> Result:
-    """0 in the rows of an attention output that the mask hides from every key, where a softmax alone gives NaN."""
+    """0 in the rows of an attention output that the mask hides from every key, where a softmax
+    alone gives NaN."""
     if mask is None:
         return x
     last = consts(graph, [-1], dtypes.int64)
@@ -304,11 +335,20 @@ def zero_where_masked(graph: Graph, x: Result, mask: Result | None) -> Result:
     return graph.make_node("Where", [hidden, const(graph, 0, graph.get_type(x)), x])
 
 
+def zero_infinite(graph: Graph, x: Result) -> Result:
+    """``x`` with 0 for -inf: what torch keeps as the logarithm of the sum in a row that is hidden
+    altogether."""
+    dtype = graph.get_type(x)
+    hidden = graph.make_node("Equal", [x, const(graph, float("-inf"), dtype)])
+    return graph.make_node("Where", [hidden, const(graph, 0, dtype), x])
+
+
 # -- einsum -------------------------------------------------------------------------------------
 
 
 def einsum_equation(graph: Graph, equation: Str, ranks: Ints) -> Str:
-    """torch's equation with an explicit right side; torch sorts the letters of an implicit one, upper case first.
+    """torch's equation with an explicit right side; torch sorts the letters of an implicit one,
+    upper case first.
 
     Raises:
         UnsupportedCase: an operand has no subscripts for its dimensions.
@@ -336,7 +376,8 @@ def einsum_equation(graph: Graph, equation: Str, ranks: Ints) -> Str:
 
 
 def _without_ellipsis(terms: list[str], ranks: Ints, right: str) -> str:
-    """Ellipses of different lengths broadcast from the right in torch; ONNX wants one length, so they get letters."""
+    """Ellipses of different lengths broadcast from the right in torch; ONNX wants one length, so
+    they get letters."""
     used = set("".join(terms) + right)
     free = [letter for letter in "abcdefghijklmnopqrstuvwxyz" if letter not in used]
     longest = max(

@@ -1,6 +1,7 @@
-"""Lower-case words of the spec language for pointwise operators: rounding, quotients, accurate elementary functions.
+"""Lower-case words of the spec language for pointwise operators: quotients, elementary functions.
 
-Each follows torch's CPU kernel where ONNX has no operator, or one that rounds or treats NaN differently.
+Each follows torch's CPU kernel where ONNX has no operator, or one that rounds or treats NaN
+differently.
 """
 
 from __future__ import annotations
@@ -13,7 +14,18 @@ import numpy as np
 from ortable import dtypes
 from ortable.dims import SymDim
 from ortable.errors import UnsupportedCase
-from ortable.prelude import Bool, Dtype, Float, Floats, Int, Result, Scalar, is_static, shape_of
+from ortable.prelude import (
+    Bool,
+    Dtype,
+    Float,
+    Floats,
+    Int,
+    Result,
+    Scalar,
+    SymInt,
+    is_static,
+    shape_of,
+)
 from ortable.prelude_make import as_vec, cast, const, filled
 
 if TYPE_CHECKING:
@@ -21,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def opmath(graph: Graph, x: Result) -> Result:
-    """``x`` in the dtype in which torch computes: float32 for float16 and bfloat16, else its own."""
+    """``x`` in the dtype in which torch computes: float32 for half floats, else its own."""
     half = graph.get_type(x) in (dtypes.float16, dtypes.bfloat16)
     return cast(graph, x, dtypes.float32) if half else x
 
@@ -71,23 +83,22 @@ def trunc_quotient(graph: Graph, a: Result, b: Result) -> Result:
 
 
 def floor_quotient(graph: Graph, a: Result, b: Result) -> Result:
-    """``a / b`` rounded down, both of one dtype, as Python does; ints stay ints and exact."""
+    """``a / b`` rounded down, both of one dtype, as Python does; ints stay exact."""
     dtype = graph.get_type(a)
     if dtypes.is_float_type(dtype):
         return cast(graph, _float_floor(graph, opmath(graph, a), opmath(graph, b)), dtype)
     quotient = graph.make_node("Div", [a, b])
     if dtype == dtypes.uint8:
         return quotient
-    # ONNX Div truncates; the two remainders differ exactly where that is not the floor
-    same = graph.make_node(
-        "Equal", [graph.make_node("Mod", [a, b]), graph.make_node("Mod", [a, b], fmod=1)]
-    )
+    # ONNX Div truncates; the remainders of both roundings differ where that is not the floor
+    rest = _trunc_rest(graph, a, b, quotient)
+    same = graph.make_node("Equal", [graph.make_node("Mod", [a, b]), rest])
     over = cast(graph, graph.make_node("Not", [same]), dtype)
     return graph.make_node("Sub", [quotient, over])
 
 
 def _trunc_rest(graph: Graph, a: str, b: str, quotient: str) -> str:
-    """What truncating division of ints leaves; ONNX Runtime's Mod with fmod=1 goes through double."""
+    """What truncating division of ints leaves; fmod=1 of ONNX Runtime's Mod goes through double."""
     return graph.make_node("Sub", [a, graph.make_node("Mul", [quotient, b])])
 
 
@@ -99,7 +110,7 @@ def fmod_of(graph: Graph, a: Result, b: Result) -> Result:
 
 
 def _float_floor(graph: Graph, a: str, b: str) -> str:
-    """c10::div_floor_floating: CPython's algorithm, exact where floor(a / b) would round up first."""
+    """c10::div_floor_floating: CPython's algorithm, exact where floor(a / b) is not."""
     make, zero, one = graph.make_node, const_like(graph, 0, a), const_like(graph, 1, a)
     plain = make("Div", [a, b])
     rest = make("Mod", [a, b], fmod=1)
@@ -130,7 +141,10 @@ def remainder_of(graph: Graph, a: Result, b: Result) -> Result:
 
 
 def int_power(graph: Graph, x: Result, times: Int) -> Result:
-    """``x`` to a known power >= 0 by repeated squaring: exact for ints, where ONNX Runtime's Pow goes through double."""
+    """``x`` to a known power >= 0 by repeated squaring.
+
+    Exact for ints, where ONNX Runtime's Pow goes through double.
+    """
     if times == 0:
         return filled_like(graph, x, 1, graph.get_type(x))
     found: str | None = None
@@ -163,7 +177,7 @@ def expm1_of(graph: Graph, x: Result) -> Result:
 
 
 def log1p_of(graph: Graph, x: Result) -> Result:
-    """``log(1 + x)`` without the rounding of 1 + x: log(u) * x / (u - 1) with u = 1 + x (Higham)."""
+    """``log(1 + x)`` without rounding 1 + x: log(u) * x / (u - 1), u = 1 + x (Higham)."""
     make, one = graph.make_node, const_like(graph, 1, x)
     u = make("Add", [x, one])
     log = make("Log", [u])
@@ -183,7 +197,7 @@ def polynomial(graph: Graph, x: Result, coefficients: Floats) -> Result:
 
 
 def atan_of(graph: Graph, x: Result) -> Result:
-    """The arc tangent; for float64, which has no kernel, that of float32 and one Newton step in float64."""
+    """The arc tangent; for float64, which has no kernel, that of float32 and one Newton step."""
     if graph.get_type(x) != dtypes.float64:
         return graph.make_node("Atan", [x])
     make = graph.make_node
@@ -278,7 +292,7 @@ def hypot_of(graph: Graph, x: Result, y: Result) -> Result:
 
 
 def int_pow(graph: Graph, x: Result, times: Result) -> Result:
-    """``x`` to integer powers that are known only at run time: repeated squaring in a Loop, exact and wrapping.
+    """``x`` to integer powers known only at run time: repeated squaring in a Loop, exact, wrapping.
 
     A negative power is 1 / x truncated, as torch's: 0 unless x is 1 or -1.
     """
@@ -288,7 +302,11 @@ def int_pow(graph: Graph, x: Result, times: Result) -> Result:
     odd = make("Equal", [make("Mod", [times, two]), one])
     unit = make("Equal", [make("Abs", [x]) if dtype != dtypes.uint8 else x, one])
     flipped = make("Where", [unit, make("Where", [odd, x, one]), zero])
-    found, base, left = filled_like(graph, make("Add", [x, times]), 1, dtype), x, make("Max", [times, zero])
+    found, base, left = (
+        filled_like(graph, make("Add", [x, times]), 1, dtype),
+        x,
+        make("Max", [times, zero]),
+    )
     found = _squaring_loop(graph, found, base, left)
     return make("Where", [negative, flipped, found])
 
@@ -307,9 +325,79 @@ def _squaring_loop(graph: Graph, found: str, base: str, left: str) -> str:
     product = make("Where", [odd, make("Mul", [names[0], names[1]]), names[0]])
     square, half = make("Mul", [names[1], names[1]]), make("Div", [names[2], two])
     # a sum, unlike a maximum, exists for an empty tensor
-    count = make("ReduceSum", [cast(body, make("Greater", [half, const(graph, 0, dtype)]), dtypes.int64)], keepdims=0)
+    count = make(
+        "ReduceSum",
+        [cast(body, make("Greater", [half, const(graph, 0, dtype)]), dtypes.int64)],
+        keepdims=0,
+    )
     more = make("Greater", [count, const(graph, 0, dtypes.int64)])
     for name in (more, product, square, half):
         body.make_tensor_output(name)
     start = const(graph, 8 * dtypes.itemsize(dtype), dtypes.int64)
     return graph.make_node("Loop", [start, "", found, base, left], 3, body=body)[0]
+
+
+def erfc_of(graph: Graph, x: Result) -> Result:
+    """``1 - erf(x)`` for float32, with a relative error of 1e-7 where erf(x) is near 1.
+
+    Source: the Chebyshev fit of Numerical Recipes in C, 6.2 (erfcc), used for x > 0.5.
+    """
+    make, one = graph.make_node, const_like(graph, 1, x)
+    half = const_like(graph, 0.5, x)
+    t = make("Div", [one, make("Add", [make("Mul", [make("Abs", [x]), half]), one])])
+    fit = (
+        0.17087277, -0.82215223, 1.48851587, -1.13520398, 0.27886807, -0.18628806,
+        0.09678418, 0.37409196, 1.00002368, -1.26551223,
+    )  # fmt: skip
+    exponent = make("Sub", [polynomial(graph, t, fit), make("Mul", [x, x])])
+    tail = make("Mul", [t, make("Exp", [exponent])])
+    return make("Where", [make("Greater", [x, half]), tail, make("Sub", [one, make("Erf", [x])])])
+
+
+def shifted_left(graph: Graph, x: Result, places: Result) -> Result:
+    """``x << places`` of ints: a wrapping product; 0 for places outside of the dtype, as in torch.
+
+    ONNX's BitShift takes unsigned ints only.
+    """
+    bits = 8 * dtypes.itemsize(graph.get_type(x))
+    powers = np.array([1 << place for place in range(bits)] + [0], np.uint64)
+    return graph.make_node(
+        "Mul", [x, _power_of_two(graph, places, powers, bits, graph.get_type(x))]
+    )
+
+
+def shifted_right(graph: Graph, x: Result, places: Result) -> Result:
+    """``x >> places`` of ints: the floor of a quotient; outside of the dtype the sign."""
+    dtype = graph.get_type(x)
+    signed = 0 if dtype == dtypes.uint8 else 1
+    top = 8 * dtypes.itemsize(dtype) - 1 - signed
+    powers = np.array([1 << place for place in range(top + 1)] + [1], np.uint64)
+    found = floor_quotient(graph, x, _power_of_two(graph, places, powers, top + 1, dtype))
+    zero, make = const(graph, 0, dtype), graph.make_node
+    sign = (
+        make("Where", [make("Less", [x, zero]), const(graph, -1, dtype), zero]) if signed else zero
+    )
+    inside = make("LessOrEqual", [places, const(graph, top, dtype)])
+    if signed:
+        inside = make("And", [inside, make("GreaterOrEqual", [places, zero])])
+    return make("Where", [inside, found, sign])
+
+
+def _power_of_two(graph: Graph, places: str, powers: Any, outside: int, dtype: int) -> str:
+    """Powers of two from a table; places that are negative or too large find its last entry."""
+    table = graph.make_initializer("", powers.astype(dtypes.to_numpy(dtype)))
+    places = cast(graph, places, dtypes.int64)
+    limit, zero = const(graph, outside, dtypes.int64), const(graph, 0, dtypes.int64)
+    bounded = graph.make_node("Min", [places, limit])
+    index = graph.make_node("Where", [graph.make_node("Less", [places, zero]), limit, bounded])
+    return graph.make_node("Gather", [table, index], axis=0)
+
+
+def arange_of(graph: Graph, count: SymInt, start: Scalar, step: Scalar, dtype: Dtype) -> Result:
+    """``count`` numbers from ``start``; ints are exact, floats computed in double as torch does."""
+    whole = all(isinstance(value, int | SymDim) for value in (start, step))
+    if dtypes.is_int_type(dtype) or whole:
+        return cast(graph, int_range(graph, start, count, step), dtype)
+    places = cast(graph, int_range(graph, 0, count, 1), dtypes.float64)
+    steps = graph.make_node("Mul", [places, const(graph, step, dtypes.float64)])
+    return cast(graph, graph.make_node("Add", [steps, const(graph, start, dtypes.float64)]), dtype)

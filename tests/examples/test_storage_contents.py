@@ -31,7 +31,9 @@ def train_step(dynamic, batch=5, backend=None):
 
 
 def node_types(record):
-    return [node.op_type for node in record["onnx"].graph.node]
+    """Operators in order, without Transpose: a Gemm may transpose its weight by itself or not."""
+    types = [node.op_type for node in record["onnx"].graph.node]
+    return [op_type for op_type in types if op_type != "Transpose"]
 
 
 def test_records_of_a_static_step():
@@ -62,7 +64,8 @@ def test_forward_graph_is_gemm_relu_gemm():
         "output: name='output_0' type=dtype('float32') shape=[5, 1]",
     ):
         assert line in text.splitlines()
-    assert "Gemm(input2, input0, input1, " in text
+    gemm = next(n for n in forward["onnx"].graph.node if n.op_type == "Gemm")
+    assert (gemm.input[0], gemm.input[2]) == ("input2", "input1")
 
 
 def test_roles_of_a_static_step():
@@ -84,7 +87,7 @@ def test_dimensions_under_dynamic_shapes():
     assert [role.name for role in dimension] == ["input_dim_2"]
     assert "input_dim_2" in [value.name for value in forward["onnx"].graph.input]
     returned = [role.name for role in forward["outputs"] if "dim" in role.name]
-    assert returned == ["output_dim_4"] or len(returned) == 1
+    assert len(returned) == 1
     text = pretty_onnx(forward["onnx"])
     symbol = str(dimension[0].value)
     assert f"input: name='input3' type=dtype('float32') shape=['{symbol}', 10]" in text

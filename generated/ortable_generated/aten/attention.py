@@ -3,11 +3,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.dtypes import float32, int64
+from ortable.dtypes import float32, float64, int64
 from ortable.errors import UnsupportedCase
 from ortable.known import known_dtype, known_shape
-from ortable.prelude import dim_of, dtype_of, is_used, square_root, static
-from ortable.prelude_make import attention_mask, cast, const, consts
+from ortable.lowerings.attention import flash_attention_backward
+from ortable.prelude import dim_of, dtype_of, is_used, rank_of, square_root, static, swapped
+from ortable.prelude_make import attention_mask, cast, const, consts, permuted
+from ortable.prelude_nn import repeated_heads, wide_dtype, zero_infinite, zero_where_masked
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -17,18 +19,53 @@ if TYPE_CHECKING:
 
 def aten__scaled_dot_product_flash_attention_for_cpu(graph: GraphBuilder, res: Res, query: Result, key: Result, value: Result, dropout_p: Float = 0.0, is_causal: Bool = False, *, attn_mask: Result | None = None, scale: Float | None = None) -> Any:
     """aten::_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0., bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)"""
+    kind = wide_dtype(dtype_of(graph, query))
     factor = scale if scale is not None else 1.0 / square_root(float(static(dim_of(graph, query, -1))))
     sizes = [dim_of(graph, query, -2), dim_of(graph, key, -2)]
     if dropout_p > 0:
         raise UnsupportedCase('aten::_scaled_dot_product_flash_attention_for_cpu: dropout inside attention draws random numbers that only torch can draw')
-    turned = graph.make_node('Transpose', [key], perm=[0, 1, 3, 2])
-    scores = graph.make_node('Mul', [graph.make_node('MatMul', [query, turned]), const(graph, factor, dtype_of(graph, query))])
+    turned = permuted(graph, cast(graph, key, kind), swapped(4, 2, 3))
+    scores = graph.make_node('Mul', [graph.make_node('MatMul', [cast(graph, query, kind), turned]), const(graph, factor, kind)])
     masked = attention_mask(graph, scores, attn_mask, is_causal, sizes)
-    output = graph.make_node('MatMul', [graph.make_node('Softmax', [masked], axis=-1), value])
+    output = graph.make_node('MatMul', [graph.make_node('Softmax', [masked], axis=-1), cast(graph, value, kind)])
+    found = zero_where_masked(graph, output, attn_mask)
     last = consts(graph, [-1], int64)
     total = graph.make_node('ReduceLogSumExp', [masked, last], keepdims=0) if is_used(res[1]) else None
-    return (output, cast(graph, total, float32) if total is not None else None)
+    sums = cast(graph, zero_infinite(graph, total), dtype_of(graph, res[1])) if total is not None else None
+    return (cast(graph, found, dtype_of(graph, query)), sums)
+
+
+def aten__scaled_dot_product_flash_attention_for_cpu_backward(graph: GraphBuilder, res: Res, grad_out: Result, query: Result, key: Result, value: Result, out: Result, logsumexp: Result, dropout_p: Float, is_causal: Bool, *, attn_mask: Result | None = None, scale: Float | None = None) -> Any:
+    """aten::_scaled_dot_product_flash_attention_for_cpu_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor out, Tensor logsumexp, float dropout_p, bool is_causal, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value)"""
+    if dropout_p > 0:
+        raise UnsupportedCase('aten::_scaled_dot_product_flash_attention_for_cpu_backward: dropout inside attention draws random numbers that only torch can draw')
+    return flash_attention_backward(graph, res, grad_out=grad_out, query=query, key=key, value=value, out=out, logsumexp=logsumexp, is_causal=is_causal, attn_mask=attn_mask, scale=scale)
+
+
+def aten_scaled_dot_product_attention(graph: GraphBuilder, res: Res, query: Result, key: Result, value: Result, attn_mask: Result | None = None, dropout_p: Float = 0.0, is_causal: Bool = False, *, scale: Float | None = None, enable_gqa: Bool = False) -> Result:
+    """aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor"""
+    kind = wide_dtype(dtype_of(graph, query))
+    factor = scale if scale is not None else 1.0 / square_root(float(static(dim_of(graph, query, -1))))
+    sizes = [dim_of(graph, query, -2), dim_of(graph, key, -2)]
+    if dropout_p > 0:
+        raise UnsupportedCase('aten::scaled_dot_product_attention: dropout inside attention draws random numbers that only torch can draw')
+    heads = dim_of(graph, query, -3) if enable_gqa else 1
+    keys = repeated_heads(graph, cast(graph, key, kind), heads) if enable_gqa else cast(graph, key, kind)
+    values = repeated_heads(graph, cast(graph, value, kind), heads) if enable_gqa else cast(graph, value, kind)
+    turned = permuted(graph, keys, swapped(rank_of(graph, key), -2, -1))
+    scores = graph.make_node('Mul', [graph.make_node('MatMul', [cast(graph, query, kind), turned]), const(graph, factor, kind)])
+    masked = attention_mask(graph, scores, attn_mask, is_causal, sizes)
+    output = graph.make_node('MatMul', [graph.make_node('Softmax', [masked], axis=-1), values])
+    return cast(graph, zero_where_masked(graph, output, attn_mask), dtype_of(graph, query))
 
 
 def rule_aten__scaled_dot_product_flash_attention_for_cpu(graph: GraphBuilder, query: Result, key: Result, value: Result, dropout_p: Float = 0.0, is_causal: Bool = False, *, attn_mask: Result | None = None, scale: Float | None = None) -> Rules:
-    return ((known_dtype(graph, query), known_shape(graph, query)), (float32, None),)
+    return ((known_dtype(graph, query), known_shape(graph, query)), (float64 if dtype_of(graph, query) == float64 else float32, None),)
+
+
+def rule_aten__scaled_dot_product_flash_attention_for_cpu_backward(graph: GraphBuilder, grad_out: Result, query: Result, key: Result, value: Result, out: Result, logsumexp: Result, dropout_p: Float, is_causal: Bool, *, attn_mask: Result | None = None, scale: Float | None = None) -> Rules:
+    return ((known_dtype(graph, query), known_shape(graph, query)), (known_dtype(graph, key), known_shape(graph, key)), (known_dtype(graph, value), known_shape(graph, value)),)
+
+
+def rule_aten_scaled_dot_product_attention(graph: GraphBuilder, query: Result, key: Result, value: Result, attn_mask: Result | None = None, dropout_p: Float = 0.0, is_causal: Bool = False, *, scale: Float | None = None, enable_gqa: Bool = False) -> Rules:
+    return ((known_dtype(graph, query), None),)

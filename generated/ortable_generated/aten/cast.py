@@ -4,12 +4,34 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.known import known_dtype, known_shape
+from ortable.prelude import dtype_of
 from ortable.prelude_make import cast
+from ortable.prelude_pointwise import expanded_like, filled_like, in_dtype
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.known import Rules
-    from ortable.prelude import Bool, Dtype, Result
+    from ortable.prelude import Bool, Dtype, Int, Result, Scalar, Str
+
+
+def aten__functional_assert_async_msg(graph: GraphBuilder, res: Res, self: Result, assert_msg: Str, dep_token: Result) -> Result:
+    """aten::_functional_assert_async.msg(Tensor self, str assert_msg, Tensor dep_token) -> Tensor"""
+    return dep_token
+
+
+def aten__functional_assert_scalar(graph: GraphBuilder, res: Res, self: Scalar, assert_msg: Str, dep_token: Result) -> Result:
+    """aten::_functional_assert_scalar(Scalar self, str assert_msg, Tensor dep_token) -> Tensor"""
+    return dep_token
+
+
+def aten__functional_sym_constrain_range(graph: GraphBuilder, res: Res, size: Scalar, min: Int | None, max: Int | None, dep_token: Result) -> Result:
+    """aten::_functional_sym_constrain_range(Scalar size, int? min, int? max, Tensor dep_token) -> Tensor"""
+    return dep_token
+
+
+def aten__functional_sym_constrain_range_for_size(graph: GraphBuilder, res: Res, size: Scalar, min: Int | None, max: Int | None, dep_token: Result) -> Result:
+    """aten::_functional_sym_constrain_range_for_size(Scalar size, int? min, int? max, Tensor dep_token) -> Tensor"""
+    return dep_token
 
 
 def aten__to_copy(graph: GraphBuilder, res: Res, self: Result, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, non_blocking: Bool = False, memory_format: Any = None) -> Result:
@@ -17,5 +39,138 @@ def aten__to_copy(graph: GraphBuilder, res: Res, self: Result, *, dtype: Dtype |
     return cast(graph, self, dtype)
 
 
+def aten_clone(graph: GraphBuilder, res: Res, self: Result, *, memory_format: Any = None) -> Result:
+    """aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor"""
+    return self
+
+
+def aten_contiguous(graph: GraphBuilder, res: Res, self: Result, *, memory_format: Any = 0) -> Result:
+    """aten::contiguous(Tensor(a) self, *, MemoryFormat memory_format=0) -> Tensor(a)"""
+    return aten_clone(graph, res, self=self, memory_format=memory_format)
+
+
+def aten_copy(graph: GraphBuilder, res: Res, self: Result, src: Result, non_blocking: Bool = False) -> Result:
+    """aten::copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor"""
+    return expanded_like(graph, cast(graph, src, dtype_of(graph, self)), self)
+
+
+def aten_detach(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::detach(Tensor(a) self) -> Tensor(a)"""
+    return aten_clone(graph, res, self=self)
+
+
+def aten_fill_Scalar(graph: GraphBuilder, res: Res, self: Result, value: Scalar) -> Result:
+    """aten::fill.Scalar(Tensor self, Scalar value) -> Tensor"""
+    return filled_like(graph, self, value, dtype_of(graph, self))
+
+
+def aten_fill_Tensor(graph: GraphBuilder, res: Res, self: Result, value: Result) -> Result:
+    """aten::fill.Tensor(Tensor self, Tensor value) -> Tensor"""
+    return expanded_like(graph, in_dtype(graph, value, dtype_of(graph, self)), self)
+
+
+def aten_lift(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::lift(Tensor self) -> Tensor"""
+    return aten_clone(graph, res, self=self)
+
+
+def aten_lift_fresh(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::lift_fresh(Tensor(a) self) -> Tensor(a)"""
+    return aten_clone(graph, res, self=self)
+
+
+def aten_to_device(graph: GraphBuilder, res: Res, self: Result, device: Any, dtype: Dtype, non_blocking: Bool = False, copy: Bool = False, memory_format: Any = None) -> Result:
+    """aten::to.device(Tensor(a) self, Device device, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)"""
+    return cast(graph, self, dtype)
+
+
+def aten_to_dtype(graph: GraphBuilder, res: Res, self: Result, dtype: Dtype, non_blocking: Bool = False, copy: Bool = False, memory_format: Any = None) -> Result:
+    """aten::to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)"""
+    return cast(graph, self, dtype)
+
+
+def aten_to_dtype_layout(graph: GraphBuilder, res: Res, self: Result, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, non_blocking: Bool = False, copy: Bool = False, memory_format: Any = None) -> Result:
+    """aten::to.dtype_layout(Tensor(a) self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)"""
+    return cast(graph, self, dtype)
+
+
+def aten_to_other(graph: GraphBuilder, res: Res, self: Result, other: Result, non_blocking: Bool = False, copy: Bool = False, memory_format: Any = None) -> Result:
+    """aten::to.other(Tensor(a) self, Tensor other, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)"""
+    return cast(graph, self, dtype_of(graph, other))
+
+
+def aten_type_as(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+    """aten::type_as(Tensor self, Tensor other) -> Tensor"""
+    return cast(graph, self, dtype_of(graph, other))
+
+
+def rule_aten__functional_assert_async_msg(graph: GraphBuilder, self: Result, assert_msg: Str, dep_token: Result) -> Rules:
+    return ((known_dtype(graph, dep_token), known_shape(graph, dep_token)),)
+
+
+def rule_aten__functional_assert_scalar(graph: GraphBuilder, self: Scalar, assert_msg: Str, dep_token: Result) -> Rules:
+    return ((known_dtype(graph, dep_token), known_shape(graph, dep_token)),)
+
+
+def rule_aten__functional_sym_constrain_range(graph: GraphBuilder, size: Scalar, min: Int | None, max: Int | None, dep_token: Result) -> Rules:
+    return ((known_dtype(graph, dep_token), known_shape(graph, dep_token)),)
+
+
+def rule_aten__functional_sym_constrain_range_for_size(graph: GraphBuilder, size: Scalar, min: Int | None, max: Int | None, dep_token: Result) -> Rules:
+    return ((known_dtype(graph, dep_token), known_shape(graph, dep_token)),)
+
+
 def rule_aten__to_copy(graph: GraphBuilder, self: Result, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, non_blocking: Bool = False, memory_format: Any = None) -> Rules:
     return ((known_dtype(graph, self) if dtype is None else dtype, known_shape(graph, self)),)
+
+
+def rule_aten_clone(graph: GraphBuilder, self: Result, *, memory_format: Any = None) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_contiguous(graph: GraphBuilder, self: Result, *, memory_format: Any = 0) -> Rules:
+    return rule_aten_clone(graph, self=self, memory_format=memory_format)
+
+
+def rule_aten_copy(graph: GraphBuilder, self: Result, src: Result, non_blocking: Bool = False) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_detach(graph: GraphBuilder, self: Result) -> Rules:
+    return rule_aten_clone(graph, self=self)
+
+
+def rule_aten_fill_Scalar(graph: GraphBuilder, self: Result, value: Scalar) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_fill_Tensor(graph: GraphBuilder, self: Result, value: Result) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_lift(graph: GraphBuilder, self: Result) -> Rules:
+    return rule_aten_clone(graph, self=self)
+
+
+def rule_aten_lift_fresh(graph: GraphBuilder, self: Result) -> Rules:
+    return rule_aten_clone(graph, self=self)
+
+
+def rule_aten_to_device(graph: GraphBuilder, self: Result, device: Any, dtype: Dtype, non_blocking: Bool = False, copy: Bool = False, memory_format: Any = None) -> Rules:
+    return ((known_dtype(graph, self) if dtype is None else dtype, known_shape(graph, self)),)
+
+
+def rule_aten_to_dtype(graph: GraphBuilder, self: Result, dtype: Dtype, non_blocking: Bool = False, copy: Bool = False, memory_format: Any = None) -> Rules:
+    return ((known_dtype(graph, self) if dtype is None else dtype, known_shape(graph, self)),)
+
+
+def rule_aten_to_dtype_layout(graph: GraphBuilder, self: Result, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, non_blocking: Bool = False, copy: Bool = False, memory_format: Any = None) -> Rules:
+    return ((known_dtype(graph, self) if dtype is None else dtype, known_shape(graph, self)),)
+
+
+def rule_aten_to_other(graph: GraphBuilder, self: Result, other: Result, non_blocking: Bool = False, copy: Bool = False, memory_format: Any = None) -> Rules:
+    return ((known_dtype(graph, other), known_shape(graph, self)),)
+
+
+def rule_aten_type_as(graph: GraphBuilder, self: Result, other: Result) -> Rules:
+    return ((known_dtype(graph, other), known_shape(graph, self)),)

@@ -3,11 +3,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ortable.dtypes import boolean, int64
+from ortable.dtypes import bfloat16, boolean, float32, int64
 from ortable.errors import UnsupportedCase
 from ortable.known import known_dtype, known_shape
 from ortable.prelude import differs, dim_of, dtype_of, is_float, product, rank_of, shape_of, swapped
-from ortable.prelude_make import as_vec, consts, permuted, reshape_to
+from ortable.prelude_make import as_vec, cast, cast_all, consts, permuted, reshape_to
 from ortable.prelude_nn import einsum_equation, matrix_product, scaled
 from ortable.promotion import promote_values, promoted_dtype
 from ortable.rules import keep_leading, unify
@@ -87,7 +87,10 @@ def aten_dot(graph: GraphBuilder, res: Res, self: Result, tensor: Result) -> Res
 
 def aten_einsum(graph: GraphBuilder, res: Res, equation: Str, tensors: Results, *, path: Ints | None = None) -> Result:
     """aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor"""
-    return graph.make_node('Einsum', [*tensors], res.outputs, equation=einsum_equation(graph, equation, [rank_of(graph, x) for x in tensors]))
+    text = einsum_equation(graph, equation, [rank_of(graph, x) for x in tensors])
+    own = dtype_of(graph, tensors[0])
+    found = graph.make_node('Einsum', [*cast_all(graph, tensors, float32 if own == bfloat16 else own)], equation=text)
+    return cast(graph, found, own)
 
 
 def aten_ger(graph: GraphBuilder, res: Res, self: Result, vec2: Result) -> Result:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 from ortable.dtypes import boolean, float32
 from ortable.errors import UnsupportedCase
 from ortable.known import known_dtype, known_shape
-from ortable.prelude import shape_of
-from ortable.prelude_make import const, filled
+from ortable.prelude import dtype_of, shape_of
+from ortable.prelude_make import cast, const, filled
+from ortable.prelude_nn import scaled
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -15,15 +16,73 @@ if TYPE_CHECKING:
     from ortable.prelude import Bool, Float, Result
 
 
+def aten_alpha_dropout(graph: GraphBuilder, res: Res, input: Result, p: Float, train: Bool) -> Result:
+    """aten::alpha_dropout(Tensor input, float p, bool train) -> Tensor"""
+    if p == 0 or not train:
+        return input
+    raise UnsupportedCase('aten::alpha_dropout: alpha dropout in training draws random numbers that only torch can draw')
+
+
+def aten_dropout(graph: GraphBuilder, res: Res, input: Result, p: Float, train: Bool) -> Result:
+    """aten::dropout(Tensor input, float p, bool train) -> Tensor"""
+    if p == 0 or not train:
+        return input
+    if p == 1:
+        # nothing is drawn, and torch multiplies by 0, so NaN stays
+        return graph.make_node('Mul', [input, const(graph, 0, dtype_of(graph, input))], res.outputs)
+    if graph.target == 'onnxruntime':
+        raise UnsupportedCase('aten::dropout: ONNX Runtime would draw numbers of its own and ignore torch.manual_seed')
+    return graph.make_node('Dropout', [input, const(graph, p, float32), const(graph, True, boolean)], res.outputs)
+
+
+def aten_feature_alpha_dropout(graph: GraphBuilder, res: Res, input: Result, p: Float, train: Bool) -> Result:
+    """aten::feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor"""
+    return aten_alpha_dropout(graph, res, input=input, p=p, train=train)
+
+
+def aten_feature_dropout(graph: GraphBuilder, res: Res, input: Result, p: Float, train: Bool) -> Result:
+    """aten::feature_dropout(Tensor input, float p, bool train) -> Tensor"""
+    return aten_alpha_dropout(graph, res, input=input, p=p, train=train)
+
+
 def aten_native_dropout(graph: GraphBuilder, res: Res, input: Result, p: Float, train: Bool | None) -> Any:
     """aten::native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)"""
-    if train is not None and (not train):
+    if p == 0 or (train is not None and (not train)):
         return (input, filled(graph, shape_of(graph, input), True, boolean))
+    if p == 1:
+        # nothing is drawn, everything is dropped
+        size = shape_of(graph, input)
+        return (filled(graph, size, 0, dtype_of(graph, input)), filled(graph, size, False, boolean))
     if graph.target == 'onnxruntime':
         raise UnsupportedCase('aten::native_dropout: ONNX Runtime would draw numbers of its own and ignore torch.manual_seed')
     output, mask = graph.make_node('Dropout', [input, const(graph, p, float32), const(graph, True, boolean)], 2)
     return (output, mask)
 
 
+def aten_native_dropout_backward(graph: GraphBuilder, res: Res, grad_output: Result, mask: Result, scale: Float) -> Result:
+    """aten::native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor"""
+    return scaled(graph, graph.make_node('Mul', [grad_output, cast(graph, mask, dtype_of(graph, grad_output))]), scale)
+
+
+def rule_aten_alpha_dropout(graph: GraphBuilder, input: Result, p: Float, train: Bool) -> Rules:
+    return ((known_dtype(graph, input), known_shape(graph, input)),)
+
+
+def rule_aten_dropout(graph: GraphBuilder, input: Result, p: Float, train: Bool) -> Rules:
+    return ((known_dtype(graph, input), known_shape(graph, input)),)
+
+
+def rule_aten_feature_alpha_dropout(graph: GraphBuilder, input: Result, p: Float, train: Bool) -> Rules:
+    return rule_aten_alpha_dropout(graph, input=input, p=p, train=train)
+
+
+def rule_aten_feature_dropout(graph: GraphBuilder, input: Result, p: Float, train: Bool) -> Rules:
+    return rule_aten_alpha_dropout(graph, input=input, p=p, train=train)
+
+
 def rule_aten_native_dropout(graph: GraphBuilder, input: Result, p: Float, train: Bool | None) -> Rules:
     return ((known_dtype(graph, input), known_shape(graph, input)), (boolean, known_shape(graph, input)),)
+
+
+def rule_aten_native_dropout_backward(graph: GraphBuilder, grad_output: Result, mask: Result, scale: Float) -> Rules:
+    return ((known_dtype(graph, grad_output), known_shape(graph, grad_output)),)

@@ -3,9 +3,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.dtypes import float64
 from ortable.errors import UnsupportedCase
 from ortable.known import known_dtype, known_shape
-from ortable.lowerings.recurrent import lstm
+from ortable.lowerings.recurrent import gru, lstm, rnn_relu, rnn_tanh
+from ortable.prelude import differs, dim_of, dtype_of
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -13,12 +15,55 @@ if TYPE_CHECKING:
     from ortable.prelude import Bool, Float, Int, Result, Results
 
 
+def aten_gru_input(graph: GraphBuilder, res: Res, input: Result, hx: Result, params: Results, has_biases: Bool, num_layers: Int, dropout: Float, train: Bool, bidirectional: Bool, batch_first: Bool) -> Any:
+    """aten::gru.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)"""
+    if train and dropout > 0 and (num_layers > 1):
+        raise UnsupportedCase('aten::gru.input: dropout between layers draws random numbers that only torch can draw')
+    if dtype_of(graph, input) == float64:
+        raise UnsupportedCase('aten::gru.input: recurrent networks in float64, for which ONNX Runtime has no kernel')
+    return gru(graph, res, input=input, hx=hx, params=params, has_biases=has_biases, num_layers=num_layers, bidirectional=bidirectional, batch_first=batch_first)
+
+
 def aten_lstm_input(graph: GraphBuilder, res: Res, input: Result, hx: Results, params: Results, has_biases: Bool, num_layers: Int, dropout: Float, train: Bool, bidirectional: Bool, batch_first: Bool) -> Any:
     """aten::lstm.input(Tensor input, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor, Tensor)"""
     if train and dropout > 0 and (num_layers > 1):
         raise UnsupportedCase('aten::lstm.input: dropout between layers draws random numbers that only torch can draw')
+    if differs(dim_of(graph, hx[0], -1), dim_of(graph, hx[1], -1)):
+        raise UnsupportedCase("aten::lstm.input: an LSTM with projections (proj_size), which ONNX's LSTM does not have")
+    if dtype_of(graph, input) == float64:
+        raise UnsupportedCase('aten::lstm.input: recurrent networks in float64, for which ONNX Runtime has no kernel')
     return lstm(graph, res, input=input, hx=hx, params=params, has_biases=has_biases, num_layers=num_layers, bidirectional=bidirectional, batch_first=batch_first)
+
+
+def aten_rnn_relu_input(graph: GraphBuilder, res: Res, input: Result, hx: Result, params: Results, has_biases: Bool, num_layers: Int, dropout: Float, train: Bool, bidirectional: Bool, batch_first: Bool) -> Any:
+    """aten::rnn_relu.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)"""
+    if train and dropout > 0 and (num_layers > 1):
+        raise UnsupportedCase('aten::rnn_relu.input: dropout between layers draws random numbers that only torch can draw')
+    if dtype_of(graph, input) == float64:
+        raise UnsupportedCase('aten::rnn_relu.input: recurrent networks in float64, for which ONNX Runtime has no kernel')
+    return rnn_relu(graph, res, input=input, hx=hx, params=params, has_biases=has_biases, num_layers=num_layers, bidirectional=bidirectional, batch_first=batch_first)
+
+
+def aten_rnn_tanh_input(graph: GraphBuilder, res: Res, input: Result, hx: Result, params: Results, has_biases: Bool, num_layers: Int, dropout: Float, train: Bool, bidirectional: Bool, batch_first: Bool) -> Any:
+    """aten::rnn_tanh.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)"""
+    if train and dropout > 0 and (num_layers > 1):
+        raise UnsupportedCase('aten::rnn_tanh.input: dropout between layers draws random numbers that only torch can draw')
+    if dtype_of(graph, input) == float64:
+        raise UnsupportedCase('aten::rnn_tanh.input: recurrent networks in float64, for which ONNX Runtime has no kernel')
+    return rnn_tanh(graph, res, input=input, hx=hx, params=params, has_biases=has_biases, num_layers=num_layers, bidirectional=bidirectional, batch_first=batch_first)
+
+
+def rule_aten_gru_input(graph: GraphBuilder, input: Result, hx: Result, params: Results, has_biases: Bool, num_layers: Int, dropout: Float, train: Bool, bidirectional: Bool, batch_first: Bool) -> Rules:
+    return ((known_dtype(graph, input), None), (known_dtype(graph, input), known_shape(graph, hx)),)
 
 
 def rule_aten_lstm_input(graph: GraphBuilder, input: Result, hx: Results, params: Results, has_biases: Bool, num_layers: Int, dropout: Float, train: Bool, bidirectional: Bool, batch_first: Bool) -> Rules:
     return ((known_dtype(graph, input), None), (known_dtype(graph, input), known_shape(graph, hx[0])), (known_dtype(graph, input), known_shape(graph, hx[1])),)
+
+
+def rule_aten_rnn_relu_input(graph: GraphBuilder, input: Result, hx: Result, params: Results, has_biases: Bool, num_layers: Int, dropout: Float, train: Bool, bidirectional: Bool, batch_first: Bool) -> Rules:
+    return ((known_dtype(graph, input), None), (known_dtype(graph, input), known_shape(graph, hx)),)
+
+
+def rule_aten_rnn_tanh_input(graph: GraphBuilder, input: Result, hx: Result, params: Results, has_biases: Bool, num_layers: Int, dropout: Float, train: Bool, bidirectional: Bool, batch_first: Bool) -> Rules:
+    return ((known_dtype(graph, input), None), (known_dtype(graph, input), known_shape(graph, hx)),)

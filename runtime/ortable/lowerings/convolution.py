@@ -1,4 +1,5 @@
-"""Convolution gradients, and convolutions in dtypes that have no kernel, as sums of matrix products."""
+"""Convolution gradients, and convolutions in dtypes that have no kernel, as sums of matrix
+products."""
 
 from __future__ import annotations
 
@@ -8,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from ortable import dtypes
 from ortable.prelude import rank_of, shape_of, spread, static
-from ortable.prelude_make import as_vec, cast, consts, cropped, permuted, reshape_to, squeezed, unsqueezed
+from ortable.prelude_make import (
+    as_vec,
+    cast,
+    consts,
+    cropped,
+    permuted,
+    reshape_to,
+    squeezed,
+    unsqueezed,
+)
 from ortable.prelude_nn import channels_first, matrix_product, reach_padding
 
 if TYPE_CHECKING:
@@ -28,17 +38,21 @@ def convolution_backward(
     groups: Any,
     output_mask: Sequence[bool],
 ) -> tuple[str | None, str | None, str | None]:
-    """aten::convolution_backward: gradients of input, weight and bias; None where ``output_mask`` asks for none.
+    """aten::convolution_backward: gradients of input, weight and bias; None where ``output_mask``
+    asks for none.
 
-    The gradient of the input is the transposed convolution of grad_output (the convolution when the forward was
-    transposed). That of the weight is the convolution of the input with grad_output, channels and batch exchanged
-    (Dumoulin and Visin, A guide to convolution arithmetic, 2016); groups stay groups.
+    The gradient of the input is the transposed convolution of grad_output (the convolution when the
+    forward was transposed). That of the weight is the convolution of the input with grad_output,
+    channels and batch exchanged (Dumoulin and Visin, A guide to convolution arithmetic, 2016);
+    groups stay groups.
     """
     n = rank_of(graph, weight) - 2
     own = graph.get_type(input)
     if own == dtypes.bfloat16:
         # ONNX has no convolution of bfloat16 before opset 22
-        grad_output, input, weight = (cast(graph, x, dtypes.float32) for x in (grad_output, input, weight))
+        grad_output, input, weight = (
+            cast(graph, x, dtypes.float32) for x in (grad_output, input, weight)
+        )
     window = {
         "strides": spread(static(stride), n),
         "pads": spread(static(padding), n) * 2,
@@ -46,7 +60,9 @@ def convolution_backward(
     }
     grad_input = grad_weight = grad_bias = None
     if output_mask[0]:
-        grad_input = _input_gradient(graph, grad_output, input, weight, window, transposed, static(groups))
+        grad_input = _input_gradient(
+            graph, grad_output, input, weight, window, transposed, static(groups)
+        )
     if output_mask[1]:
         large, small = (grad_output, input) if transposed else (input, grad_output)
         grad_weight = _weight_gradient(graph, large, small, weight, window, static(groups))
@@ -68,19 +84,25 @@ def _input_gradient(
 ) -> str:
     sizes = shape_of(graph, input)[2:]
     if transposed:
-        # output_padding of the forward gave grad_output rows that no window of this convolution needs
-        return cropped(graph, graph.make_node("Conv", [grad, weight], group=groups, **window), sizes)
+        # output_padding of the forward gave grad_output rows that no window of this convolution
+        # needs
+        return cropped(
+            graph, graph.make_node("Conv", [grad, weight], group=groups, **window), sizes
+        )
     have, kernel = shape_of(graph, grad)[2:], shape_of(graph, weight)[2:]
     pads = window["pads"][: len(sizes)]
     more = reach_padding(sizes, have, kernel, window["strides"], pads, window["dilations"])
-    wide = graph.make_node("ConvTranspose", [grad, weight], group=groups, output_padding=more, **window)
+    wide = graph.make_node(
+        "ConvTranspose", [grad, weight], group=groups, output_padding=more, **window
+    )
     return cropped(graph, wide, sizes)
 
 
 def _weight_gradient(
     graph: GraphBuilder, large: str, small: str, weight: str, window: dict[str, Any], groups: int
 ) -> str:
-    """The kernel that, slid over ``large`` (channels of dim 1 of weight), gives ``small`` (channels of dim 0)."""
+    """The kernel that, slid over ``large`` (channels of dim 1 of weight), gives ``small`` (channels
+    of dim 0)."""
     rank = rank_of(graph, weight)
     exchange = [1, 0, *range(2, rank)]
     wide = graph.make_node(
@@ -106,9 +128,11 @@ def direct_convolution(
     dilation: Sequence[Any],
     groups: Any,
 ) -> str:
-    """aten::convolution as a sum over the places of the kernel: a strided slice times the weights of that place.
+    """aten::convolution as a sum over the places of the kernel: a strided slice times the weights
+    of that place.
 
-    For float64 and ints, which have matrix products but no Conv. Shapes: [N, C, ...] (or [C, ...]) and [O, C/G, ...].
+    For float64 and ints, which have matrix products but no Conv. Shapes: [N, C, ...] (or [C, ...])
+    and [O, C/G, ...].
     """
     n, count = rank_of(graph, weight) - 2, static(groups)
     strides, spacing = spread(static(stride), n), spread(static(dilation), n)
@@ -149,7 +173,9 @@ def _at_place(
     n = len(place)
     starts, ends, strides = window
     axes = consts(graph, list(range(2, n + 2)), dtypes.int64)
-    piece = graph.make_node("Slice", [x, as_vec(graph, starts), as_vec(graph, ends), axes, as_vec(graph, list(strides))])
+    piece = graph.make_node(
+        "Slice", [x, as_vec(graph, starts), as_vec(graph, ends), axes, as_vec(graph, list(strides))]
+    )
     batch, channels, *space = shape_of(graph, piece)
     out, inner = static(shape_of(graph, weight)[:2])
     flat = 1
@@ -158,6 +184,8 @@ def _at_place(
     rows = reshape_to(graph, piece, [batch, groups, static(channels) // groups, flat])
     spot = consts(graph, list(place), dtypes.int64)
     turned = permuted(graph, weight, [*range(2, n + 2), 0, 1])
-    factors = reshape_to(graph, graph.make_node("GatherND", [turned, spot]), [groups, out // groups, inner])
+    factors = reshape_to(
+        graph, graph.make_node("GatherND", [turned, spot]), [groups, out // groups, inner]
+    )
     found = matrix_product(graph, factors, rows)
     return reshape_to(graph, found, [batch, out, *space])

@@ -6,10 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ortable import dtypes
+from ortable.dims import SymDim
 from ortable.errors import UnsupportedCase
 from ortable.prelude import inverse_perm, one_hot_index, rank_of, shape_of
-from ortable.prelude_make import as_vec, cast, const, consts, permuted, reshape_to, unsqueezed
+from ortable.prelude_make import as_tensor, as_vec, cast, const, consts, permuted, reshape_to, unsqueezed
+from ortable.prelude_shape import sliced
 from ortable.rules import broadcast
 
 if TYPE_CHECKING:
@@ -185,3 +189,57 @@ def _updates(
     # torch's order first, because values broadcast against the result as torch shows it
     shape = graph.make_node("Gather", [total, consts(graph, order, dtypes.int64)])
     return permuted(graph, graph.make_node("Expand", [values, shape]), inverse_perm(order))
+
+
+def getitem(graph: GraphBuilder, res: Res, self: str, index: object) -> str:
+    """``self[index]`` with Python's indexing: ints, slices, None, Ellipsis, bools, index tensors and masks.
+
+    Graphs of torch functions hold it as ``operator.getitem``; ATen spells it as select, slice, unsqueeze and index.
+    As in torch (and not in numpy) an int, or a 0-d int tensor, is applied first and is no advanced index.
+    """
+    items = [_index_item(graph, each) for each in (index if isinstance(index, tuple) else (index,))]
+    x, axis = self, 0
+    tensors: list[str | None] = []
+    for place, item in enumerate(items):
+        if item is Ellipsis:
+            axis = rank_of(graph, x) - sum(_axes_taken(graph, each) for each in items[place + 1 :])
+        elif item is None or isinstance(item, bool):
+            x = unsqueezed(graph, x, [axis])
+            if item is not None:
+                here = graph.make_initializer("", np.array([item]))
+                tensors += [None] * (axis - len(tensors)) + [here]
+            axis += 1
+        elif isinstance(item, slice):
+            x = _sliced(graph, x, axis, item)
+            axis += 1
+        elif isinstance(item, str) and (rank_of(graph, item) or _is_mask(graph, item)):
+            tensors += [None] * (axis - len(tensors)) + [item]
+            axis += _axes_taken(graph, item)
+        else:
+            x = graph.make_node("Gather", [x, as_tensor(graph, item, dtypes.int64)], axis=axis)
+    return index_tensor(graph, res, x, tensors) if tensors else x
+
+
+def _index_item(graph: GraphBuilder, item: object) -> object:
+    """Lists of numbers as index tensors; everything else as it is."""
+    if not isinstance(item, list):
+        return item
+    if any(isinstance(each, str | SymDim) for each in item):
+        raise UnsupportedCase("a list of tensors or dynamic sizes as an index; use torch.stack")
+    return graph.make_initializer("", np.array(item, None if item else np.int64))
+
+
+def _axes_taken(graph: GraphBuilder, item: object) -> int:
+    """How many axes of the tensor an item of an index stands for."""
+    if item is None or isinstance(item, bool):
+        return 0
+    return rank_of(graph, item) if isinstance(item, str) and _is_mask(graph, item) else 1
+
+
+def _sliced(graph: GraphBuilder, x: str, axis: int, item: slice) -> str:
+    start = 0 if item.start is None else item.start
+    stop = 2**63 - 1 if item.stop is None else item.stop
+    step = 1 if item.step is None else item.step
+    if any(isinstance(each, str) for each in (start, stop, step)):
+        raise UnsupportedCase("a slice whose ends are tensors; use torch.narrow, or .item()")
+    return sliced(graph, x, axis, start, stop, step)

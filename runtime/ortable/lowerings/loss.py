@@ -1,4 +1,5 @@
-"""Losses over classes: picking the target's class, class weights, ignored targets, label smoothing, soft targets."""
+"""Losses over classes: picking the target's class, class weights, ignored targets, label smoothing,
+soft targets."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ def nll_loss(
     reduction: int,
     ignore_index: Dim,
 ) -> tuple[str, str]:
-    """aten::nll_loss_forward and nll_loss2d_forward: (loss, total weight of the targets that count)."""
+    """aten::nll_loss_forward and nll_loss2d_forward: (loss, total weight of the targets that
+    count)."""
     seen, safe = _targets(graph, target, ignore_index)
     loss, total = _picked_loss(graph, self, seen, safe, weight, reduction)
     return loss, total
@@ -57,7 +59,8 @@ def nll_loss_backward(
     ignore_index: Dim,
     total_weight: str,
 ) -> str:
-    """aten::nll_loss_backward and nll_loss2d_backward: minus the weight, where the class is the target's."""
+    """aten::nll_loss_backward and nll_loss2d_backward: minus the weight, where the class is the
+    target's."""
     axis = _class_axis(graph, self)
     dtype = graph.get_type(self)
     rank = rank_of(graph, self)
@@ -99,7 +102,9 @@ def cross_entropy(
     if reduction == MEAN:
         every = graph.make_node("Div", [every, total])
     share = label_smoothing / static(shape_of(graph, self)[axis])
-    return graph.make_node("Add", [scaled(graph, hard, 1 - label_smoothing), scaled(graph, every, share)])
+    return graph.make_node(
+        "Add", [scaled(graph, hard, 1 - label_smoothing), scaled(graph, every, share)]
+    )
 
 
 def _class_axis(graph: GraphBuilder, x: str) -> int:
@@ -122,7 +127,11 @@ def _picked_loss(
     zero = const(graph, 0, dtype)
     places = unsqueezed(graph, safe, [axis])
     terms = squeezed(graph, graph.make_node("GatherElements", [logs, places], axis=axis), [axis])
-    own = graph.make_node("Gather", [weight, safe], axis=0) if weight is not None else const(graph, 1, dtype)
+    own = (
+        graph.make_node("Gather", [weight, safe], axis=0)
+        if weight is not None
+        else const(graph, 1, dtype)
+    )
     if weight is not None:
         terms = graph.make_node("Mul", [terms, own])
     terms = graph.make_node("Where", [seen, graph.make_node("Neg", [terms]), zero])
@@ -142,7 +151,12 @@ def _smooth_loss(graph: GraphBuilder, logs: str, seen: str, weight: str | None, 
 
 
 def _soft_cross_entropy(
-    graph: GraphBuilder, logs: str, target: str, weight: str | None, reduction: int, smoothing: float
+    graph: GraphBuilder,
+    logs: str,
+    target: str,
+    weight: str | None,
+    reduction: int,
+    smoothing: float,
 ) -> str:
     axis = _class_axis(graph, logs)
     wanted = cast(graph, target, graph.get_type(logs))
@@ -151,7 +165,9 @@ def _soft_cross_entropy(
         wanted = graph.make_node("Add", [scaled(graph, wanted, 1 - smoothing), share])
     terms = _weighted(graph, graph.make_node("Mul", [logs, wanted]), weight, axis)
     total = graph.make_node("ReduceSum", [terms, consts(graph, [axis], dtypes.int64)], keepdims=0)
-    loss = loss_reduced(graph, graph.make_node("Neg", [total]), SUM if reduction == MEAN else reduction)
+    loss = loss_reduced(
+        graph, graph.make_node("Neg", [total]), SUM if reduction == MEAN else reduction
+    )
     if reduction != MEAN:
         return loss
     count = count_over(graph, logs, without([axis], rank_of(graph, logs)))

@@ -25,7 +25,8 @@ def batch_norm_training(
     momentum: float,
     eps: float,
 ) -> tuple[str, str | None, str | None, str | None, str | None]:
-    """aten::_native_batch_norm_legit_functional in training: (output, mean, 1/std, new running mean and variance).
+    """aten::_native_batch_norm_legit_functional in training: (output, mean, 1/std, new running mean
+    and variance).
 
     torch normalises with the biased variance and keeps the unbiased one in the running statistics.
     """
@@ -38,7 +39,13 @@ def batch_norm_training(
     if res[4].name != "":
         less = graph.make_node("Sub", [const(graph, count, wide), const(graph, 1, wide)])
         new_var = _moved(graph, running_var, graph.make_node("Div", [total, less]), momentum)
-    return output, cast(graph, mean, res[1].dtype), cast(graph, inverse, res[2].dtype), new_mean, new_var
+    return (
+        output,
+        cast(graph, mean, res[1].dtype),
+        cast(graph, inverse, res[2].dtype),
+        new_mean,
+        new_var,
+    )
 
 
 def batch_norm_of_batch(
@@ -52,7 +59,8 @@ def batch_norm_of_batch(
 def batch_statistics(
     graph: GraphBuilder, input: str, weight: str | None, bias: str | None, eps: float
 ) -> tuple[str, str, str, str]:
-    """(output in the dtype of input, mean [C], 1/sqrt(biased variance + eps) [C], sum of squared deviations [C])."""
+    """(output in the dtype of input, mean [C], 1/sqrt(biased variance + eps) [C], sum of squared
+    deviations [C])."""
     rank = rank_of(graph, input)
     axes = without([1], rank)
     over = consts(graph, axes, dtypes.int64)
@@ -64,10 +72,22 @@ def batch_statistics(
     count = const(graph, count_over(graph, input, axes), wide)
     variance = graph.make_node("Div", [total, count])
     shape = [dim_of(graph, input, 1)]
-    tensors = [or_filled(graph, weight, shape, 1, wide), or_filled(graph, bias, shape, 0, wide), mean, variance]
+    tensors = [
+        or_filled(graph, weight, shape, 1, wide),
+        or_filled(graph, bias, shape, 0, wide),
+        mean,
+        variance,
+    ]
     output = graph.make_node("BatchNormalization", [x, *tensors], epsilon=eps)
-    spread_out = graph.make_node("Sqrt", [graph.make_node("Add", [variance, const(graph, eps, wide)])])
-    return cast(graph, output, graph.get_type(input)), mean, graph.make_node("Reciprocal", [spread_out]), total
+    spread_out = graph.make_node(
+        "Sqrt", [graph.make_node("Add", [variance, const(graph, eps, wide)])]
+    )
+    return (
+        cast(graph, output, graph.get_type(input)),
+        mean,
+        graph.make_node("Reciprocal", [spread_out]),
+        total,
+    )
 
 
 def _moved(graph: GraphBuilder, running: str, now: str, momentum: float) -> str:
@@ -91,17 +111,20 @@ def batch_norm_backward(
     eps: float,
     output_mask: Sequence[bool],
 ) -> tuple[str | None, str | None, str | None]:
-    """aten::native_batch_norm_backward: gradients of input, weight and bias; None where the mask asks for none.
+    """aten::native_batch_norm_backward: gradients of input, weight and bias; None where the mask
+    asks for none.
 
-    In training the batch's own statistics depend on the input, which takes out of the gradient its mean and its
-    part along the normalised input.
+    In training the batch's own statistics depend on the input, which takes out of the gradient its
+    mean and its part along the normalised input.
     """
     rank = rank_of(graph, input)
     axes = without([1], rank)
     over = consts(graph, axes, dtypes.int64)
     wide = wide_dtype(dtype_of(graph, input))
     grad, x = cast(graph, grad_out, wide), cast(graph, input, wide)
-    mean, inverse = _used_statistics(graph, (running_mean, running_var), (save_mean, save_invstd), train, eps, wide)
+    mean, inverse = _used_statistics(
+        graph, (running_mean, running_var), (save_mean, save_invstd), train, eps, wide
+    )
     away = graph.make_node("Sub", [x, per_channel(graph, mean, rank)])
     normal = graph.make_node("Mul", [away, per_channel(graph, inverse, rank)])
     total = graph.make_node("ReduceSum", [grad, over], keepdims=0)
@@ -117,7 +140,9 @@ def batch_norm_backward(
         factor = inverse
         if weight is not None:
             factor = graph.make_node("Mul", [inverse, cast(graph, weight, wide)])
-        grad_input = cast(graph, graph.make_node("Mul", [grad, per_channel(graph, factor, rank)]), res[0].dtype)
+        grad_input = cast(
+            graph, graph.make_node("Mul", [grad, per_channel(graph, factor, rank)]), res[0].dtype
+        )
     return (
         grad_input,
         cast(graph, along, res[1].dtype) if output_mask[1] else None,
@@ -139,4 +164,6 @@ def _used_statistics(
     if train:
         return cast(graph, mean, wide), cast(graph, spread_out, wide)
     shifted = graph.make_node("Add", [cast(graph, spread_out, wide), const(graph, eps, wide)])
-    return cast(graph, mean, wide), graph.make_node("Reciprocal", [graph.make_node("Sqrt", [shifted])])
+    return cast(graph, mean, wide), graph.make_node(
+        "Reciprocal", [graph.make_node("Sqrt", [shifted])]
+    )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from ortable import dtypes
 from ortable.dims import Dim
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 # torch keeps the gates as input, forget, cell, output; ONNX as input, output, forget, cell.
 _LSTM_GATES = (0, 3, 1, 2)
+# torch: reset, update, new; ONNX: update, reset, hidden.
+_GRU_GATES = (1, 0, 2)
 
 
 def lstm(
@@ -28,37 +31,144 @@ def lstm(
     bidirectional: bool,
     batch_first: bool,
 ) -> tuple[str, str, str]:
-    """aten::lstm.input: (output, h_n, c_n) of shapes [T, N, D*H] (or [N, T, D*H]), [L*D, N, H], [L*D, N, H].
+    """aten::lstm.input: (output, h_n, c_n) of shapes [T, N, D*H] (or [N, T, D*H]), [L*D, N, H],
+    [L*D, N, H].
 
     ``params`` holds, per layer and direction, w_ih, w_hh and, with biases, b_ih, b_hh.
     """
-    directions = 2 if bidirectional else 1
-    per_direction = 4 if has_biases else 2
-    hidden: int = static(dim_of(graph, params[1], 1))
-    x = graph.make_node("Transpose", [input], perm=[1, 0, 2]) if batch_first else input
-    starts = [_split_states(graph, state, num_layers, directions) for state in hx]
-    last: list[list[str]] = [[], []]
-    for layer in range(num_layers):
+    network = _Network("LSTM", _LSTM_GATES, has_biases, num_layers, bidirectional, batch_first)
+    output, h_n, c_n = _run(graph, network, input, hx, params)
+    return output, h_n, c_n
+
+
+def gru(
+    graph: GraphBuilder,
+    res: Res,
+    input: str,
+    hx: str,
+    params: Sequence[str],
+    has_biases: bool,
+    num_layers: int,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[str, str]:
+    """aten::gru.input: (output, h_n); torch applies the reset gate after the product with the
+    hidden state."""
+    network = _Network(
+        "GRU",
+        _GRU_GATES,
+        has_biases,
+        num_layers,
+        bidirectional,
+        batch_first,
+        {"linear_before_reset": 1},
+    )
+    output, h_n = _run(graph, network, input, [hx], params)
+    return output, h_n
+
+
+def rnn_tanh(
+    graph: GraphBuilder,
+    res: Res,
+    input: str,
+    hx: str,
+    params: Sequence[str],
+    has_biases: bool,
+    num_layers: int,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[str, str]:
+    """aten::rnn_tanh.input: (output, h_n)."""
+    network = _Network(
+        "RNN",
+        (0,),
+        has_biases,
+        num_layers,
+        bidirectional,
+        batch_first,
+        _activation("Tanh", bidirectional),
+    )
+    output, h_n = _run(graph, network, input, [hx], params)
+    return output, h_n
+
+
+def rnn_relu(
+    graph: GraphBuilder,
+    res: Res,
+    input: str,
+    hx: str,
+    params: Sequence[str],
+    has_biases: bool,
+    num_layers: int,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[str, str]:
+    """aten::rnn_relu.input: (output, h_n)."""
+    network = _Network(
+        "RNN",
+        (0,),
+        has_biases,
+        num_layers,
+        bidirectional,
+        batch_first,
+        _activation("Relu", bidirectional),
+    )
+    output, h_n = _run(graph, network, input, [hx], params)
+    return output, h_n
+
+
+def _activation(name: str, bidirectional: bool) -> dict[str, Any]:
+    return {"activations": [name] * (2 if bidirectional else 1)}
+
+
+@dataclass(frozen=True)
+class _Network:
+    """What does not change from layer to layer."""
+
+    op_type: str
+    gates: tuple[int, ...]
+    has_biases: bool
+    num_layers: int
+    bidirectional: bool
+    batch_first: bool
+    attributes: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def directions(self) -> int:
+        return 2 if self.bidirectional else 1
+
+
+def _run(
+    graph: GraphBuilder, network: _Network, input: str, states: Sequence[str], params: Sequence[str]
+) -> list[str]:
+    """[output, last state, ...] of the stacked layers."""
+    per_direction = 4 if network.has_biases else 2
+    directions = network.directions
+    hidden = static(dim_of(graph, params[1], 1))
+    x = graph.make_node("Transpose", [input], perm=[1, 0, 2]) if network.batch_first else input
+    starts = [_split_states(graph, state, network.num_layers, directions) for state in states]
+    last: list[list[str]] = [[] for _ in states]
+    for layer in range(network.num_layers):
         first = layer * directions * per_direction
         weights = params[first : first + directions * per_direction]
-        tensors = _onnx_weights(graph, weights, per_direction, directions, hidden, _LSTM_GATES)
-        states = [start[layer] for start in starts]
-        output, h, c = graph.make_node(
-            "LSTM",
-            [x, *tensors[:2], tensors[2], None, *states],
-            3,
+        tensors = _onnx_weights(graph, weights, per_direction, directions, hidden, network.gates)
+        found = graph.make_node(
+            network.op_type,
+            [x, *tensors, None, *(start[layer] for start in starts)],
+            1 + len(states),
             hidden_size=hidden,
-            direction="bidirectional" if bidirectional else "forward",
+            direction="bidirectional" if network.bidirectional else "forward",
+            **network.attributes,
         )
-        x = _join_directions(graph, output, directions, hidden)
-        last[0].append(h)
-        last[1].append(c)
-    if batch_first:
+        x = _join_directions(graph, found[0], directions, hidden)
+        for kept, state in zip(last, found[1:], strict=True):
+            kept.append(state)
+    if network.batch_first:
         x = graph.make_node("Transpose", [x], perm=[1, 0, 2])
-    h_n, c_n = (
-        each[0] if num_layers == 1 else graph.make_node("Concat", each, axis=0) for each in last
-    )
-    return x, h_n, c_n
+    return [
+        x,
+        *(each[0] if len(each) == 1 else graph.make_node("Concat", each, axis=0) for each in last),
+    ]
 
 
 def _split_states(graph: GraphBuilder, state: str, layers: int, directions: int) -> list[str]:
@@ -91,6 +201,8 @@ def _onnx_weights(
 
 
 def _reorder(graph: GraphBuilder, weight: str, hidden: int, gates: Sequence[int]) -> str:
+    if len(gates) == 1:
+        return weight
     sizes = consts(graph, [hidden] * len(gates), dtypes.int64)
     blocks = graph.make_node("Split", [weight, sizes], len(gates), axis=0)
     return graph.make_node("Concat", [blocks[gate] for gate in gates], axis=0)

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 def cumprod(graph: GraphBuilder, res: Res, self: str, dim: int) -> str:
-    """aten::cumprod in log2(length) steps: each multiplies by itself, moved along ``dim`` by 1, 2, 4, ... places.
+    """aten::cumprod in log2(length) steps: each multiplies by itself, moved along ``dim`` by 1, 2,
+    4, ... places.
 
     Raises:
         UnsupportedCase: the length along ``dim`` is dynamic.
@@ -23,11 +24,15 @@ def cumprod(graph: GraphBuilder, res: Res, self: str, dim: int) -> str:
     shape = list(shape_of(graph, self))
     length = shape[axis]
     if not isinstance(length, int):
-        raise UnsupportedCase(f"aten::cumprod along the dynamic dimension '{length}' needs opset 26")
-    found = cast(graph, self, res.dtype)
+        raise UnsupportedCase(
+            f"aten::cumprod along the dynamic dimension '{length}' needs opset 26"
+        )
+    dtype = res.dtype
+    assert dtype is not None, "the result of cumprod is a tensor"
+    found = cast(graph, self, dtype)
     step = 1
     while step < length:
-        ones = filled(graph, [*shape[:axis], step, *shape[axis + 1 :]], 1, res.dtype)
+        ones = filled(graph, [*shape[:axis], step, *shape[axis + 1 :]], 1, dtype)
         ends = [as_vec(graph, 0), as_vec(graph, length - step), consts(graph, [axis], dtypes.int64)]
         kept = graph.make_node("Slice", [found, *ends])
         found = graph.make_node("Mul", [found, graph.make_node("Concat", [ones, kept], axis=axis)])

@@ -1,0 +1,279 @@
+# Generated from specs/aten/activation.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ortable.dtypes import float32, float64
+from ortable.known import known_dtype, known_shape
+from ortable.prelude import dtype_of, is_float, is_used, rank_of, square_root
+from ortable.prelude_make import cast, const, per_channel
+from ortable.prelude_pointwise import const_like, log1p_of, opmath, softplus_of
+from ortable.promotion import promote_values, promoted_dtype
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+    from ortable.known import Rules
+    from ortable.prelude import Result, Scalar, Str
+
+
+def aten__prelu_kernel(graph: GraphBuilder, res: Res, self: Result, weight: Result) -> Result:
+    """aten::_prelu_kernel(Tensor self, Tensor weight) -> Tensor"""
+    if dtype_of(graph, self) != float64:
+        return graph.make_node('PRelu', [self, weight], res.outputs)
+    return graph.make_node('Where', [graph.make_node('Greater', [self, const(graph, 0, float64)]), self, graph.make_node('Mul', [weight, self])], res.outputs)
+
+
+def aten_celu(graph: GraphBuilder, res: Res, self: Result, alpha: Scalar = 1.0) -> Result:
+    """aten::celu(Tensor self, Scalar alpha=1.) -> Tensor"""
+    if dtype_of(graph, self) == float32:
+        return graph.make_node('Celu', [self], res.outputs, alpha=float(alpha))
+    x = opmath(graph, self)
+    grown = graph.make_node('Sub', [graph.make_node('Exp', [graph.make_node('Div', [x, const_like(graph, alpha, x)])]), const_like(graph, 1, x)])
+    negative = graph.make_node('Mul', [grown, const_like(graph, alpha, x)])
+    return cast(graph, graph.make_node('Where', [graph.make_node('Greater', [x, const_like(graph, 0, x)]), x, negative]), dtype_of(graph, self))
+
+
+def aten_elu(graph: GraphBuilder, res: Res, self: Result, alpha: Scalar = 1, scale: Scalar = 1, input_scale: Scalar = 1) -> Result:
+    """aten::elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor"""
+    if scale == 1 and input_scale == 1 and (dtype_of(graph, self) != float64):
+        return graph.make_node('Elu', [self], res.outputs, alpha=float(alpha))
+    # attributes of ONNX are float32, which float64 would see
+    x = opmath(graph, self)
+    grown = graph.make_node('Sub', [graph.make_node('Exp', [graph.make_node('Mul', [x, const_like(graph, input_scale, x)])]), const_like(graph, 1, x)])
+    negative = graph.make_node('Mul', [grown, const_like(graph, alpha * scale, x)])
+    found = graph.make_node('Where', [graph.make_node('Greater', [x, const_like(graph, 0, x)]), graph.make_node('Mul', [x, const_like(graph, scale, x)]), negative])
+    return cast(graph, found, dtype_of(graph, self))
+
+
+def aten_gelu(graph: GraphBuilder, res: Res, self: Result, *, approximate: Str = 'none') -> Result:
+    '''aten::gelu(Tensor self, *, str approximate="none") -> Tensor'''
+    if graph.opset >= 20 and dtype_of(graph, self) != float64:
+        return graph.make_node('Gelu', [self], res.outputs, approximate=approximate)
+    if approximate == 'tanh':
+        x = opmath(graph, self)
+        cube = graph.make_node('Mul', [graph.make_node('Mul', [x, x]), graph.make_node('Mul', [x, const_like(graph, 0.044715, x)])])
+        inner = graph.make_node('Mul', [graph.make_node('Add', [x, cube]), const_like(graph, square_root(2 / 3.141592653589793), x)])
+        half = graph.make_node('Mul', [x, const_like(graph, 0.5, x)])
+        return cast(graph, graph.make_node('Mul', [half, graph.make_node('Add', [graph.make_node('Tanh', [inner]), const_like(graph, 1, x)])]), dtype_of(graph, self))
+    x = opmath(graph, self)
+    curve = graph.make_node('Erf', [graph.make_node('Mul', [x, const_like(graph, square_root(0.5), x)])])
+    half = graph.make_node('Mul', [x, const_like(graph, 0.5, x)])
+    return cast(graph, graph.make_node('Mul', [half, graph.make_node('Add', [curve, const_like(graph, 1, x)])]), dtype_of(graph, self))
+
+
+def aten_hardshrink(graph: GraphBuilder, res: Res, self: Result, lambd: Scalar = 0.5) -> Result:
+    """aten::hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor"""
+    zero = graph.make_node('LessOrEqual', [graph.make_node('Abs', [self]), const_like(graph, lambd, self)])
+    return graph.make_node('Where', [zero, const_like(graph, 0, self), self], res.outputs)
+
+
+def aten_hardsigmoid(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::hardsigmoid(Tensor self) -> Tensor"""
+    if dtype_of(graph, self) != float64:
+        return graph.make_node('HardSigmoid', [self], res.outputs, alpha=1 / 6, beta=0.5)
+    gate = graph.make_node('Clip', [graph.make_node('Add', [self, const(graph, 3, float64)]), const(graph, 0, float64), const(graph, 6, float64)])
+    return graph.make_node('Div', [gate, const(graph, 6, float64)], res.outputs)
+
+
+def aten_hardswish(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::hardswish(Tensor self) -> Tensor"""
+    if dtype_of(graph, self) != float64:
+        return graph.make_node('HardSwish', [self], res.outputs)
+    gate = graph.make_node('Clip', [graph.make_node('Add', [self, const(graph, 3, float64)]), const(graph, 0, float64), const(graph, 6, float64)])
+    return graph.make_node('Div', [graph.make_node('Mul', [self, gate]), const(graph, 6, float64)], res.outputs)
+
+
+def aten_hardtanh(graph: GraphBuilder, res: Res, self: Result, min_val: Scalar = -1, max_val: Scalar = 1) -> Result:
+    """aten::hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor"""
+    return graph.make_node('Clip', [self, const_like(graph, min_val, self), const_like(graph, max_val, self)], res.outputs)
+
+
+def aten_leaky_relu(graph: GraphBuilder, res: Res, self: Result, negative_slope: Scalar = 0.01) -> Result:
+    """aten::leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor"""
+    if dtype_of(graph, self) != float64:
+        return graph.make_node('LeakyRelu', [self], res.outputs, alpha=float(negative_slope))
+    negative = graph.make_node('Mul', [self, const(graph, negative_slope, float64)])
+    return graph.make_node('Where', [graph.make_node('Greater', [self, const(graph, 0, float64)]), self, negative], res.outputs)
+
+
+def aten_log_sigmoid(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::log_sigmoid(Tensor self) -> Tensor"""
+    x = opmath(graph, self)
+    found = graph.make_node('Sub', [graph.make_node('Min', [x, const_like(graph, 0, x)]), log1p_of(graph, graph.make_node('Exp', [graph.make_node('Neg', [graph.make_node('Abs', [x])])]))])
+    return cast(graph, found, dtype_of(graph, self))
+
+
+def aten_log_sigmoid_forward(graph: GraphBuilder, res: Res, self: Result) -> Any:
+    """aten::log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)"""
+    x = opmath(graph, self)
+    buffer = graph.make_node('Exp', [graph.make_node('Neg', [graph.make_node('Abs', [x])])])
+    output = graph.make_node('Sub', [graph.make_node('Min', [x, const_like(graph, 0, x)]), log1p_of(graph, buffer)])
+    return (cast(graph, output, dtype_of(graph, self)), cast(graph, buffer, dtype_of(graph, self)) if is_used(res[1]) else None)
+
+
+def aten_mish(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::mish(Tensor self) -> Tensor"""
+    if dtype_of(graph, self) != float64:
+        x = opmath(graph, self)
+        return cast(graph, graph.make_node('Mish', [x]), dtype_of(graph, self))
+    return graph.make_node('Mul', [self, graph.make_node('Tanh', [softplus_of(graph, self)])], res.outputs)
+
+
+def aten_prelu(graph: GraphBuilder, res: Res, self: Result, weight: Result) -> Result:
+    """aten::prelu(Tensor self, Tensor weight) -> Tensor"""
+    single = rank_of(graph, self) < 2 or rank_of(graph, weight) == 0
+    slope = weight if single else per_channel(graph, weight, rank_of(graph, self))
+    return graph.make_node('Where', [graph.make_node('Greater', [self, const_like(graph, 0, self)]), self, graph.make_node('Mul', [slope, self])], res.outputs)
+
+
+def aten_relu(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::relu(Tensor self) -> Tensor"""
+    if is_float(graph, self):
+        return graph.make_node('Relu', [self], res.outputs)
+    # ONNX Runtime has no Relu kernel for every int
+    return graph.make_node('Max', [self, const_like(graph, 0, self)], res.outputs)
+
+
+def aten_relu6(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::relu6(Tensor self) -> Tensor"""
+    return aten_hardtanh(graph, res, self=self, min_val=0, max_val=6)
+
+
+def aten_selu(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::selu(Tensor self) -> Tensor"""
+    if dtype_of(graph, self) != float64:
+        return graph.make_node('Selu', [self], res.outputs)
+    grown = graph.make_node('Sub', [graph.make_node('Exp', [self]), const(graph, 1, float64)])
+    negative = graph.make_node('Mul', [grown, const(graph, 1.6732632423543772 * 1.0507009873554805, float64)])
+    positive = graph.make_node('Mul', [self, const(graph, 1.0507009873554805, float64)])
+    return graph.make_node('Where', [graph.make_node('Greater', [self, const(graph, 0, float64)]), positive, negative], res.outputs)
+
+
+def aten_sigmoid(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::sigmoid(Tensor self) -> Tensor"""
+    self, = promote_values(graph, 'int_to_float', [self])
+    return graph.make_node('Sigmoid', [self], res.outputs)
+
+
+def aten_silu(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::silu(Tensor self) -> Tensor"""
+    x = opmath(graph, self)
+    return cast(graph, graph.make_node('Mul', [x, graph.make_node('Sigmoid', [x])]), dtype_of(graph, self))
+
+
+def aten_softplus(graph: GraphBuilder, res: Res, self: Result, beta: Scalar = 1, threshold: Scalar = 20) -> Result:
+    """aten::softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor"""
+    if beta == 1 and threshold == 20 and (dtype_of(graph, self) != float64):
+        return graph.make_node('Softplus', [self], res.outputs)
+    x = opmath(graph, self)
+    steep = graph.make_node('Mul', [x, const_like(graph, beta, x)])
+    curve = graph.make_node('Div', [softplus_of(graph, steep), const_like(graph, beta, x)])
+    found = graph.make_node('Where', [graph.make_node('Greater', [steep, const_like(graph, threshold, x)]), x, curve])
+    return cast(graph, found, dtype_of(graph, self))
+
+
+def aten_softshrink(graph: GraphBuilder, res: Res, self: Result, lambd: Scalar = 0.5) -> Result:
+    """aten::softshrink(Tensor self, Scalar lambd=0.5) -> Tensor"""
+    bound = const_like(graph, lambd, self)
+    low = graph.make_node('Where', [graph.make_node('Less', [self, graph.make_node('Neg', [bound])]), graph.make_node('Add', [self, bound]), graph.make_node('Mul', [self, const_like(graph, 0, self)])])
+    return graph.make_node('Where', [graph.make_node('Greater', [self, bound]), graph.make_node('Sub', [self, bound]), low], res.outputs)
+
+
+def aten_tanh(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::tanh(Tensor self) -> Tensor"""
+    self, = promote_values(graph, 'int_to_float', [self])
+    return graph.make_node('Tanh', [self], res.outputs)
+
+
+def aten_threshold(graph: GraphBuilder, res: Res, self: Result, threshold: Scalar, value: Scalar) -> Result:
+    """aten::threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor"""
+    low = graph.make_node('LessOrEqual', [self, const_like(graph, threshold, self)])
+    return graph.make_node('Where', [low, const_like(graph, value, self), self], res.outputs)
+
+
+def rule_aten__prelu_kernel(graph: GraphBuilder, self: Result, weight: Result) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_celu(graph: GraphBuilder, self: Result, alpha: Scalar = 1.0) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_elu(graph: GraphBuilder, self: Result, alpha: Scalar = 1, scale: Scalar = 1, input_scale: Scalar = 1) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_gelu(graph: GraphBuilder, self: Result, *, approximate: Str = 'none') -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_hardshrink(graph: GraphBuilder, self: Result, lambd: Scalar = 0.5) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_hardsigmoid(graph: GraphBuilder, self: Result) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_hardswish(graph: GraphBuilder, self: Result) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_hardtanh(graph: GraphBuilder, self: Result, min_val: Scalar = -1, max_val: Scalar = 1) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_leaky_relu(graph: GraphBuilder, self: Result, negative_slope: Scalar = 0.01) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_log_sigmoid(graph: GraphBuilder, self: Result) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_log_sigmoid_forward(graph: GraphBuilder, self: Result) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)), (known_dtype(graph, self), None),)
+
+
+def rule_aten_mish(graph: GraphBuilder, self: Result) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_prelu(graph: GraphBuilder, self: Result, weight: Result) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_relu(graph: GraphBuilder, self: Result) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_relu6(graph: GraphBuilder, self: Result) -> Rules:
+    return rule_aten_hardtanh(graph, self=self, min_val=0, max_val=6)
+
+
+def rule_aten_selu(graph: GraphBuilder, self: Result) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_sigmoid(graph: GraphBuilder, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+
+
+def rule_aten_silu(graph: GraphBuilder, self: Result) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_softplus(graph: GraphBuilder, self: Result, beta: Scalar = 1, threshold: Scalar = 20) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_softshrink(graph: GraphBuilder, self: Result, lambd: Scalar = 0.5) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_tanh(graph: GraphBuilder, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+
+
+def rule_aten_threshold(graph: GraphBuilder, self: Result, threshold: Scalar, value: Scalar) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)

@@ -1,0 +1,221 @@
+# Generated from specs/aten/activation_backward.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ortable.known import known_dtype, known_shape
+from ortable.prelude import dtype_of, is_used, square_root
+from ortable.prelude_make import cast
+from ortable.prelude_pointwise import const_like, opmath, softplus_of
+from ortable.rules import broadcast
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+    from ortable.known import Rules
+    from ortable.prelude import Bool, Result, Scalar, Str
+
+
+def aten__prelu_kernel_backward(graph: GraphBuilder, res: Res, grad_output: Result, self: Result, weight: Result) -> Any:
+    """aten::_prelu_kernel_backward(Tensor grad_output, Tensor self, Tensor weight) -> (Tensor, Tensor)"""
+    zero = const_like(graph, 0, self)
+    positive = graph.make_node('Greater', [self, zero])
+    grad_self = graph.make_node('Where', [positive, grad_output, graph.make_node('Mul', [weight, grad_output])])
+    grad_weight = graph.make_node('Where', [positive, zero, graph.make_node('Mul', [self, grad_output])]) if is_used(res[1]) else None
+    return (grad_self, grad_weight)
+
+
+def aten_elu_backward(graph: GraphBuilder, res: Res, grad_output: Result, alpha: Scalar, scale: Scalar, input_scale: Scalar, is_result: Bool, self_or_result: Result) -> Result:
+    """aten::elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, Tensor self_or_result) -> Tensor"""
+    if is_result:
+        x = opmath(graph, self_or_result)
+        grad = opmath(graph, grad_output)
+        negative = graph.make_node('Mul', [graph.make_node('Mul', [grad, const_like(graph, input_scale, x)]), graph.make_node('Add', [x, const_like(graph, alpha * scale, x)])])
+        flat = graph.make_node('LessOrEqual', [x, const_like(graph, 0, x)])
+        found = graph.make_node('Where', [flat, negative, graph.make_node('Mul', [grad, const_like(graph, scale, x)])])
+        return cast(graph, found, dtype_of(graph, self_or_result))
+    x = opmath(graph, self_or_result)
+    grad = opmath(graph, grad_output)
+    grown = graph.make_node('Exp', [graph.make_node('Mul', [x, const_like(graph, input_scale, x)])])
+    negative = graph.make_node('Mul', [graph.make_node('Mul', [grad, const_like(graph, input_scale * alpha * scale, x)]), grown])
+    flat = graph.make_node('LessOrEqual', [x, const_like(graph, 0, x)])
+    found = graph.make_node('Where', [flat, negative, graph.make_node('Mul', [grad, const_like(graph, scale, x)])])
+    return cast(graph, found, dtype_of(graph, self_or_result))
+
+
+def aten_gelu_backward(graph: GraphBuilder, res: Res, grad_output: Result, self: Result, *, approximate: Str = 'none') -> Result:
+    '''aten::gelu_backward(Tensor grad_output, Tensor self, *, str approximate="none") -> Tensor'''
+    if approximate == 'tanh':
+        x = opmath(graph, self)
+        one = const_like(graph, 1, x)
+        square = graph.make_node('Mul', [x, x])
+        cubic = graph.make_node('Mul', [x, graph.make_node('Add', [one, graph.make_node('Mul', [square, const_like(graph, 0.044715, x)])])])
+        t = graph.make_node('Tanh', [graph.make_node('Mul', [cubic, const_like(graph, square_root(2 / 3.141592653589793), x)])])
+        inner = graph.make_node('Add', [one, graph.make_node('Mul', [square, const_like(graph, 3 * 0.044715, x)])])
+        outer = graph.make_node('Mul', [graph.make_node('Mul', [x, graph.make_node('Sub', [one, graph.make_node('Mul', [t, t])])]), const_like(graph, square_root(0.5 / 3.141592653589793), x)])
+        slope = graph.make_node('Add', [graph.make_node('Mul', [const_like(graph, 0.5, x), graph.make_node('Add', [one, t])]), graph.make_node('Mul', [outer, inner])])
+        return cast(graph, graph.make_node('Mul', [opmath(graph, grad_output), slope]), dtype_of(graph, self))
+    x = opmath(graph, self)
+    curve = graph.make_node('Erf', [graph.make_node('Mul', [x, const_like(graph, square_root(0.5), x)])])
+    area = graph.make_node('Mul', [const_like(graph, 0.5, x), graph.make_node('Add', [curve, const_like(graph, 1, x)])])
+    bell = graph.make_node('Exp', [graph.make_node('Mul', [graph.make_node('Mul', [x, x]), const_like(graph, -0.5, x)])])
+    slope = graph.make_node('Add', [area, graph.make_node('Mul', [graph.make_node('Mul', [x, bell]), const_like(graph, 1 / square_root(2 * 3.141592653589793), x)])])
+    return cast(graph, graph.make_node('Mul', [opmath(graph, grad_output), slope]), dtype_of(graph, self))
+
+
+def aten_hardshrink_backward(graph: GraphBuilder, res: Res, grad_out: Result, self: Result, lambd: Scalar) -> Result:
+    """aten::hardshrink_backward(Tensor grad_out, Tensor self, Scalar lambd) -> Tensor"""
+    stopped = graph.make_node('LessOrEqual', [graph.make_node('Abs', [self]), const_like(graph, lambd, self)])
+    return graph.make_node('Where', [stopped, const_like(graph, 0, grad_out), grad_out], res.outputs)
+
+
+def aten_hardsigmoid_backward(graph: GraphBuilder, res: Res, grad_output: Result, self: Result) -> Result:
+    """aten::hardsigmoid_backward(Tensor grad_output, Tensor self) -> Tensor"""
+    grad = opmath(graph, grad_output)
+    inside = graph.make_node('And', [graph.make_node('Greater', [self, const_like(graph, -3, self)]), graph.make_node('Less', [self, const_like(graph, 3, self)])])
+    found = graph.make_node('Where', [inside, graph.make_node('Mul', [grad, const_like(graph, 1 / 6, grad)]), const_like(graph, 0, grad)])
+    return cast(graph, found, dtype_of(graph, self))
+
+
+def aten_hardswish_backward(graph: GraphBuilder, res: Res, grad_output: Result, self: Result) -> Result:
+    """aten::hardswish_backward(Tensor grad_output, Tensor self) -> Tensor"""
+    x = opmath(graph, self)
+    grad = opmath(graph, grad_output)
+    middle = graph.make_node('Mul', [grad, graph.make_node('Add', [graph.make_node('Div', [x, const_like(graph, 3, x)]), const_like(graph, 0.5, x)])])
+    high = graph.make_node('Where', [graph.make_node('Less', [x, const_like(graph, 3, x)]), middle, grad])
+    found = graph.make_node('Where', [graph.make_node('LessOrEqual', [x, const_like(graph, -3, x)]), const_like(graph, 0, x), high])
+    return cast(graph, found, dtype_of(graph, self))
+
+
+def aten_hardtanh_backward(graph: GraphBuilder, res: Res, grad_output: Result, self: Result, min_val: Scalar, max_val: Scalar) -> Result:
+    """aten::hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val) -> Tensor"""
+    low = graph.make_node('LessOrEqual', [self, const_like(graph, min_val, self)])
+    stopped = graph.make_node('Or', [low, graph.make_node('GreaterOrEqual', [self, const_like(graph, max_val, self)])])
+    return graph.make_node('Where', [stopped, const_like(graph, 0, grad_output), grad_output], res.outputs)
+
+
+def aten_leaky_relu_backward(graph: GraphBuilder, res: Res, grad_output: Result, self: Result, negative_slope: Scalar, self_is_result: Bool) -> Result:
+    """aten::leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, bool self_is_result) -> Tensor"""
+    steep = graph.make_node('Mul', [grad_output, const_like(graph, negative_slope, grad_output)])
+    return graph.make_node('Where', [graph.make_node('Greater', [self, const_like(graph, 0, self)]), grad_output, steep], res.outputs)
+
+
+def aten_log_sigmoid_backward(graph: GraphBuilder, res: Res, grad_output: Result, self: Result, buffer: Result) -> Result:
+    """aten::log_sigmoid_backward(Tensor grad_output, Tensor self, Tensor buffer) -> Tensor"""
+    x = opmath(graph, self)
+    return cast(graph, graph.make_node('Mul', [opmath(graph, grad_output), graph.make_node('Sigmoid', [graph.make_node('Neg', [x])])]), dtype_of(graph, self))
+
+
+def aten_mish_backward(graph: GraphBuilder, res: Res, grad_output: Result, self: Result) -> Result:
+    """aten::mish_backward(Tensor grad_output, Tensor self) -> Tensor"""
+    x = opmath(graph, self)
+    t = graph.make_node('Tanh', [softplus_of(graph, x)])
+    slope = graph.make_node('Add', [t, graph.make_node('Mul', [graph.make_node('Mul', [x, graph.make_node('Sigmoid', [x])]), graph.make_node('Sub', [const_like(graph, 1, x), graph.make_node('Mul', [t, t])])])])
+    return cast(graph, graph.make_node('Mul', [opmath(graph, grad_output), slope]), dtype_of(graph, self))
+
+
+def aten_sigmoid_backward(graph: GraphBuilder, res: Res, grad_output: Result, output: Result) -> Result:
+    """aten::sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor"""
+    y = opmath(graph, output)
+    slope = graph.make_node('Mul', [graph.make_node('Sub', [const_like(graph, 1, y), y]), y])
+    return cast(graph, graph.make_node('Mul', [opmath(graph, grad_output), slope]), dtype_of(graph, output))
+
+
+def aten_silu_backward(graph: GraphBuilder, res: Res, grad_output: Result, self: Result) -> Result:
+    """aten::silu_backward(Tensor grad_output, Tensor self) -> Tensor"""
+    x = opmath(graph, self)
+    one = const_like(graph, 1, x)
+    gate = graph.make_node('Sigmoid', [x])
+    slope = graph.make_node('Mul', [gate, graph.make_node('Add', [one, graph.make_node('Mul', [x, graph.make_node('Sub', [one, gate])])])])
+    return cast(graph, graph.make_node('Mul', [opmath(graph, grad_output), slope]), dtype_of(graph, self))
+
+
+def aten_softplus_backward(graph: GraphBuilder, res: Res, grad_output: Result, self: Result, beta: Scalar, threshold: Scalar) -> Result:
+    """aten::softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor"""
+    x = opmath(graph, self)
+    grad = opmath(graph, grad_output)
+    steep = graph.make_node('Mul', [x, const_like(graph, beta, x)])
+    linear = graph.make_node('Greater', [steep, const_like(graph, threshold, x)])
+    return cast(graph, graph.make_node('Where', [linear, grad, graph.make_node('Mul', [grad, graph.make_node('Sigmoid', [steep])])]), dtype_of(graph, self))
+
+
+def aten_softshrink_backward(graph: GraphBuilder, res: Res, grad_output: Result, self: Result, lambd: Scalar) -> Result:
+    """aten::softshrink_backward(Tensor grad_output, Tensor self, Scalar lambd) -> Tensor"""
+    stopped = graph.make_node('LessOrEqual', [graph.make_node('Abs', [self]), const_like(graph, lambd, self)])
+    return graph.make_node('Where', [stopped, const_like(graph, 0, grad_output), grad_output], res.outputs)
+
+
+def aten_tanh_backward(graph: GraphBuilder, res: Res, grad_output: Result, output: Result) -> Result:
+    """aten::tanh_backward(Tensor grad_output, Tensor output) -> Tensor"""
+    y = opmath(graph, output)
+    slope = graph.make_node('Sub', [const_like(graph, 1, y), graph.make_node('Mul', [y, y])])
+    return cast(graph, graph.make_node('Mul', [opmath(graph, grad_output), slope]), dtype_of(graph, output))
+
+
+def aten_threshold_backward(graph: GraphBuilder, res: Res, grad_output: Result, self: Result, threshold: Scalar) -> Result:
+    """aten::threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor"""
+    stopped = graph.make_node('LessOrEqual', [self, const_like(graph, threshold, self)])
+    return graph.make_node('Where', [stopped, const_like(graph, 0, grad_output), grad_output], res.outputs)
+
+
+def rule_aten__prelu_kernel_backward(graph: GraphBuilder, grad_output: Result, self: Result, weight: Result) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)), (known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_elu_backward(graph: GraphBuilder, grad_output: Result, alpha: Scalar, scale: Scalar, input_scale: Scalar, is_result: Bool, self_or_result: Result) -> Rules:
+    return ((known_dtype(graph, self_or_result), known_shape(graph, self_or_result)),)
+
+
+def rule_aten_gelu_backward(graph: GraphBuilder, grad_output: Result, self: Result, *, approximate: Str = 'none') -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_hardshrink_backward(graph: GraphBuilder, grad_out: Result, self: Result, lambd: Scalar) -> Rules:
+    return ((known_dtype(graph, grad_out), known_shape(graph, self)),)
+
+
+def rule_aten_hardsigmoid_backward(graph: GraphBuilder, grad_output: Result, self: Result) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_hardswish_backward(graph: GraphBuilder, grad_output: Result, self: Result) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_hardtanh_backward(graph: GraphBuilder, grad_output: Result, self: Result, min_val: Scalar, max_val: Scalar) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_leaky_relu_backward(graph: GraphBuilder, grad_output: Result, self: Result, negative_slope: Scalar, self_is_result: Bool) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_log_sigmoid_backward(graph: GraphBuilder, grad_output: Result, self: Result, buffer: Result) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_mish_backward(graph: GraphBuilder, grad_output: Result, self: Result) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_sigmoid_backward(graph: GraphBuilder, grad_output: Result, output: Result) -> Rules:
+    return ((known_dtype(graph, output), known_shape(graph, output)),)
+
+
+def rule_aten_silu_backward(graph: GraphBuilder, grad_output: Result, self: Result) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_softplus_backward(graph: GraphBuilder, grad_output: Result, self: Result, beta: Scalar, threshold: Scalar) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_softshrink_backward(graph: GraphBuilder, grad_output: Result, self: Result, lambd: Scalar) -> Rules:
+    return ((known_dtype(graph, grad_output), known_shape(graph, self)),)
+
+
+def rule_aten_tanh_backward(graph: GraphBuilder, grad_output: Result, output: Result) -> Rules:
+    return ((known_dtype(graph, output), known_shape(graph, output)),)
+
+
+def rule_aten_threshold_backward(graph: GraphBuilder, grad_output: Result, self: Result, threshold: Scalar) -> Rules:
+    return ((known_dtype(graph, grad_output), broadcast(known_shape(graph, grad_output), known_shape(graph, self))),)

@@ -1,0 +1,428 @@
+# Generated from specs/aten/binary.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ortable.dtypes import boolean
+from ortable.errors import UnsupportedCase
+from ortable.known import known_dtype, known_shape
+from ortable.prelude import dtype_of, is_bool, is_float, is_number
+from ortable.prelude_make import cast, const
+from ortable.prelude_pointwise import atan2_of, const_like, floor_quotient, fmod_of, hypot_of, in_dtype, int_pow, int_power, is_sign_set, log1p_of, opmath, remainder_of, trunc_quotient
+from ortable.promotion import promote_values, promoted_dtype
+from ortable.rules import broadcast, promote_to_float
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+    from ortable.known import Rules
+    from ortable.prelude import Result, Scalar, Str
+
+
+def aten_add_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar, alpha: Scalar = 1) -> Result:
+    """aten::add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"""
+    return aten_add_Tensor(graph, res, self=self, other=other, alpha=alpha)
+
+
+def aten_add_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
+    """aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
+    self, other = promote_values(graph, 'default', [self, other])
+    if dtype_of(graph, res) == boolean:
+        # torch computes self | (alpha and other)
+        return graph.make_node('Or', [self, graph.make_node('And', [other, const(graph, alpha, boolean)])], res.outputs)
+    if alpha == 1:
+        return graph.make_node('Add', [self, other], res.outputs)
+    right = opmath(graph, other)
+    found = graph.make_node('Add', [opmath(graph, self), graph.make_node('Mul', [right, const_like(graph, alpha, right)])])
+    return cast(graph, found, dtype_of(graph, res))
+
+
+def aten_addcdiv(graph: GraphBuilder, res: Res, self: Result, tensor1: Result, tensor2: Result, *, value: Scalar = 1) -> Result:
+    """aten::addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
+    self, tensor1, tensor2 = promote_values(graph, 'default', [self, tensor1, tensor2])
+    top = opmath(graph, tensor1)
+    amount = top if value == 1 else graph.make_node('Mul', [top, const_like(graph, value, top)])
+    return cast(graph, graph.make_node('Add', [opmath(graph, self), graph.make_node('Div', [amount, opmath(graph, tensor2)])]), dtype_of(graph, res))
+
+
+def aten_addcmul(graph: GraphBuilder, res: Res, self: Result, tensor1: Result, tensor2: Result, *, value: Scalar = 1) -> Result:
+    """aten::addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
+    self, tensor1, tensor2 = promote_values(graph, 'default', [self, tensor1, tensor2])
+    both = graph.make_node('Mul', [opmath(graph, tensor1), opmath(graph, tensor2)])
+    amount = both if value == 1 else graph.make_node('Mul', [both, const_like(graph, value, both)])
+    return cast(graph, graph.make_node('Add', [opmath(graph, self), amount]), dtype_of(graph, res))
+
+
+def aten_atan2(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+    """aten::atan2(Tensor self, Tensor other) -> Tensor"""
+    self, other = promote_values(graph, 'int_to_float', [self, other])
+    return cast(graph, atan2_of(graph, opmath(graph, self), opmath(graph, other)), dtype_of(graph, res))
+
+
+def aten_copysign_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar) -> Result:
+    """aten::copysign.Scalar(Tensor self, Scalar other) -> Tensor"""
+    return aten_copysign_Tensor(graph, res, self=self, other=other)
+
+
+def aten_copysign_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+    """aten::copysign.Tensor(Tensor self, Tensor other) -> Tensor"""
+    self, other = promote_values(graph, 'int_to_float', [self, other])
+    size = graph.make_node('Abs', [self])
+    return graph.make_node('Where', [is_sign_set(graph, other), graph.make_node('Neg', [size]), size], res.outputs)
+
+
+def aten_div_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar) -> Result:
+    """aten::div.Scalar(Tensor self, Scalar other) -> Tensor"""
+    return aten_div_Tensor(graph, res, self=self, other=other)
+
+
+def aten_div_Scalar_mode(graph: GraphBuilder, res: Res, self: Result, other: Scalar, *, rounding_mode: Str | None) -> Result:
+    """aten::div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor"""
+    dtype = dtype_of(graph, res)
+    if rounding_mode is None:
+        return graph.make_node('Div', [in_dtype(graph, self, dtype), const(graph, other, dtype)], res.outputs)
+    if rounding_mode == 'floor':
+        return floor_quotient(graph, in_dtype(graph, self, dtype), const(graph, other, dtype))
+    return trunc_quotient(graph, in_dtype(graph, self, dtype), const(graph, other, dtype))
+
+
+def aten_div_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+    """aten::div.Tensor(Tensor self, Tensor other) -> Tensor"""
+    self, other = promote_values(graph, 'int_to_float', [self, other])
+    return graph.make_node('Div', [self, other], res.outputs)
+
+
+def aten_div_Tensor_mode(graph: GraphBuilder, res: Res, self: Result, other: Result, *, rounding_mode: Str | None) -> Result:
+    """aten::div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor"""
+    dtype = dtype_of(graph, res)
+    if rounding_mode is None:
+        return graph.make_node('Div', [in_dtype(graph, self, dtype), in_dtype(graph, other, dtype)], res.outputs)
+    if rounding_mode == 'floor':
+        return floor_quotient(graph, in_dtype(graph, self, dtype), in_dtype(graph, other, dtype))
+    return trunc_quotient(graph, in_dtype(graph, self, dtype), in_dtype(graph, other, dtype))
+
+
+def aten_floor_divide(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+    """aten::floor_divide(Tensor self, Tensor other) -> Tensor"""
+    self, other = promote_values(graph, 'default', [self, other])
+    return floor_quotient(graph, self, other)
+
+
+def aten_floor_divide_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar) -> Result:
+    """aten::floor_divide.Scalar(Tensor self, Scalar other) -> Tensor"""
+    return aten_floor_divide(graph, res, self=self, other=other)
+
+
+def aten_fmod_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar) -> Result:
+    """aten::fmod.Scalar(Tensor self, Scalar other) -> Tensor"""
+    return aten_fmod_Tensor(graph, res, self=self, other=other)
+
+
+def aten_fmod_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+    """aten::fmod.Tensor(Tensor self, Tensor other) -> Tensor"""
+    self, other = promote_values(graph, 'default', [self, other])
+    return fmod_of(graph, self, other)
+
+
+def aten_heaviside(graph: GraphBuilder, res: Res, self: Result, values: Result) -> Result:
+    """aten::heaviside(Tensor self, Tensor values) -> Tensor"""
+    if is_bool(graph, self):
+        return graph.make_node('Or', [self, values], res.outputs)
+    zero = const_like(graph, 0, self)
+    step = cast(graph, graph.make_node('Greater', [self, zero]), dtype_of(graph, self))
+    return graph.make_node('Where', [graph.make_node('Equal', [self, zero]), values, step], res.outputs)
+
+
+def aten_hypot(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+    """aten::hypot(Tensor self, Tensor other) -> Tensor"""
+    self, other = promote_values(graph, 'default', [self, other])
+    return cast(graph, hypot_of(graph, opmath(graph, self), opmath(graph, other)), dtype_of(graph, res))
+
+
+def aten_lerp_Scalar(graph: GraphBuilder, res: Res, self: Result, end: Result, weight: Scalar) -> Result:
+    """aten::lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor"""
+    self, end = promote_values(graph, 'default', [self, end])
+    if weight < 0.5 and weight > -0.5:
+        x = opmath(graph, self)
+        way = graph.make_node('Sub', [opmath(graph, end), x])
+        return cast(graph, graph.make_node('Add', [x, graph.make_node('Mul', [const_like(graph, weight, x), way])]), dtype_of(graph, res))
+    # counted from the end, so that a weight of 1 gives it exactly
+    y = opmath(graph, end)
+    way = graph.make_node('Sub', [y, opmath(graph, self)])
+    return cast(graph, graph.make_node('Sub', [y, graph.make_node('Mul', [way, const_like(graph, 1 - weight, y)])]), dtype_of(graph, res))
+
+
+def aten_lerp_Tensor(graph: GraphBuilder, res: Res, self: Result, end: Result, weight: Result) -> Result:
+    """aten::lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor"""
+    self, end, weight = promote_values(graph, 'default', [self, end, weight])
+    x = opmath(graph, self)
+    y = opmath(graph, end)
+    w = opmath(graph, weight)
+    way = graph.make_node('Sub', [y, x])
+    late = graph.make_node('Sub', [y, graph.make_node('Mul', [way, graph.make_node('Sub', [const_like(graph, 1, w), w])])])
+    found = graph.make_node('Where', [graph.make_node('Less', [graph.make_node('Abs', [w]), const_like(graph, 0.5, w)]), graph.make_node('Add', [x, graph.make_node('Mul', [w, way])]), late])
+    return cast(graph, found, dtype_of(graph, res))
+
+
+def aten_logaddexp(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+    """aten::logaddexp(Tensor self, Tensor other) -> Tensor"""
+    self, other = promote_values(graph, 'default', [self, other])
+    x = opmath(graph, self)
+    y = opmath(graph, other)
+    high = graph.make_node('Max', [x, y])
+    apart = graph.make_node('Neg', [graph.make_node('Abs', [graph.make_node('Sub', [x, y])])])
+    found = graph.make_node('Where', [graph.make_node('Equal', [x, y]), graph.make_node('Add', [high, const_like(graph, 0.6931471805599453, high)]), graph.make_node('Add', [high, log1p_of(graph, graph.make_node('Exp', [apart]))])])
+    return cast(graph, found, dtype_of(graph, res))
+
+
+def aten_mul_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar) -> Result:
+    """aten::mul.Scalar(Tensor self, Scalar other) -> Tensor"""
+    return aten_mul_Tensor(graph, res, self=self, other=other)
+
+
+def aten_mul_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+    """aten::mul.Tensor(Tensor self, Tensor other) -> Tensor"""
+    self, other = promote_values(graph, 'default', [self, other])
+    if dtype_of(graph, res) == boolean:
+        return graph.make_node('And', [self, other], res.outputs)
+    return graph.make_node('Mul', [self, other], res.outputs)
+
+
+def aten_pow_Scalar(graph: GraphBuilder, res: Res, self: Scalar, exponent: Result) -> Result:
+    """aten::pow.Scalar(Scalar self, Tensor exponent) -> Tensor"""
+    self, exponent = promote_values(graph, 'pow', [self, exponent])
+    if is_float(graph, res):
+        return graph.make_node('Pow', [self, exponent], res.outputs)
+    return int_pow(graph, self, exponent)
+
+
+def aten_pow_Tensor_Scalar(graph: GraphBuilder, res: Res, self: Result, exponent: Scalar) -> Result:
+    """aten::pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor"""
+    dtype = dtype_of(graph, res)
+    if is_float(graph, res) and exponent == 2:
+        base = in_dtype(graph, self, dtype)
+        return graph.make_node('Mul', [base, base], res.outputs)
+    if is_float(graph, res) and exponent == 0.5:
+        # torch takes the root, which differs from C's pow at -inf
+        return graph.make_node('Sqrt', [in_dtype(graph, self, dtype)], res.outputs)
+    if is_float(graph, res):
+        return graph.make_node('Pow', [in_dtype(graph, self, dtype), const(graph, exponent, dtype)], res.outputs)
+    if is_number(exponent) and exponent < 0:
+        raise UnsupportedCase('aten::pow.Tensor_Scalar: integers to negative integer powers are not allowed')
+    if not is_number(exponent):
+        return int_pow(graph, in_dtype(graph, self, dtype), const(graph, exponent, dtype))
+    # ONNX Runtime's integer Pow goes through double, wrong above 2**53
+    return int_power(graph, in_dtype(graph, self, dtype), int(exponent))
+
+
+def aten_pow_Tensor_Tensor(graph: GraphBuilder, res: Res, self: Result, exponent: Result) -> Result:
+    """aten::pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor"""
+    self, exponent = promote_values(graph, 'pow', [self, exponent])
+    if is_float(graph, res):
+        return graph.make_node('Pow', [self, exponent], res.outputs)
+    return int_pow(graph, self, exponent)
+
+
+def aten_remainder_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar) -> Result:
+    """aten::remainder.Scalar(Tensor self, Scalar other) -> Tensor"""
+    return aten_remainder_Tensor(graph, res, self=self, other=other)
+
+
+def aten_remainder_Scalar_Tensor(graph: GraphBuilder, res: Res, self: Scalar, other: Result) -> Result:
+    """aten::remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor"""
+    return aten_remainder_Tensor(graph, res, self=self, other=other)
+
+
+def aten_remainder_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+    """aten::remainder.Tensor(Tensor self, Tensor other) -> Tensor"""
+    self, other = promote_values(graph, 'default', [self, other])
+    return remainder_of(graph, self, other)
+
+
+def aten_rsub_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar, alpha: Scalar = 1) -> Result:
+    """aten::rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"""
+    return aten_rsub_Tensor(graph, res, self=self, other=other, alpha=alpha)
+
+
+def aten_rsub_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
+    """aten::rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
+    self, other = promote_values(graph, 'default', [self, other])
+    if alpha == 1:
+        return graph.make_node('Sub', [other, self], res.outputs)
+    left = opmath(graph, self)
+    found = graph.make_node('Sub', [opmath(graph, other), graph.make_node('Mul', [left, const_like(graph, alpha, left)])])
+    return cast(graph, found, dtype_of(graph, res))
+
+
+def aten_sub_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar, alpha: Scalar = 1) -> Result:
+    """aten::sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"""
+    return aten_sub_Tensor(graph, res, self=self, other=other, alpha=alpha)
+
+
+def aten_sub_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
+    """aten::sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
+    self, other = promote_values(graph, 'default', [self, other])
+    if alpha == 1:
+        return graph.make_node('Sub', [self, other], res.outputs)
+    right = opmath(graph, other)
+    found = graph.make_node('Sub', [opmath(graph, self), graph.make_node('Mul', [right, const_like(graph, alpha, right)])])
+    return cast(graph, found, dtype_of(graph, res))
+
+
+def aten_xlogy_Scalar_Other(graph: GraphBuilder, res: Res, self: Result, other: Scalar) -> Result:
+    """aten::xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor"""
+    return aten_xlogy_Tensor(graph, res, self=self, other=other)
+
+
+def aten_xlogy_Scalar_Self(graph: GraphBuilder, res: Res, self: Scalar, other: Result) -> Result:
+    """aten::xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor"""
+    return aten_xlogy_Tensor(graph, res, self=self, other=other)
+
+
+def aten_xlogy_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+    """aten::xlogy.Tensor(Tensor self, Tensor other) -> Tensor"""
+    self, other = promote_values(graph, 'int_to_float', [self, other])
+    x = opmath(graph, self)
+    y = opmath(graph, other)
+    zero = const_like(graph, 0, x)
+    found = graph.make_node('Where', [graph.make_node('Equal', [x, zero]), zero, graph.make_node('Mul', [x, graph.make_node('Log', [y])])])
+    return cast(graph, graph.make_node('Where', [graph.make_node('IsNaN', [y]), y, found]), dtype_of(graph, res))
+
+
+def rule_aten_add_Scalar(graph: GraphBuilder, self: Result, other: Scalar, alpha: Scalar = 1) -> Rules:
+    return rule_aten_add_Tensor(graph, self=self, other=other, alpha=alpha)
+
+
+def rule_aten_add_Tensor(graph: GraphBuilder, self: Result, other: Result, *, alpha: Scalar = 1) -> Rules:
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+
+
+def rule_aten_addcdiv(graph: GraphBuilder, self: Result, tensor1: Result, tensor2: Result, *, value: Scalar = 1) -> Rules:
+    return ((promoted_dtype(graph, 'default', self, tensor1, tensor2), broadcast(known_shape(graph, self), known_shape(graph, tensor1), known_shape(graph, tensor2))),)
+
+
+def rule_aten_addcmul(graph: GraphBuilder, self: Result, tensor1: Result, tensor2: Result, *, value: Scalar = 1) -> Rules:
+    return ((promoted_dtype(graph, 'default', self, tensor1, tensor2), broadcast(known_shape(graph, self), known_shape(graph, tensor1), known_shape(graph, tensor2))),)
+
+
+def rule_aten_atan2(graph: GraphBuilder, self: Result, other: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+
+
+def rule_aten_copysign_Scalar(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:
+    return rule_aten_copysign_Tensor(graph, self=self, other=other)
+
+
+def rule_aten_copysign_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+
+
+def rule_aten_div_Scalar(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:
+    return rule_aten_div_Tensor(graph, self=self, other=other)
+
+
+def rule_aten_div_Scalar_mode(graph: GraphBuilder, self: Result, other: Scalar, *, rounding_mode: Str | None) -> Rules:
+    return ((promoted_dtype(graph, 'default', self, other) if rounding_mode else promote_to_float(known_dtype(graph, self)), known_shape(graph, self)),)
+
+
+def rule_aten_div_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+
+
+def rule_aten_div_Tensor_mode(graph: GraphBuilder, self: Result, other: Result, *, rounding_mode: Str | None) -> Rules:
+    return ((promoted_dtype(graph, 'default', self, other) if rounding_mode else promote_to_float(known_dtype(graph, self), known_dtype(graph, other)), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+
+
+def rule_aten_floor_divide(graph: GraphBuilder, self: Result, other: Result) -> Rules:
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+
+
+def rule_aten_floor_divide_Scalar(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:
+    return rule_aten_floor_divide(graph, self=self, other=other)
+
+
+def rule_aten_fmod_Scalar(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:
+    return rule_aten_fmod_Tensor(graph, self=self, other=other)
+
+
+def rule_aten_fmod_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+
+
+def rule_aten_heaviside(graph: GraphBuilder, self: Result, values: Result) -> Rules:
+    return ((known_dtype(graph, self), broadcast(known_shape(graph, self), known_shape(graph, values))),)
+
+
+def rule_aten_hypot(graph: GraphBuilder, self: Result, other: Result) -> Rules:
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+
+
+def rule_aten_lerp_Scalar(graph: GraphBuilder, self: Result, end: Result, weight: Scalar) -> Rules:
+    return ((promoted_dtype(graph, 'default', self, end), broadcast(known_shape(graph, self), known_shape(graph, end))),)
+
+
+def rule_aten_lerp_Tensor(graph: GraphBuilder, self: Result, end: Result, weight: Result) -> Rules:
+    return ((promoted_dtype(graph, 'default', self, end, weight), broadcast(known_shape(graph, self), known_shape(graph, end), known_shape(graph, weight))),)
+
+
+def rule_aten_logaddexp(graph: GraphBuilder, self: Result, other: Result) -> Rules:
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+
+
+def rule_aten_mul_Scalar(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:
+    return rule_aten_mul_Tensor(graph, self=self, other=other)
+
+
+def rule_aten_mul_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+
+
+def rule_aten_pow_Scalar(graph: GraphBuilder, self: Scalar, exponent: Result) -> Rules:
+    return ((promoted_dtype(graph, 'pow', self, exponent), known_shape(graph, exponent)),)
+
+
+def rule_aten_pow_Tensor_Scalar(graph: GraphBuilder, self: Result, exponent: Scalar) -> Rules:
+    return ((promoted_dtype(graph, 'default', self, exponent), known_shape(graph, self)),)
+
+
+def rule_aten_pow_Tensor_Tensor(graph: GraphBuilder, self: Result, exponent: Result) -> Rules:
+    return ((promoted_dtype(graph, 'pow', self, exponent), broadcast(known_shape(graph, self), known_shape(graph, exponent))),)
+
+
+def rule_aten_remainder_Scalar(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:
+    return rule_aten_remainder_Tensor(graph, self=self, other=other)
+
+
+def rule_aten_remainder_Scalar_Tensor(graph: GraphBuilder, self: Scalar, other: Result) -> Rules:
+    return rule_aten_remainder_Tensor(graph, self=self, other=other)
+
+
+def rule_aten_remainder_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+
+
+def rule_aten_rsub_Scalar(graph: GraphBuilder, self: Result, other: Scalar, alpha: Scalar = 1) -> Rules:
+    return rule_aten_rsub_Tensor(graph, self=self, other=other, alpha=alpha)
+
+
+def rule_aten_rsub_Tensor(graph: GraphBuilder, self: Result, other: Result, *, alpha: Scalar = 1) -> Rules:
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+
+
+def rule_aten_sub_Scalar(graph: GraphBuilder, self: Result, other: Scalar, alpha: Scalar = 1) -> Rules:
+    return rule_aten_sub_Tensor(graph, self=self, other=other, alpha=alpha)
+
+
+def rule_aten_sub_Tensor(graph: GraphBuilder, self: Result, other: Result, *, alpha: Scalar = 1) -> Rules:
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+
+
+def rule_aten_xlogy_Scalar_Other(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:
+    return rule_aten_xlogy_Tensor(graph, self=self, other=other)
+
+
+def rule_aten_xlogy_Scalar_Self(graph: GraphBuilder, self: Scalar, other: Result) -> Rules:
+    return rule_aten_xlogy_Tensor(graph, self=self, other=other)
+
+
+def rule_aten_xlogy_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)

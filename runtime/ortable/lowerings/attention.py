@@ -1,0 +1,59 @@
+"""Gradient of scaled dot product attention, from the logarithm of the sums that the forward
+kept."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from ortable import dtypes
+from ortable.prelude import dim_of, dtype_of, static
+from ortable.prelude_make import attention_mask, cast, consts, permuted, unsqueezed
+from ortable.prelude_nn import scaled, wide_dtype
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+
+_TURNED = [0, 1, 3, 2]
+
+
+def flash_attention_backward(
+    graph: GraphBuilder,
+    res: Res,
+    grad_out: str,
+    query: str,
+    key: str,
+    value: str,
+    out: str,
+    logsumexp: str,
+    is_causal: bool,
+    attn_mask: str | None,
+    scale: float | None,
+) -> tuple[str, str, str]:
+    """aten::_scaled_dot_product_flash_attention_for_cpu_backward: gradients of query, key, value,
+    all [B, H, S, D].
+
+    With P = exp(scores - logsumexp): dV = Pt dO, dP = dO Vt, dS = P (dP - sum(dO out)), dQ = dS K,
+    dK = dSt Q (Dao et al., FlashAttention, 2022, appendix B).
+    """
+    wide = wide_dtype(dtype_of(graph, query))
+    factor = scale if scale is not None else 1.0 / math.sqrt(static(dim_of(graph, query, -1)))
+    grad, q, k, v, o = (cast(graph, x, wide) for x in (grad_out, query, key, value, out))
+    sizes = [dim_of(graph, query, -2), dim_of(graph, key, -2)]
+    scores = scaled(graph, graph.make_node("MatMul", [q, permuted(graph, k, _TURNED)]), factor)
+    masked = attention_mask(graph, scores, attn_mask, is_causal, sizes)
+    sums = unsqueezed(graph, cast(graph, logsumexp, wide), [3])
+    weights = graph.make_node("Exp", [graph.make_node("Sub", [masked, sums])])
+    grad_value = graph.make_node("MatMul", [permuted(graph, weights, _TURNED), grad])
+    from_value = graph.make_node("MatMul", [grad, permuted(graph, v, _TURNED)])
+    last = consts(graph, [-1], dtypes.int64)
+    shared = graph.make_node("ReduceSum", [graph.make_node("Mul", [grad, o]), last], keepdims=1)
+    grad_scores = graph.make_node("Mul", [weights, graph.make_node("Sub", [from_value, shared])])
+    grad_scores = scaled(graph, grad_scores, factor)
+    grad_query = graph.make_node("MatMul", [grad_scores, k])
+    grad_key = graph.make_node("MatMul", [permuted(graph, grad_scores, _TURNED), q])
+    return (
+        cast(graph, grad_query, res[0].dtype),
+        cast(graph, grad_key, res[1].dtype),
+        cast(graph, grad_value, res[2].dtype),
+    )

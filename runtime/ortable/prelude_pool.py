@@ -1,0 +1,202 @@
+"""Words of the spec language for pooling, in one, two or three spatial dimensions, with
+or without a batch."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from ortable import dtypes
+from ortable.errors import UnsupportedCase
+from ortable.prelude import (
+    Bool,
+    Int,
+    Ints,
+    Result,
+    Results,
+    SymInt,
+    SymInts,
+    rank_of,
+    shape_of,
+    spread,
+    static,
+)
+from ortable.prelude_make import cast, const, consts, squeezed, unsqueezed
+from ortable.prelude_nn import divisible, quotients, reduced_extreme, scaled
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder as Graph
+
+
+def pooled_max(
+    graph: Graph,
+    x: Result,
+    n: Int,
+    kernel: Ints,
+    steps: Ints,
+    pads: Ints,
+    spacing: Ints,
+    ceil: Bool,
+    indexed: Bool,
+) -> Results:
+    """Max pooling over the last ``n`` dimensions: [values], or [values, indices into the flattened
+    plane].
+
+    Raises:
+        UnsupportedCase: int64, for which there is no kernel and no wider type.
+    """
+    own = graph.get_type(x)
+    if own == dtypes.int64:
+        raise UnsupportedCase(
+            "max pooling of int64: ONNX has no such operator, and no wider type holds its values"
+        )
+    extra = [0] if rank_of(graph, x) == n + 1 else []
+    wide = {
+        dtypes.int16: dtypes.float64,
+        dtypes.int32: dtypes.float64,
+        dtypes.bfloat16: dtypes.float32,
+    }.get(own, own)
+    window = spread(kernel, n)
+    found = graph.make_node(
+        "MaxPool",
+        [unsqueezed(graph, cast(graph, x, wide), extra)],
+        2 if indexed else 1,
+        kernel_shape=window,
+        strides=spread(steps, n) if steps else window,
+        pads=spread(pads, n) * 2,
+        dilations=spread(spacing, n),
+        ceil_mode=int(ceil),
+    )
+    if not indexed:
+        return [squeezed(graph, cast(graph, found, own), extra)]
+    values, places = found
+    plane = const(graph, _area(shape_of(graph, x)[-n:]), dtypes.int64)
+    # ONNX counts indices over batch and channels too, torch inside each plane
+    inside = graph.make_node("Mod", [places, plane])
+    return [squeezed(graph, cast(graph, values, own), extra), squeezed(graph, inside, extra)]
+
+
+def pooled_mean(
+    graph: Graph,
+    x: Result,
+    n: Int,
+    kernel: Ints,
+    steps: Ints,
+    pads: Ints,
+    ceil: Bool,
+    padded: Bool,
+    divisor: Int | None,
+) -> Result:
+    """Average pooling over the last ``n`` dimensions.
+
+    ``padded``: the padding counts; what lies beyond it (``ceil``) never does. ``divisor`` replaces
+    the count.
+
+    Raises:
+        UnsupportedCase: ints and float64, for which there is no kernel; ``ceil`` with a dynamic
+            spatial size.
+    """
+    own = graph.get_type(x)
+    if not dtypes.is_float_type(own):
+        raise UnsupportedCase(
+            f"average pooling of {dtypes.name(own)}: torch divides ints, ONNX pools floats only"
+        )
+    if own == dtypes.float64:
+        raise UnsupportedCase("average pooling of float64: ONNX Runtime has no such kernel")
+    extra = [0] if rank_of(graph, x) == n + 1 else []
+    wide = dtypes.float32 if own == dtypes.bfloat16 else own
+    window, before = spread(kernel, n), spread(pads, n)
+    strides = spread(steps, n) if steps else window
+    beyond = _beyond(shape_of(graph, x)[-n:], window, strides, before) if ceil else [0] * n
+    value = unsqueezed(graph, cast(graph, x, wide), extra)
+    counted = padded or divisor is not None
+    if counted and divisor is None and any(beyond):
+        # the padding becomes part of the input, so that only what lies beyond it is left out of the
+        # count
+        amounts = consts(graph, [0, 0, *before, 0, 0, *before], dtypes.int64)
+        value = graph.make_node("Pad", [value, amounts]) if any(before) else value
+        before, ends, counted = [0] * n, beyond, False
+    else:
+        ends = [pad + more for pad, more in zip(before, beyond, strict=True)]
+    found = graph.make_node(
+        "AveragePool",
+        [value],
+        kernel_shape=window,
+        strides=strides,
+        pads=[*before, *ends],
+        count_include_pad=int(counted),
+    )
+    if divisor is not None:
+        found = scaled(graph, found, math.prod(window) / divisor)
+    return squeezed(graph, cast(graph, found, own), extra)
+
+
+def _area(sizes: SymInts) -> SymInt:
+    total: SymInt = 1
+    for size in sizes:
+        total = total * size
+    return total
+
+
+def _beyond(sizes: SymInts, window: Ints, strides: Ints, pads: Ints) -> Ints:
+    """How far the last window reaches past the padding, per axis; torch drops windows that start
+    past the input."""
+    found = []
+    for size, k, step, pad in zip(sizes, window, strides, pads, strict=True):
+        if not isinstance(size, int):
+            raise UnsupportedCase(f"ceil_mode with the dynamic size '{size}'")
+        count = -(-(size + 2 * pad - k) // step) + 1
+        if (count - 1) * step >= size + pad:
+            count -= 1
+        found.append(max((count - 1) * step + k - size - 2 * pad, 0))
+    return found
+
+
+def pooled_adaptive(graph: Graph, x: Result, sizes: SymInts, largest: Bool) -> Result:
+    """Mean or maximum over ``sizes`` regions that share the last dimensions as evenly as torch
+    does.
+
+    Raises:
+        UnsupportedCase: a dynamic dimension is to be cut into more than one region.
+    """
+    rank, n = rank_of(graph, x), len(sizes)
+    have = shape_of(graph, x)[-n:]
+    if tuple(have) == tuple(sizes):
+        return x
+    first = rank - n
+    ones = [
+        first + place for place, size in enumerate(sizes) if isinstance(size, int) and size == 1
+    ]
+    if len(ones) == n:
+        return _over(graph, x, ones, largest)
+    own = graph.get_type(x)
+    if divisible(have, sizes) and own == dtypes.float32 and not largest:
+        parts = quotients(have, sizes)
+        return pooled_mean(graph, x, n, parts, parts, [0], False, False, None)
+    found = _over(graph, x, ones, largest) if ones else x
+    for place, size in enumerate(sizes):
+        if first + place not in ones and not (have[place] is size or have[place] == size):
+            found = _in_regions(graph, found, first + place, static(size), largest)
+    return found
+
+
+def _over(graph: Graph, x: str, axes: Ints, largest: bool) -> str:
+    if largest:
+        return reduced_extreme(graph, x, axes, True, True)
+    return graph.make_node("ReduceMean", [x, consts(graph, axes, dtypes.int64)], keepdims=1)
+
+
+def _in_regions(graph: Graph, x: str, axis: int, count: int, largest: bool) -> str:
+    """Region i of ``count`` along ``axis`` goes from floor(i*size/count) to
+    ceil((i+1)*size/count)."""
+    size = shape_of(graph, x)[axis]
+    if not isinstance(size, int):
+        raise UnsupportedCase(
+            f"adaptive pooling of the dynamic dimension '{size}' into {count} regions"
+        )
+    parts = []
+    for region in range(count):
+        ends = [region * size // count, -(-(region + 1) * size // count)]
+        bounds = [consts(graph, [end], dtypes.int64) for end in (*ends, axis)]
+        parts.append(_over(graph, graph.make_node("Slice", [x, *bounds]), [axis], largest))
+    return graph.make_node("Concat", parts, axis=axis)

@@ -1,0 +1,149 @@
+"""The tables of torch functions and methods: every name exists and keeps its operator's order of arguments; graphs of
+torch.fx.symbolic_trace, which hold no metadata, equal eager through them."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from ortable_generated.aten.dispatch import CALLABLES, METHODS
+
+from ortable import dtypes
+from ortable.builder import GraphBuilder
+from ortable.interpreter import DynamoInterpreter
+from ortable.interpreter.calls import qualified_name
+
+from .harness import run_onnx
+
+F = torch.nn.functional
+# Arguments of Python functions that ATen lacks; a call that gives them is refused by torch's own overload resolution.
+PYTHON_ONLY = {"_stacklevel", "inplace", "return_indices", "out", "training"}
+SPELLINGS = {"input": "self", "tensor": "self", "split_size_or_sections": "split_size", "training": "train"}
+
+
+def _packet(of: str) -> Any:
+    return getattr(torch.ops.aten, of.removeprefix("aten::").partition(".")[0])
+
+
+def _schemas(of: str) -> list[list[str]]:
+    packet = _packet(of)
+    return [[a.name for a in getattr(packet, each)._schema.arguments] for each in packet.overloads()]
+
+
+@pytest.mark.parametrize("name", sorted(CALLABLES))
+def test_a_callable_is_what_the_interpreter_calls_it(name: str) -> None:
+    module, _, attribute = name.rpartition(".")
+    function = getattr(importlib.import_module(module), attribute)
+    shown = qualified_name(function)
+    assert shown == name or getattr(importlib.import_module(shown.rpartition(".")[0]), attribute) is function
+    assert _schemas(CALLABLES[name].packet)
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_a_method_of_tensors_means_an_operator(name: str) -> None:
+    assert callable(getattr(torch.Tensor, name))
+    assert _schemas(METHODS[name].packet)
+
+
+@pytest.mark.parametrize("name", sorted(CALLABLES))
+def test_positional_arguments_stand_in_the_order_of_the_schema(name: str) -> None:
+    """An exchanged order (torch.nn.functional.embedding) would silently compute something else."""
+    module, _, attribute = name.rpartition(".")
+    function = getattr(importlib.import_module(module), attribute)
+    if module == "operator" or inspect.isbuiltin(function):
+        return
+    call = CALLABLES[name]
+    names = [p.name for p in inspect.signature(function).parameters.values() if p.name not in PYTHON_ONLY - {"training"}]
+    wanted = [SPELLINGS.get(each, each) for each in names if each not in ("args", "kwargs", "operands")]
+    assert call.pack or any(
+        wanted[: len(own)] == own[: len(wanted)]
+        for own in ([("self" if each == "input" else each) for each in schema] for schema in _schemas(call.packet))
+    ), (name, wanted, _schemas(call.packet))
+
+
+@pytest.mark.parametrize(("kind", "name"), [("callable", n) for n in sorted(CALLABLES)] + [("method", n) for n in sorted(METHODS)])
+def test_pack_and_fixed_name_arguments_of_the_operator(kind: str, name: str) -> None:
+    call = (CALLABLES if kind == "callable" else METHODS)[name]
+    schemas = _schemas(call.packet)
+    assert call.pack is None or call.pack in schemas[0]
+    assert all(any(each in schema for schema in schemas) for each in call.fixed)
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "bool", "byte", "char", "double", "float", "half", "int", "long", "short"])
+def test_the_methods_named_after_dtypes_cast_to_that_dtype(name: str) -> None:
+    wanted = getattr(torch.zeros(1), name)().dtype
+    assert METHODS[name].fixed == {"dtype": dtypes.from_torch(wanted)}
+
+
+def check(function: Callable[..., Any], *args: torch.Tensor) -> None:
+    """``function`` traced without metadata beyond its inputs, converted, and compared with eager."""
+    module = torch.fx.symbolic_trace(function)
+    for node, value in zip((n for n in module.graph.nodes if n.op == "placeholder"), args, strict=True):
+        node.meta["val"] = value
+    builder = GraphBuilder(18)
+    interpreter = DynamoInterpreter(builder)
+    interpreter.run(module)
+    builder.remove_unused()
+    feeds = {r.name: value for r, value in zip(interpreter.inputs, args, strict=True) if r.name is not None}
+    got = run_onnx(builder.to_onnx(), feeds)
+    expected = function(*args)
+    for left, right in zip(got, expected if isinstance(expected, tuple) else (expected,), strict=True):
+        torch.testing.assert_close(left, right, rtol=1e-4, atol=1e-5)
+
+
+X = torch.arange(24.0).reshape(2, 3, 4) / 7 - 1
+W = torch.linspace(-1, 1, 20).reshape(5, 4)
+
+CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
+    "view with varargs": (lambda x: x.view(2, 12), (X,)),
+    "view with a list": (lambda x: x.view([2, 12]), (X,)),
+    "reshape": (lambda x: torch.reshape(x, (4, -1)), (X,)),
+    "permute": (lambda x: x.permute(2, 0, 1), (X,)),
+    "transpose": (lambda x: x.transpose(0, -1).contiguous(), (X,)),
+    "expand": (lambda x: x.unsqueeze(0).expand(3, -1, -1, -1), (X,)),
+    "repeat": (lambda x: x.repeat(2, 1, 1), (X,)),
+    "flatten": (lambda x: torch.flatten(x, 1), (X,)),
+    "cat": (lambda x: torch.cat([x, x], dim=-1), (X,)),
+    "stack": (lambda x: torch.stack((x, x)), (X,)),
+    "split": (lambda x: torch.split(x, 3, dim=2)[1], (X,)),
+    "split by sizes": (lambda x: x.split([1, 3], dim=-1)[1], (X,)),
+    "chunk": (lambda x: x.chunk(2, dim=2)[0], (X,)),
+    "unbind": (lambda x: torch.unbind(x, 1)[2], (X,)),
+    "gather": (lambda x, i: torch.gather(x, 2, i), (X, torch.zeros(2, 3, 1, dtype=torch.int64))),
+    "index_select": (lambda x, i: x.index_select(1, i), (X, torch.tensor([2, 0]))),
+    "embedding": (lambda w, i: torch.embedding(w, i), (W, torch.tensor([[1, 4]]))),
+    "squeeze": (lambda x: x.unsqueeze(1).squeeze(1).squeeze(), (X,)),
+    "flip and roll": (lambda x: torch.roll(x.flip(0, 2), (1,), (1,)), (X,)),
+    "tril": (lambda x: torch.tril(x), (X,)),
+    "pad": (lambda x: F.pad(x, (1, 2), value=3.0), (X,)),
+    "sort": (lambda x: torch.sort(x, dim=1, descending=True)[0], (X,)),
+    "topk": (lambda x: x.topk(2)[1], (X,)),
+    "matmul": (lambda x, w: torch.matmul(x, w.t()), (X, W)),
+    "operator matmul": (lambda x, w: x @ w.t(), (X, W)),
+    "linear": (lambda x, w: F.linear(x, w), (X, W)),
+    "sum": (lambda x: x.sum(dim=-1, keepdim=True), (X,)),
+    "mean": (lambda x: torch.mean(x, 1), (X,)),
+    "relu": (lambda x: F.relu(x), (X,)),
+    "operators": (lambda x: -(x * 2 + 1) / 3 - x, (X,)),
+    "comparison": (lambda x: (x > 0).float(), (X,)),
+    "softmax": (lambda x: torch.softmax(x, dim=-1), (X,)),
+    "masked_fill": (lambda x: x.masked_fill(x < 0, 0.0), (X,)),
+    "long": (lambda x: (x * 3).long(), (X,)),
+    "sizes": (lambda x: x.view(x.size(0), -1), (X,)),
+    "shape": (lambda x: x.reshape(x.shape[0] * x.shape[1], 4), (X,)),
+    "scatter": (lambda x, i: x.scatter(2, i, 5.0), (X, torch.zeros(2, 3, 1, dtype=torch.int64))),
+    "where": (lambda x: torch.where(x > 0, x, x * 2), (X,)),
+    "einsum": (lambda x, w: torch.einsum("abc,dc->abd", x, w), (X, W)),
+    "max": (lambda x: torch.max(x, dim=1)[0], (X,)),
+    "clamp": (lambda x: x.clamp(min=0.0, max=1.0), (X,)),
+}
+
+
+@pytest.mark.parametrize("title", CASES)
+def test_a_traced_graph_without_metadata_equals_eager(title: str) -> None:
+    function, args = CASES[title]
+    check(function, *args)

@@ -1,0 +1,131 @@
+"""Indexing as torch does it: Python's [] in graphs of torch functions, layouts of as_strided, bits as another dtype."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import pytest
+import torch
+
+from ortable import dtypes
+from ortable.builder import GraphBuilder
+from ortable.interpreter import DynamoInterpreter
+from ortable.lowerings.indexing import getitem
+
+from .harness import run_onnx
+
+X = torch.arange(120, dtype=torch.float32).reshape(2, 3, 4, 5)
+ROWS = torch.tensor([0, -1])
+COLUMNS = torch.tensor([[2], [0], [1]])
+MASK = torch.tensor([True, False, True])
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        1,
+        -1,
+        slice(None, 0),
+        slice(1, None, 2),
+        (slice(None), slice(-2, None)),
+        (..., 0),
+        (0, ..., slice(1, -1)),
+        (None, 1, None, ..., None),
+        (1, slice(None), 2),
+        True,
+        (slice(None), False),
+        [1, 0],
+        (slice(None), [0, 2, 2], [1, 0, 3]),
+        ROWS,
+        (slice(None), ROWS),
+        (ROWS, slice(None), COLUMNS),
+        (slice(None), COLUMNS, ROWS),
+        (0, slice(None), ROWS),
+        (slice(None), ROWS, 1),
+        (..., ROWS),
+        (slice(None), MASK),
+        (ROWS, MASK),
+        (..., MASK, slice(None), 0),
+        torch.tensor(1),
+        (torch.tensor(1), slice(None), ROWS),
+        X > 60,
+        (X[..., 0] > 60,),
+        (0, X[0] > 30),
+        [],
+    ],
+    ids=str,
+)
+def test_python_indexing_equals_torch(index: Any) -> None:
+    expected = X[index]
+    graph = GraphBuilder(18)
+    x = graph.make_tensor_input("x", dtypes.float32, tuple(X.shape))
+    found = getitem(graph, None, x, _as_results(graph, index))  # type: ignore[arg-type]
+    graph.make_node("Identity", [found], ["y"])
+    graph.make_tensor_output("y", dtypes.float32, None)
+    (got,) = run_onnx(graph.to_onnx(), {"x": X})
+    torch.testing.assert_close(got, expected, rtol=0, atol=0)
+
+
+def _as_results(graph: GraphBuilder, index: Any) -> Any:
+    if isinstance(index, tuple):
+        return tuple(_as_results(graph, each) for each in index)
+    return graph.make_initializer("", index) if isinstance(index, torch.Tensor) else index
+
+
+def _converted(module: torch.nn.Module, *args: torch.Tensor, opset: int = 18) -> list[torch.Tensor]:
+    program = torch.export.export(module, args)
+    builder = GraphBuilder(opset)
+    interpreter = DynamoInterpreter(builder)
+    interpreter.run(program.graph_module)
+    builder.remove_unused()
+    names = [record.name for record in interpreter.inputs if record.name is not None]
+    return run_onnx(builder.to_onnx(), dict(zip(names, args, strict=True)))
+
+
+class Strided(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.as_strided(x.t(), (3, 2), (1, 4), 1)
+
+
+def test_as_strided_reads_the_memory_of_a_transposed_tensor() -> None:
+    x = torch.arange(12.0).reshape(3, 4)
+    (got,) = _converted(Strided(), x)
+    torch.testing.assert_close(got, Strided()(x), rtol=0, atol=0)
+
+
+class StridedPart(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.as_strided(x[1:, :2], (2, 2), (1, 1))
+
+
+def test_as_strided_of_a_view_with_gaps_is_refused() -> None:
+    with pytest.raises(Exception, match="gaps or overlaps"):
+        _converted(StridedPart(), torch.arange(12.0).reshape(3, 4))
+
+
+class Bits(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.view(torch.int32)
+
+
+def test_bits_are_read_as_another_dtype_from_opset_26() -> None:
+    x = torch.tensor([1.0, -0.0, float("nan"), 3.5])
+    (got,) = _converted(Bits(), x, opset=26)
+    assert torch.equal(got, x.view(torch.int32))
+    with pytest.raises(NotImplementedError, match="BitCast"):
+        _converted(Bits(), x, opset=25)
+
+
+def test_getitem_of_a_sequence_of_results_adds_no_node() -> None:
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    x.meta["val"] = torch.empty(4, 2)
+    parts = graph.call_function(torch.ops.aten.split.Tensor, (x, 2))
+    parts.meta["val"] = (torch.empty(2, 2), torch.empty(2, 2))
+    last = graph.call_function(operator.getitem, (parts, 1))
+    last.meta["val"] = torch.empty(2, 2)
+    graph.output((last,))
+    builder = GraphBuilder(18)
+    DynamoInterpreter(builder).run(torch.fx.GraphModule(torch.nn.Module(), graph))
+    assert [node.op_type for node in builder.nodes] == ["Split", "Identity"]
