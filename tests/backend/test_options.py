@@ -142,7 +142,7 @@ def test_dump_prefix_writes_model_and_text(tmp_path):
     models = list((tmp_path / "sub").glob("model_*.onnx"))
     assert len(models) == 1
     text = models[0].with_suffix(".txt").read_text()
-    assert "aten.mul" in text and "Mul(" in text
+    assert "aten.mul" in text and "= Mul (" in text
 
 
 def test_verbose_prints_a_line_per_graph(capsys):

@@ -10,6 +10,7 @@ from ortable.prelude import axes_of, axis_of, dtype_of, is_float, is_used, rank_
 from ortable.prelude_make import at_least_1d, cast, const, consts, reshape_to, squeezed, with_rank_of
 from ortable.prelude_nn import all_true, any_true, extreme_index, reduced_extreme
 from ortable.rules import accumulate, reduce_shape
+from ortable_generated.aten.compare import aten_maximum, aten_minimum, rule_aten_maximum, rule_aten_minimum
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -128,6 +129,11 @@ def aten_max_dim(graph: GraphBuilder, res: Res, self: Result, dim: Int, keepdim:
     return (with_rank_of(graph, squeezed(graph, value, gone), self), with_rank_of(graph, squeezed(graph, place, gone), self))
 
 
+def aten_max_other(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+    """aten::max.other(Tensor self, Tensor other) -> Tensor"""
+    return aten_maximum(graph, res, self=self, other=other)
+
+
 def aten_min(graph: GraphBuilder, res: Res, self: Result) -> Result:
     """aten::min(Tensor self) -> Tensor"""
     return aten_amin(graph, res, self=self)
@@ -144,6 +150,11 @@ def aten_min_dim(graph: GraphBuilder, res: Res, self: Result, dim: Int, keepdim:
     value = graph.make_node('GatherElements', [whole, place], axis=axis)
     gone = [] if kept else [axis]
     return (with_rank_of(graph, squeezed(graph, value, gone), self), with_rank_of(graph, squeezed(graph, place, gone), self))
+
+
+def aten_min_other(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+    """aten::min.other(Tensor self, Tensor other) -> Tensor"""
+    return aten_minimum(graph, res, self=self, other=other)
 
 
 def aten_nansum(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
@@ -237,12 +248,20 @@ def rule_aten_max_dim(graph: GraphBuilder, self: Result, dim: Int, keepdim: Bool
     return ((known_dtype(graph, self), reduce_shape(known_shape(graph, self), dim, keepdim)), (int64, reduce_shape(known_shape(graph, self), dim, keepdim)),)
 
 
+def rule_aten_max_other(graph: GraphBuilder, self: Result, other: Result) -> Rules:
+    return rule_aten_maximum(graph, self=self, other=other)
+
+
 def rule_aten_min(graph: GraphBuilder, self: Result) -> Rules:
     return rule_aten_amin(graph, self=self)
 
 
 def rule_aten_min_dim(graph: GraphBuilder, self: Result, dim: Int, keepdim: Bool = False) -> Rules:
     return ((known_dtype(graph, self), reduce_shape(known_shape(graph, self), dim, keepdim)), (int64, reduce_shape(known_shape(graph, self), dim, keepdim)),)
+
+
+def rule_aten_min_other(graph: GraphBuilder, self: Result, other: Result) -> Rules:
+    return rule_aten_minimum(graph, self=self, other=other)
 
 
 def rule_aten_nansum(graph: GraphBuilder, self: Result, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Rules:

@@ -7,13 +7,13 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
-    "OrtBackend": "call",
-    "OrtOptions": "options",
-    "filter_decomposition_table": "decompositions",
-    "get_decomposition_table": "decompositions",
-    "onnx_custom_backend": "wiring",
-    "onnx_debug_backend": "wiring",
-    "ortable": "entry",
+    "OrtBackend": "ortable.backend.call",
+    "OrtOptions": "ortable.backend.options",
+    "filter_decomposition_table": "ortable.backend.decompositions",
+    "get_decomposition_table": "ortable.backend.decompositions",
+    "onnx_custom_backend": "ortable.backend.wiring",
+    "onnx_debug_backend": "ortable.debug.backend",  # lives with the tools, found here too
+    "ortable": "ortable.backend.entry",
 }
 __all__ = sorted(_HOMES)
 
@@ -22,4 +22,4 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{home}"), name)
+    return getattr(import_module(home), name)

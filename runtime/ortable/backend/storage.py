@@ -8,7 +8,7 @@ from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Any
 
-from onnx import ModelProto
+from onnx import ModelProto, printer
 
 __all__ = ["dump_model", "store"]
 
@@ -28,10 +28,8 @@ def dump_model(prefix: str | None, model: ModelProto, graph_text: str) -> None:
     """
     if prefix is None:
         return
-    from ortable.debug.text import pretty_onnx
-
     number = next(_numbers)
     path = Path(f"{prefix}_{number}.onnx")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(model.SerializeToString())
-    path.with_suffix(".txt").write_text(f"{graph_text}\n\n{pretty_onnx(model)}\n")
+    path.with_suffix(".txt").write_text(f"{graph_text}\n\n{printer.to_text(model)}\n")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from onnx import printer
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import GraphModule
 
@@ -24,7 +25,7 @@ from .roles import OutputKind
 from .session import check_providers, make_run_options, make_session, provider_names
 from .storage import dump_model, store
 
-__all__ = ["compile_with_autograd", "onnx_custom_backend", "onnx_debug_backend"]
+__all__ = ["compile_with_autograd", "dispatch", "onnx_custom_backend"]
 
 Compiled = Callable[..., Any]
 Runner = Callable[[CompiledGraph, OrtOptions], Compiled]
@@ -58,38 +59,15 @@ def onnx_custom_backend(
     """
     given = {name: value for name, value in locals().items() if name in OrtOptions.__annotations__}
     resolved = OrtOptions.from_mapping(given, options)
-    return _dispatch(graph_module, args, resolved, _run_with_onnxruntime, "onnx_custom_backend")
+    return dispatch(graph_module, args, resolved, _run_with_onnxruntime, "onnx_custom_backend")
 
 
-def onnx_debug_backend(
-    graph_module: GraphModule,
-    args: Sequence[Any],
-    *,
-    target_opset: int | Mapping[str, int] | None = None,
-    export_options: Any = None,
-    storage: Any = None,
-    dump_prefix: str | None = None,
-    verbose: int | None = None,
-    optimize: bool | None = None,
-    pre_ort_model_transforms: Any = None,
-    raise_on: Sequence[str] | None = None,
-    options: Mapping[str, Any] | None = None,
-) -> Compiled:
-    """The same graphs as `onnx_custom_backend`, run node by node in Python by
-    `ortable.ExtendedReferenceEvaluator`: slow, and it prints.
-
-    :param verbose: 1 prints every node, 2 every intermediate result, larger numbers more of each
-    :raises OptionError: unknown option, wrong value, or one given twice
-    :raises OrtableError: called outside torch.compile
-    """
-    given = {name: value for name, value in locals().items() if name in OrtOptions.__annotations__}
-    resolved = OrtOptions.from_mapping(given, options)
-    return _dispatch(graph_module, args, resolved, _run_with_reference, "onnx_debug_backend")
-
-
-def _dispatch(
+def dispatch(
     graph_module: GraphModule, args: Sequence[Any], options: OrtOptions, runner: Runner, name: str
 ) -> Compiled:
+    """Compiles what torch handed over to the function called `name`: a graph of dynamo, or one of
+    AOTAutograd's; `runner` makes a callable of each converted graph.
+    """
     context = torch._guards.TracingContext.try_get()
     if context is None:
         raise OrtableError(
@@ -192,12 +170,6 @@ def _run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBa
     return OrtBackend(compiled, session, make_run_options(options.run_options))
 
 
-def _run_with_reference(compiled: CompiledGraph, options: OrtOptions) -> Compiled:
-    from ortable.debug.runner import ReferenceBackend
-
-    return ReferenceBackend(compiled, verbose=options.verbose)
-
-
 def _record(
     compiled: CompiledGraph, graph_module: GraphModule, callable_graph: Any, options: OrtOptions
 ) -> dict[str, Any]:
@@ -217,8 +189,6 @@ def _record(
 
 
 def _report(compiled: CompiledGraph, verbose: int, text: str) -> None:
-    from ortable.debug.text import pretty_onnx
-
     seconds = ", ".join(f"{name} {value:.4f} s" for name, value in compiled.timings.items())
     bypassed = sum(r.kind is not OutputKind.TENSOR for r in compiled.outputs)
     print(
@@ -228,4 +198,4 @@ def _report(compiled: CompiledGraph, verbose: int, text: str) -> None:
     )
     if verbose > 1:
         print(text)
-        print(pretty_onnx(compiled.model))
+        print(printer.to_text(compiled.model))

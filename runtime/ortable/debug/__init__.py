@@ -9,6 +9,7 @@ from typing import Any
 _HOMES = {
     "ExtendedReferenceEvaluator": "reference",
     "draw_onnx": "plot",
+    "onnx_debug_backend": "backend",
     "plot_dot": "plot",
     "pretty_onnx": "text",
     "to_dot": "plot",

@@ -1,22 +1,25 @@
-"""Runs a compiled graph in the reference evaluator in place of ONNX Runtime, for
-`onnx_debug_backend`. Arguments and results are handled exactly as the fast backend handles them."""
+"""onnx_debug_backend: the graphs of the fast backend, run by the reference evaluator in place of
+ONNX Runtime. Arguments and results are handled exactly as the fast backend handles them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
+from torch.fx import GraphModule
 
 from ortable import dtypes
 from ortable.backend.call import Results, SymbolValues, as_promised
 from ortable.backend.compile import CompiledGraph
+from ortable.backend.options import OrtOptions
 from ortable.backend.roles import InputKind
+from ortable.backend.wiring import Compiled, dispatch
 
 from .reference import ExtendedReferenceEvaluator
 
-__all__ = ["ReferenceBackend"]
+__all__ = ["ReferenceBackend", "onnx_debug_backend"]
 
 # dtypes that numpy only has through ml_dtypes: carried as integers of the same width
 _CARRIERS = {
@@ -82,3 +85,33 @@ class ReferenceBackend:
                 self.evaluator.run(names, feeds), self.compiled.fetches, strict=True
             )
         ]
+
+
+def onnx_debug_backend(
+    graph_module: GraphModule,
+    args: Sequence[Any],
+    *,
+    target_opset: int | Mapping[str, int] | None = None,
+    export_options: Any = None,
+    storage: Any = None,
+    dump_prefix: str | None = None,
+    verbose: int | None = None,
+    optimize: bool | None = None,
+    pre_ort_model_transforms: Any = None,
+    raise_on: Sequence[str] | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Compiled:
+    """The same graphs as `onnx_custom_backend`, run node by node in Python by
+    `ortable.ExtendedReferenceEvaluator`: slow, and it prints.
+
+    :param verbose: 1 prints every node, 2 every intermediate result, larger numbers more of each
+    :raises OptionError: unknown option, wrong value, or one given twice
+    :raises OrtableError: called outside torch.compile
+    """
+    given = {name: value for name, value in locals().items() if name in OrtOptions.__annotations__}
+    resolved = OrtOptions.from_mapping(given, options)
+    return dispatch(graph_module, args, resolved, _run_with_reference, "onnx_debug_backend")
+
+
+def _run_with_reference(compiled: CompiledGraph, options: OrtOptions) -> Compiled:
+    return ReferenceBackend(compiled, verbose=options.verbose)
