@@ -3,29 +3,20 @@ where it stands."""
 
 from __future__ import annotations
 
-import difflib
-import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from ortable import dtypes
-from ortablegen.diagnostics import Diagnostics, Span
-from ortablegen.language import parse_block, parse_expression
+from ortablegen.diagnostics import Diagnostics
 from ortablegen.model import (
     AliasEntry,
     CallEntry,
     Code,
     HopEntry,
-    LowerCase,
     OpEntry,
-    OutRule,
-    Promote,
-    PythonLowering,
-    Sample,
-    ShapeRule,
     Specs,
 )
-from ortablegen.schema import OpSchema, SchemaProblem, schema_of, schema_of_key
+from ortablegen.read_parts import PartReader, literal
 from ortablegen.vocabulary import DTYPES
 from ortablegen.yamlsource import YMap, YNode, YScalar, YSeq, load, parse
 
@@ -33,13 +24,6 @@ OP_KEYS = ("op", "promote", "out", "let", "lower", "ignore", "mutates", "cases")
 ALIAS_KEYS = ("alias", "of", "args", "ignore", "cases")
 CALL_KEYS = ("callable", "method", "of", "pack", "fixed")
 HOP_KEYS = ("hop", "args", "python", "why")
-CASE_KEYS = ("when", "target", "opset", "note", "do", "python", "why", "refuse")
-SAMPLE_KEYS = ("expect", "refused", "tolerance")
-PROMOTE_KINDS = (
-    "default", "int_to_float", "bool_to_long", "always_bool", "complex_to_float", "pow",
-    "no_opmath",
-)  # fmt: skip
-TARGETS = ("onnxruntime",)
 
 
 def read_folder(folder: Path, root: Path, diagnostics: Diagnostics) -> Specs:
@@ -76,17 +60,8 @@ def _read_all(sources: Iterable[tuple[str, YSeq]], diagnostics: Diagnostics) -> 
     return Specs(tuple(ops), tuple(aliases), tuple(calls), tuple(hops))
 
 
-class _Reader:
+class _Reader(PartReader):
     """Reads the entries of one file."""
-
-    def __init__(self, file: str, diagnostics: Diagnostics) -> None:
-        self.file = file
-        self.diagnostics = diagnostics
-
-    def error(
-        self, span: Span, message: str, notes: Iterable[str] = (), fix: str | None = None
-    ) -> None:
-        self.diagnostics.error(span, message, notes, fix)
 
     def entry(self, node: YNode) -> OpEntry | AliasEntry | CallEntry | HopEntry | None:
         if not isinstance(node, YMap) or not node.pairs:
@@ -111,50 +86,6 @@ class _Reader:
             )
             return None
         return readers[kind](node)
-
-    # -- small readers --------------------------------------------------------------------------
-
-    def keys(self, node: YMap, allowed: tuple[str, ...], what: str) -> None:
-        for key, _ in node.items():
-            if key.text not in allowed:
-                close = difflib.get_close_matches(key.text, allowed, n=1)
-                hint = f"; did you mean '{close[0]}'?" if close else ""
-                self.error(
-                    key.span,
-                    f"unknown key '{key.text}' in {what}{hint}",
-                    [f"keys are {', '.join(allowed)}"],
-                )
-
-    def text(self, node: YNode | None, what: str) -> str | None:
-        if isinstance(node, YScalar):
-            return node.text
-        if node is not None:
-            self.error(node.span, f"{what} must be text")
-        return None
-
-    def expression(self, node: YNode, what: str) -> Code | None:
-        if not isinstance(node, YScalar):
-            self.error(node.span, f"{what} must be an expression")
-            return None
-        return parse_expression(node, self.diagnostics)
-
-    def words(self, node: YNode | None, what: str) -> tuple[str, ...]:
-        if isinstance(node, YSeq) and all(isinstance(value, YScalar) for value in node):
-            return tuple(value.text for value in node if isinstance(value, YScalar))
-        if node is not None:
-            self.error(node.span, f"{what} must be a list of words")
-        return ()
-
-    def schema(self, node: YNode | None, verbatim: bool) -> OpSchema | None:
-        if not isinstance(node, YScalar):
-            return None
-        try:
-            return schema_of(node.text) if verbatim else schema_of_key(node.text)
-        except SchemaProblem as problem:
-            self.error(node.span, str(problem), problem.notes, problem.fix)
-            return None
-
-    # -- entries --------------------------------------------------------------------------------
 
     def op(self, node: YMap) -> OpEntry | None:
         self.keys(node, OP_KEYS, "an op entry")
@@ -260,222 +191,3 @@ class _Reader:
         return HopEntry(
             name, self.words(node.get("args"), "args"), python, self.file, node.pairs[0][1].span
         )
-
-    # -- parts of an op entry -------------------------------------------------------------------
-
-    def promote(self, node: YNode | None) -> Promote | None:
-        if node is None:
-            return None
-        if not isinstance(node, YMap):
-            self.error(node.span, "promote must be {args: [...], kind: ...}")
-            return None
-        self.keys(node, ("args", "kind"), "promote")
-        kind = self.text(node.get("kind"), "kind") or "default"
-        if kind not in PROMOTE_KINDS:
-            self.error(
-                node.span,
-                f"unknown promotion kind '{kind}'",
-                [f"kinds are {', '.join(PROMOTE_KINDS)}"],
-            )
-        return Promote(self.words(node.get("args"), "args"), kind, node.span)
-
-    def out(self, node: YNode | None) -> tuple[OutRule, ...]:
-        nodes = list(node) if isinstance(node, YSeq) else [node] if node is not None else []
-        rules = [self.out_rule(each) for each in nodes]
-        return () if None in rules else tuple(rule for rule in rules if rule is not None)
-
-    def out_rule(self, node: YNode) -> OutRule | None:
-        if not isinstance(node, YMap):
-            self.error(
-                node.span,
-                "out must be {shape: ..., dtype: ...}, or a list of them for several results",
-            )
-            return None
-        self.keys(node, ("shape", "dtype"), "out")
-        shape, dtype = node.get("shape"), node.get("dtype")
-        if not isinstance(shape, YScalar) or not isinstance(dtype, YScalar):
-            self.error(
-                node.span, "out needs both 'shape' and 'dtype'", fix="shape: meta takes it from FX"
-            )
-            return None
-        rule = self.shape_rule(shape)
-        code = self.expression(_readable_else(dtype), "dtype")
-        return OutRule(rule, code, node.span) if rule is not None and code is not None else None
-
-    def shape_rule(self, node: YScalar) -> ShapeRule | None:
-        if node.text == "meta":
-            return ShapeRule("meta", node.span)
-        if "->" in node.text:
-            return self.unify_rule(node)
-        code = parse_expression(node, self.diagnostics)
-        return ShapeRule("word", node.span, code) if code is not None else None
-
-    def unify_rule(self, node: YScalar) -> ShapeRule | None:
-        left, _, right = node.text.partition("->")
-        try:
-            return ShapeRule(
-                "unify", node.span, None, _patterns(left), tuple(p or () for p in _patterns(right))
-            )
-        except ValueError as error:
-            self.error(node.span, str(error), fix='write it like "(m, k), (k, n) -> (m, n)"')
-            return None
-
-    def let(self, node: YNode | None) -> tuple[tuple[str, Code], ...]:
-        if node is None:
-            return ()
-        if not isinstance(node, YMap):
-            self.error(node.span, "let must be a mapping from a name to an expression")
-            return ()
-        pairs = [(key.text, self.expression(value, "a let value")) for key, value in node.items()]
-        return tuple((name, code) for name, code in pairs if code is not None)
-
-    def lower(self, node: YNode | None) -> tuple[LowerCase, ...]:
-        if isinstance(node, YScalar):
-            code = parse_block(node, self.diagnostics)
-            return (LowerCase(node.span, do=code),) if code is not None else ()
-        if isinstance(node, YMap):
-            node = YSeq((node,), node.span)
-        if not isinstance(node, YSeq):
-            return ()
-        cases = [self.case(each) for each in node]
-        # with one case unreadable the order of the others says nothing
-        return () if None in cases else tuple(case for case in cases if case is not None)
-
-    def case(self, node: YNode) -> LowerCase | None:
-        if not isinstance(node, YMap):
-            self.error(node.span, "a case is a mapping with one of do:, python:, refuse:")
-            return None
-        self.keys(node, CASE_KEYS, "a case")
-        when_node, do_node = node.get("when"), node.get("do")
-        when = self.expression(when_node, "when") if when_node is not None else None
-        do = parse_block(do_node, self.diagnostics) if isinstance(do_node, YScalar) else None
-        python = self.python(node)
-        refuse = self.text(node.get("refuse"), "refuse")
-        forms = [name for name in ("do", "python", "refuse") if node.get(name) is not None]
-        if len(forms) != 1:
-            self.error(
-                node.span,
-                "a case has exactly one of do:, python:, refuse:",
-                [f"found {forms or 'none'}"],
-            )
-            return None
-        target, opset = self.target(node.get("target")), self.opset(node.get("opset"))
-        parsed = {"when": when, "do": do, "target": target, "opset": opset}
-        if any(node.get(key) is not None and value is None for key, value in parsed.items()):
-            return None
-        return LowerCase(
-            node.span, when, target, opset, self.text(node.get("note"), "note"), do, python, refuse
-        )
-
-    def python(self, node: YMap) -> PythonLowering | None:
-        path = node.get("python")
-        if not isinstance(path, YScalar):
-            return None
-        return PythonLowering(path.text, path.span, self.text(node.get("why"), "why"))
-
-    def target(self, node: YNode | None) -> str | None:
-        text = self.text(node, "target")
-        if node is not None and text not in TARGETS:
-            self.error(node.span, f"unknown target '{text}'", [f"targets are {', '.join(TARGETS)}"])
-            return None
-        return text
-
-    def opset(self, node: YNode | None) -> tuple[str, int] | None:
-        text = self.text(node, "opset")
-        if node is None or text is None:
-            return None
-        match = re.fullmatch(r"(>=|<)\s*(\d+)", text)
-        if match is None:
-            self.error(
-                node.span, f"cannot read the opset condition '{text}'", fix='write opset: ">=23"'
-            )
-            return None
-        return match[1], int(match[2])
-
-    def ignore(self, node: YNode | None) -> tuple[tuple[str, str, Span], ...]:
-        if node is None:
-            return ()
-        if not isinstance(node, YMap):
-            self.error(
-                node.span,
-                "ignore must be a mapping from an argument to the reason",
-                fix="ignore: {device: why}",
-            )
-            return ()
-        found = []
-        for key, value in node.items():
-            reason = self.text(value, "the reason") or ""
-            if not reason.strip():
-                self.error(value.span, f"'{key.text}' is ignored without a reason")
-            found.append((key.text, reason, key.span))
-        return tuple(found)
-
-    def samples(self, node: YNode | None, schema: OpSchema) -> tuple[Sample, ...]:
-        if not isinstance(node, YSeq):
-            if node is not None:
-                self.error(node.span, "cases must be a list of sample calls")
-            return ()
-        if not len(node):
-            self.error(node.span, "cases must hold at least one sample call")
-        found = [self.sample(each, schema) for each in node]
-        return tuple(sample for sample in found if sample is not None)
-
-    def sample(self, node: YNode, schema: OpSchema) -> Sample | None:
-        if not isinstance(node, YMap):
-            self.error(node.span, "a sample call is a mapping from argument to value")
-            return None
-        names = tuple(argument.name for argument in schema.arguments)
-        self.keys(node, names + SAMPLE_KEYS, "a sample call")
-        values = tuple(
-            (key.text, _plain(value)) for key, value in node.items() if key.text in names
-        )
-        for argument in schema.arguments:
-            if not argument.has_default and node.get(argument.name) is None:
-                self.error(node.span, f"the sample call lacks argument '{argument.name}'")
-        expect = self.text(node.get("expect"), "expect")
-        tolerance = self.text(node.get("tolerance"), "tolerance")
-        return Sample(
-            node.span,
-            values,
-            tuple(expect.split()) if expect is not None else None,
-            self.text(node.get("refused"), "refused"),
-            float(tolerance) if tolerance is not None else None,
-        )
-
-
-def literal(text: str) -> object:
-    """A Python literal as specs write it; text that is no literal stays text."""
-    import ast
-
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return {"true": True, "false": False, "null": None}.get(text, text)
-
-
-def _plain(node: YNode) -> object:
-    """YAML nodes of a sample value as nested lists of text; None for null."""
-    if isinstance(node, YSeq):
-        return [_plain(value) for value in node]
-    if isinstance(node, YScalar):
-        return None if node.is_null() else node.text
-    raise TypeError("a sample value is text or a list")
-
-
-def _patterns(text: str) -> tuple[tuple[str, ...] | None, ...]:
-    """``(*), (m, k)`` -> (None, ("m", "k"))."""
-    found: list[tuple[str, ...] | None] = []
-    rest = text.strip()
-    while rest:
-        match = re.match(r"\(([^()]*)\)\s*,?\s*", rest)
-        if match is None:
-            raise ValueError(f"cannot read the shape pattern at '{rest}'")
-        inner = [part.strip() for part in match[1].split(",") if part.strip()]
-        found.append(None if inner == ["*"] else tuple(inner))
-        rest = rest[match.end() :]
-    return tuple(found)
-
-
-def _readable_else(node: YScalar) -> YScalar:
-    """``arg(dtype, else=same(self))``: 'else' is a Python keyword, so the parser sees ``else_``."""
-    return YScalar(re.sub(r"\belse\s*=", "else_=", node.text), node.span, node.style)

@@ -10,12 +10,17 @@ from typing import Any
 __version__ = "0.1.0"
 
 _PUBLIC: dict[str, str] = {
+    "Dispatcher": "ortable.export",
     "DynamoInterpreter": "ortable.interpreter",
     "ExportOptions": "ortable.export",
     "ExtendedReferenceEvaluator": "ortable.debug",
     "FunctionNotFoundError": "ortable.errors",
     "GraphBuilder": "ortable.builder",
+    "LargeModel": "ortable.builder",
     "OrtBackend": "ortable.backend",
+    "OxsDispatcher": "ortable.export",
+    "bypass_export_some_errors": "ortable.export",
+    "from_seed_style": "ortable.export",
     "OrtOptions": "ortable.backend",
     "OrtableError": "ortable.errors",
     "filter_decomposition_table": "ortable.backend",
@@ -23,7 +28,7 @@ _PUBLIC: dict[str, str] = {
     "load_specs": "ortable.specs",
     "match_input_parameters": "ortable.export",
     "onnx_custom_backend": "ortable.backend",
-    "onnx_debug_backend": "ortable.backend",
+    "onnx_debug_backend": "ortable.debug",
     "plot_dot": "ortable.debug",
     "pretty_onnx": "ortable.debug",
     "supported_ops": "ortable.specs",

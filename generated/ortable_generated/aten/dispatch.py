@@ -20,6 +20,7 @@ from ortable_generated.aten import (
     loss,
     norm,
     pool,
+    prims,
     random,
     reduce,
     rnn,
@@ -538,6 +539,7 @@ CONVERTERS: dict[str, Callable[..., Any]] = {
     "aten::xlogy.Tensor": binary.aten_xlogy_Tensor,
     "aten::zeros": create.aten_zeros,
     "aten::zeros_like": create.aten_zeros_like,
+    "prims::convert_element_type": prims.prims_convert_element_type,
 }
 
 RULES: dict[str, Callable[..., Any]] = {
@@ -1035,6 +1037,7 @@ RULES: dict[str, Callable[..., Any]] = {
     "aten::xlogy.Tensor": binary.rule_aten_xlogy_Tensor,
     "aten::zeros": create.rule_aten_zeros,
     "aten::zeros_like": create.rule_aten_zeros_like,
+    "prims::convert_element_type": prims.rule_prims_convert_element_type,
 }
 
 HOPS: dict[str, Callable[..., Any]] = {
@@ -2082,4 +2085,5 @@ SPEC_FILES: dict[str, str] = {
     "aten::xlogy.Tensor": "specs/aten/binary.yaml",
     "aten::zeros": "specs/aten/create.yaml",
     "aten::zeros_like": "specs/aten/create.yaml",
+    "prims::convert_element_type": "specs/aten/prims.yaml",
 }

@@ -12,7 +12,6 @@ _HOMES = {
     "filter_decomposition_table": "ortable.backend.decompositions",
     "get_decomposition_table": "ortable.backend.decompositions",
     "onnx_custom_backend": "ortable.backend.wiring",
-    "onnx_debug_backend": "ortable.debug.backend",  # lives with the tools, found here too
     "ortable": "ortable.backend.entry",
 }
 __all__ = sorted(_HOMES)

@@ -1,0 +1,114 @@
+"""Operators of networks where one sample call cannot tell: unused results, one opset only, dynamic
+sizes that torch specialises when it traces the operator alone, drawing operators."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+
+import ortable
+from ortable.errors import OrtableError
+
+DYNAMIC = torch.export.Dim.DYNAMIC
+
+
+def _model_and_ops(
+    module: torch.nn.Module, *args: torch.Tensor, **options: object
+) -> tuple[object, list[str]]:
+    model = ortable.to_onnx(copy.deepcopy(module), args, **options)
+    proto = getattr(model, "model_proto", model)
+    return proto, [node.op_type for node in proto.graph.node]
+
+
+def _run(proto: object, *args: torch.Tensor) -> list[np.ndarray]:
+    session = onnxruntime.InferenceSession(
+        proto.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    feeds = {
+        value.name: arg.numpy() for value, arg in zip(session.get_inputs(), args, strict=True)
+    }
+    return session.run(None, feeds)
+
+
+class _First(torch.nn.Module):
+    """Returns the first result of a function or module."""
+
+    def __init__(self, inner: object) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.inner(x)[0]
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_recurrent_networks_take_another_batch(kind: str) -> None:
+    inner = getattr(torch.nn, kind)(3, 4, 2, batch_first=True, bidirectional=True)
+    module = _First(inner).eval()
+    proto, _ = _model_and_ops(module, torch.randn(2, 5, 3), dynamic_shapes=({0: DYNAMIC},))
+    other = torch.randn(4, 5, 3)
+    np.testing.assert_allclose(_run(proto, other)[0], module(other).detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_indices_that_nobody_reads_cost_no_node() -> None:
+    module = _First(lambda x: torch.ops.aten.max_pool2d_with_indices(x, [2, 2]))
+    proto, ops = _model_and_ops(module, torch.randn(1, 2, 6, 6))
+    assert ops == ["MaxPool"]
+    assert len(proto.graph.node[0].output) == 1
+
+
+def test_values_alone_of_a_maximum_need_no_index() -> None:
+    _, ops = _model_and_ops(_First(lambda x: x.max(dim=1)), torch.randint(0, 9, (3, 4)))
+    assert ops == ["ReduceMax"]
+
+
+def test_adaptive_maximum_without_indices_takes_uneven_regions() -> None:
+    module = _First(lambda x: torch.ops.aten.adaptive_max_pool2d(x, [3, 2]))
+    x = torch.randn(1, 2, 7, 5)
+    proto, _ = _model_and_ops(module, x)
+    assert np.array_equal(_run(proto, x)[0], module(x).numpy())
+
+
+@pytest.mark.parametrize(("opset", "used"), [(18, False), (23, True)])
+def test_rms_norm_is_one_node_where_onnx_has_it(opset: int, used: bool) -> None:
+    _, ops = _model_and_ops(torch.nn.RMSNorm(4), torch.randn(2, 4), target_opset=opset)
+    assert ("RMSNormalization" in ops) == used
+
+
+@pytest.mark.parametrize(("opset", "used"), [(18, False), (26, True)])
+def test_cumprod_is_one_node_where_onnx_has_it(opset: int, used: bool) -> None:
+    class Product(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.cumprod(1)
+
+    _, ops = _model_and_ops(Product(), torch.randn(2, 5), target_opset=opset)
+    assert ("CumProd" in ops) == used
+
+
+def test_exported_dropout_in_training_draws_in_onnx_and_is_refused_for_the_backend() -> None:
+    module = torch.nn.Dropout(0.5).train()
+    x = torch.ones(4, 100)
+    proto, ops = _model_and_ops(module, x)
+    assert "Dropout" in ops
+    assert set(np.unique(_run(proto, x)[0])) == {0.0, 2.0}
+    with pytest.raises(OrtableError, match="manual_seed"):
+        _model_and_ops(module, x, target="onnxruntime")
+
+
+def test_batch_norm_in_training_returns_its_new_statistics() -> None:
+    module = torch.nn.BatchNorm2d(3).train()
+    x = torch.randn(4, 3, 5, 5)
+    proto, _ = _model_and_ops(module, x)
+    found = _run(proto, x)
+    expected = module(x)
+    for wanted in (expected, module.running_mean, module.running_var):
+        assert wanted is not None
+        assert any(
+            each.shape == tuple(wanted.shape)
+            and np.allclose(each, wanted.detach().numpy(), rtol=1e-4, atol=1e-5)
+            for each in found
+        )
