@@ -237,12 +237,11 @@ class CodeChecker:
 
     def word_result(self, word: Word, values: list[Value]) -> Value:
         """The result class; cast and const also tell the dtype."""
-        if (
-            word.name in ("cast", "const", "as_tensor")
-            and len(values) > 1
-            and values[1].kind.base == kinds.DTYPE
-        ):
-            return Value(word.result, values[1].dtypes)
+        told = values[1].dtypes if len(values) > 1 and values[1].kind.base == kinds.DTYPE else None
+        if word.name == "as_tensor" and values:
+            return Value(Kind(RESULT, values[0].kind.optional), told)
+        if word.name in ("cast", "const") and told is not None:
+            return Value(word.result, told)
         if word.name == "static" and values and values[0].kind.base in (INT, kinds.SYMINT):
             return Value(Kind(INT))
         if word.name in ("as_vec", "as_scalar"):

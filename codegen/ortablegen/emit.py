@@ -8,6 +8,7 @@ from pathlib import Path
 
 import jinja2
 
+from ortable import dtypes
 from ortablegen import kinds, rule_words, vocabulary
 from ortablegen.emit_code import Needs, block_lines, expression_text
 from ortablegen.kinds import of_torch
@@ -80,6 +81,7 @@ def _annotation_names(text: str) -> list[str]:
 
 
 def _converter(entry: OpEntry, needs: Needs) -> list[str]:
+    needs.hidden = frozenset(argument.name for argument in entry.schema.arguments)
     lines = [
         _signature(entry.schema.function_name, entry.schema, "graph: GraphBuilder, res: Res"),
         _docstring(entry.schema),
@@ -158,7 +160,16 @@ def _parameter(argument: Argument) -> str:
     return f"{argument.name}: {annotation} = {_default(argument)}"
 
 
+# c10::ScalarType, in torch's order: a schema's default dtype is a number of this list
+_TORCH_DTYPES = (
+    "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "", "complex64",
+    "complex128", "boolean",
+)  # fmt: skip
+
+
 def _default(argument: Argument) -> str:
+    if argument.type.startswith("ScalarType") and isinstance(argument.default, int):
+        return repr(getattr(dtypes, _TORCH_DTYPES[argument.default]))
     if isinstance(argument.default, list):
         return repr(tuple(argument.default))
     return repr(argument.default)
@@ -175,17 +186,13 @@ def _rule(entry: OpEntry, needs: Needs) -> list[str]:
     def value(node: object) -> str:
         return expression_text(node, needs)  # type: ignore[arg-type]
 
+    needs.hidden = frozenset(argument.name for argument in entry.schema.arguments)
     lines = [_signature("rule_" + entry.schema.function_name, entry.schema, "graph: GraphBuilder")]
     pairs: list[str] = []
     for rule in entry.out:
-        dtype = rule_words.emit_dtype(rule.dtype, value)
+        kind = entry.promote.kind if entry.promote is not None else "default"
+        dtype = rule_words.emit_dtype(rule.dtype, value, kind)
         shape = rule_words.emit_shape(rule.shape, entry, value)
-        if dtype.needs == {("ortable.promotion", "promoted_dtype")} and entry.promote is not None:
-            dtype.text = dtype.text.replace("(graph, ", f"(graph, {entry.promote.kind!r}, ", 1)
-        elif ("ortable.promotion", "promoted_dtype") in dtype.needs:
-            dtype.text = dtype.text.replace(
-                "promoted_dtype(graph, ", "promoted_dtype(graph, 'default', "
-            )
         needs.names |= dtype.needs | shape.needs
         pairs.append(f"({dtype.text}, {shape.text})")
     lines.append(f"    return ({', '.join(pairs)},)")
@@ -194,6 +201,7 @@ def _rule(entry: OpEntry, needs: Needs) -> list[str]:
 
 def _alias(alias: AliasEntry, target: OpEntry, needs: Needs) -> list[tuple[str, list[str]]]:
     """A converter and a rule that call the target's with arguments renamed or fixed."""
+    needs.hidden = frozenset(argument.name for argument in alias.schema.arguments)
     given = {name: expression_text(code.expression, needs) for name, code in alias.args}
     own = {argument.name for argument in alias.schema.arguments}
     passed: list[str] = []

@@ -15,6 +15,8 @@ class Needs:
     """Names that generated code must import, as (module, name)."""
 
     names: set[tuple[str, str]] = field(default_factory=set)
+    # names of the entry at hand that hide a word of the language, such as an argument called nan
+    hidden: frozenset[str] = frozenset()
 
     def add(self, module: str, name: str) -> None:
         """Ask for ``from module import name``."""
@@ -146,7 +148,7 @@ class _Emitter(ast.NodeTransformer):
         return ast.ListComp(element, [ast.comprehension(loop.target, iterable, conditions, 0)])
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        if node.id in self.bound:
+        if node.id in self.bound or node.id in self.needs.hidden:
             return node
         if node.id in vocabulary.DTYPES:
             self.needs.add("ortable.dtypes", node.id)

@@ -9,6 +9,12 @@ from dataclasses import dataclass
 from ortablegen.diagnostics import Span
 from ortablegen.schema import OpSchema
 
+# torch's ELEMENTWISE_TYPE_PROMOTION_KIND
+PROMOTE_KINDS = (
+    "default", "int_to_float", "bool_to_long", "always_bool", "complex_to_float", "pow",
+    "no_opmath",
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Code:
@@ -104,6 +110,14 @@ class Sample:
     expect: tuple[str, ...] | None = None
     refused: str | None = None
     tolerance: float | None = None
+    opset: tuple[str, int] | None = None
+
+    def applies_at(self, opset: int) -> bool:
+        """Whether the sample is run at this opset."""
+        if self.opset is None:
+            return True
+        sign, version = self.opset
+        return opset >= version if sign == ">=" else opset < version
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from ortablegen.diagnostics import Diagnostics, Span
 from ortablegen.language import parse_block, parse_expression
 from ortablegen.model import (
+    PROMOTE_KINDS,
     Code,
     LowerCase,
     OutRule,
@@ -22,11 +23,7 @@ from ortablegen.schema import OpSchema, SchemaProblem, schema_of, schema_of_key
 from ortablegen.yamlsource import YMap, YNode, YScalar, YSeq
 
 CASE_KEYS = ("when", "target", "opset", "note", "do", "python", "why", "refuse")
-SAMPLE_KEYS = ("expect", "refused", "tolerance")
-PROMOTE_KINDS = (
-    "default", "int_to_float", "bool_to_long", "always_bool", "complex_to_float", "pow",
-    "no_opmath",
-)  # fmt: skip
+SAMPLE_KEYS = ("expect", "refused", "tolerance", "opset")
 TARGETS = ("onnxruntime",)
 
 
@@ -259,6 +256,7 @@ class PartReader:
             tuple(expect.split()) if expect is not None else None,
             self.text(node.get("refused"), "refused"),
             float(tolerance) if tolerance is not None else None,
+            self.opset(node.get("opset")),
         )
 
 

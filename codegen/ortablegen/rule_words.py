@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ortablegen import vocabulary
 from ortablegen.diagnostics import Diagnostics
-from ortablegen.model import Code, OpEntry, ShapeRule
+from ortablegen.model import PROMOTE_KINDS, Code, OpEntry, ShapeRule
 
 MAX_WORDS = 15
 
@@ -131,8 +131,17 @@ def _check_expression(
     for keyword in node.keywords:
         if name == "arg" and keyword.arg == "else_":
             _check_expression(code, keyword.value, words, names, diagnostics)
+        elif name == "promote" and keyword.arg == "kind":
+            _check_kind(code, keyword.value, diagnostics)
         else:
             diagnostics.error(code.at(keyword), f"'{name}' has no keyword '{keyword.arg}'")
+
+
+def _check_kind(code: Code, node: ast.expr, diagnostics: Diagnostics) -> None:
+    kind = node.id if isinstance(node, ast.Name) else ast.unparse(node)
+    if kind not in PROMOTE_KINDS:
+        notes = [f"kinds are {', '.join(PROMOTE_KINDS)}"]
+        diagnostics.error(code.at(node), f"unknown promotion kind '{kind}'", notes)
 
 
 def _check_names(code: Code, node: ast.expr, names: set[str], diagnostics: Diagnostics) -> None:
@@ -173,15 +182,17 @@ def emit_shape(rule: ShapeRule, entry: OpEntry, emit_value: object) -> RuleText:
     return _emit(rule.code.expression, SHAPE_WORDS, emit_value)
 
 
-def emit_dtype(code: Code, emit_value: object) -> RuleText:
-    """The Python of a dtype rule."""
-    return _emit(code.expression, DTYPE_WORDS, emit_value)
+def emit_dtype(code: Code, emit_value: object, kind: str) -> RuleText:
+    """The Python of a dtype rule; ``kind`` is the entry's promotion kind."""
+    return _emit(code.expression, DTYPE_WORDS, emit_value, kind)
 
 
-def _emit(node: ast.expr, words: dict[str, RuleWord], emit_value: object) -> RuleText:
+def _emit(
+    node: ast.expr, words: dict[str, RuleWord], emit_value: object, kind: str = "default"
+) -> RuleText:
     assert callable(emit_value)
     if isinstance(node, ast.IfExp):
-        parts = [_emit(each, words, emit_value) for each in (node.body, node.orelse)]
+        parts = [_emit(each, words, emit_value, kind) for each in (node.body, node.orelse)]
         needs = parts[0].needs | parts[1].needs
         return RuleText(f"{parts[0].text} if {emit_value(node.test)} else {parts[1].text}", needs)
     if isinstance(node, ast.Name):
@@ -190,7 +201,7 @@ def _emit(node: ast.expr, words: dict[str, RuleWord], emit_value: object) -> Rul
     word = words[node.func.id]
     if node.func.id == "arg":
         given = emit_value(node.args[0])
-        other = _emit(node.keywords[0].value, words, emit_value)
+        other = _emit(node.keywords[0].value, words, emit_value, kind)
         return RuleText(f"{other.text} if {given} is None else {given}", other.needs)
     needs = {(word.module, word.function)}
     arguments: list[str] = []
@@ -202,6 +213,9 @@ def _emit(node: ast.expr, words: dict[str, RuleWord], emit_value: object) -> Rul
             needs.add(("ortable.known", _READERS[read]))
             text = f"{_READERS[read]}(graph, {text})"
         arguments.append(text)
+    if word.function == "promoted_dtype":
+        chosen = next((k.value for k in node.keywords if k.arg == "kind"), None)
+        arguments.insert(0, repr(chosen.id if isinstance(chosen, ast.Name) else kind))
     if "t" in reads:
         arguments.insert(0, "graph")
     return RuleText(f"{word.function}({', '.join(arguments)})", needs)

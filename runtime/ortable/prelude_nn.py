@@ -242,6 +242,41 @@ def group_normalized(
     return [cast(graph, found, graph.get_type(x)), mean, inverse]
 
 
+def rms_normalized(
+    graph: Graph, x: Result, normalized: SymInts, gain: Result | None, eps: Float
+) -> Result:
+    """``x`` over the root of the mean of its squares along the last dimensions; one node from
+    opset 23 on."""
+    dtype = graph.get_type(x)
+    first = rank_of(graph, x) - len(normalized)
+    if graph.opset >= 23:
+        factor = or_filled(graph, gain, normalized, 1, dtype)
+        return graph.make_node("RMSNormalization", [x, factor], axis=first, epsilon=eps)
+    over = consts(graph, list(range(first, rank_of(graph, x))), dtypes.int64)
+    square = graph.make_node("ReduceMean", [graph.make_node("Mul", [x, x]), over], keepdims=1)
+    shifted = graph.make_node("Add", [square, const(graph, eps, dtype)])
+    found = graph.make_node("Div", [x, graph.make_node("Sqrt", [shifted])])
+    return found if gain is None else graph.make_node("Mul", [found, cast(graph, gain, dtype)])
+
+
+# -- random -------------------------------------------------------------------------------------
+
+
+def drawn_dropout(graph: Graph, x: Result, p: Float) -> Results:
+    """Dropout in training: [output, mask], drawn by ONNX's operator.
+
+    Raises:
+        UnsupportedCase: the graph is built for ONNX Runtime inside torch, where only torch's own
+            generator gives the numbers of eager.
+    """
+    if graph.target == "onnxruntime":
+        raise UnsupportedCase(
+            "dropout: ONNX Runtime would draw numbers of its own and ignore torch.manual_seed"
+        )
+    ratio, training = const(graph, p, dtypes.float32), const(graph, True, dtypes.boolean)
+    return list(graph.make_node("Dropout", [x, ratio, training], 2))
+
+
 # -- windows ------------------------------------------------------------------------------------
 
 

@@ -1,11 +1,12 @@
 """Lower-case words about pieces of tensors: sizes of views, places of indices, pads, permutations.
 
-The first group answers while converting and adds no node; the second one gives results of the graph.
+The first group answers while converting and adds no node; the second one gives results of the
+graph.
 """
 
 from __future__ import annotations
 
-from math import inf
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ortable import dims, dtypes
@@ -19,7 +20,6 @@ from ortable.prelude import (
     Ints,
     Result,
     Results,
-    Str,
     SymInt,
     SymInts,
     dim_of,
@@ -27,7 +27,16 @@ from ortable.prelude import (
     rank_of,
     shape_of,
 )
-from ortable.prelude_make import as_scalar, as_vec, at_least_1d, cast, const, consts, permuted, reshape_to, squeezed, unsqueezed
+from ortable.prelude_make import (
+    as_scalar,
+    as_vec,
+    at_least_1d,
+    cast,
+    const,
+    consts,
+    reshape_to,
+    unsqueezed,
+)
 from ortable.promotion import result_type
 from ortable.rules import normalize_axis
 from ortable.rules_shape import broadcast
@@ -40,7 +49,8 @@ if TYPE_CHECKING:
 
 
 def flat_sizes(graph: Graph, x: Result, first: Int, last: Int) -> SymInts:
-    """The shape of ``x`` with the dimensions from ``first`` to ``last`` (included) made one; [1] for a 0-d result."""
+    """The shape of ``x`` with the dimensions from ``first`` to ``last`` (included) made one; [1]
+    for a 0-d result."""
     shape = list(shape_of(graph, x))
     if not shape:
         return [1]
@@ -58,16 +68,20 @@ def unflat_sizes(graph: Graph, x: Result, axis: Int, sizes: SymInts) -> SymInts:
 
 
 def grown_sizes(graph: Graph, x: Result, sizes: SymInts) -> SymInts:
-    """The shape that torch.expand gives: ``sizes`` with -1 replaced by the dimension of ``x`` that stands there."""
+    """The shape that torch.expand gives: ``sizes`` with -1 replaced by the dimension of ``x`` that
+    stands there."""
     shape = list(shape_of(graph, x))
     lead = len(sizes) - len(shape)
     if lead < 0:
-        raise BuilderError(f"a result of rank {len(shape)} cannot be expanded to the {len(sizes)} sizes {list(sizes)}")
+        raise BuilderError(
+            f"a result of rank {len(shape)} cannot be expanded to {len(sizes)} sizes: {list(sizes)}"
+        )
     return [shape[place - lead] if _is_hole(size) else size for place, size in enumerate(sizes)]
 
 
 def stretches(graph: Graph, x: Result, sizes: SymInts) -> SymInts:
-    """What Expand must be told to give ``x`` these sizes: 1 where the dimension of ``x`` has that size anyway."""
+    """What Expand must be told to give ``x`` these sizes: 1 where the dimension of ``x`` has that
+    size anyway."""
     shape = list(shape_of(graph, x))
     lead = len(sizes) - len(shape)
     return [
@@ -99,13 +113,15 @@ def insert_at(values: SymInts, place: Int, value: SymInt) -> SymInts:
 
 
 def ones_axes(graph: Graph, x: Result, axes: Ints) -> Ints:
-    """Those of ``axes`` that have size 1. A dynamic dimension is never squeezed: torch makes a size of 1 static."""
+    """Those of ``axes`` that have size 1. A dynamic dimension is never squeezed: torch makes a size
+    of 1 static."""
     shape = shape_of(graph, x)
     return [axis for axis in axes if type(shape[axis]) is int and shape[axis] == 1]
 
 
 def chunk_count(graph: Graph, x: Result, axis: Int, size: SymInt, otherwise: Int) -> Int:
-    """How many pieces of ``size`` an axis gives; ``otherwise`` (torch's own count) when a size is dynamic."""
+    """How many pieces of ``size`` an axis gives; ``otherwise`` (torch's own count) when a size is
+    dynamic."""
     have = dim_of(graph, x, axis)
     if not (isinstance(have, int) and isinstance(size, int)):
         return otherwise
@@ -132,17 +148,20 @@ def diagonal_length(graph: Graph, x: Result, first: Int, second: Int, offset: In
 
 
 def wrapped_index(index: SymInt, size: SymInt) -> SymInt:
-    """``index`` counted from the front of an axis of ``size``; torch lets a negative one count from the end."""
+    """``index`` counted from the front of an axis of ``size``; torch lets a negative one count from
+    the end."""
     if index >= 0:
         return index
     return index + size if index <= -1 else index % size
 
 
 def clamped_bound(place: SymInt | None, size: SymInt, otherwise: SymInt) -> SymInt:
-    """A start or end of a slice, counted from the front and clamped to ``[0, size]``; ``otherwise`` for None.
+    """A start or end of a slice, counted from the front and clamped to ``[0, size]``; ``otherwise``
+    for None.
 
     Raises:
-        UnsupportedCase: it cannot be told whether a dynamic ``place`` counts from the front or from the end.
+        UnsupportedCase: it cannot be told whether a dynamic ``place`` counts from the front or from
+        the end.
     """
     if place is None:
         return otherwise
@@ -150,7 +169,9 @@ def clamped_bound(place: SymInt | None, size: SymInt, otherwise: SymInt) -> SymI
         return size if _is_end(place) else dims.minimum(place, size)
     if place <= -1:
         return dims.maximum(place + size, 0)
-    raise UnsupportedCase(f"it cannot be told whether the place '{place}' counts from the front or from the end")
+    raise UnsupportedCase(
+        f"it cannot be told whether the place '{place}' counts from the front or from the end"
+    )
 
 
 def stretch_end(start: SymInt, end: SymInt) -> SymInt:
@@ -159,16 +180,24 @@ def stretch_end(start: SymInt, end: SymInt) -> SymInt:
 
 
 def moved_axes(rank: Int, source: Ints, destination: Ints) -> Ints:
-    """The permutation of torch.movedim: axes ``source`` come to stand at ``destination``, the others keep their order."""
-    given = [normalize_axis(axis, rank) for axis in ([source] if isinstance(source, int) else source)]
-    wanted = [normalize_axis(axis, rank) for axis in ([destination] if isinstance(destination, int) else destination)]
+    """The permutation of torch.movedim: axes ``source`` come to stand at ``destination``, the
+    others keep their order."""
+    given = [
+        normalize_axis(axis, rank) for axis in ([source] if isinstance(source, int) else source)
+    ]
+    wanted = [
+        normalize_axis(axis, rank)
+        for axis in ([destination] if isinstance(destination, int) else destination)
+    ]
     others = iter(axis for axis in range(rank) if axis not in given)
-    return [given[wanted.index(place)] if place in wanted else next(others) for place in range(rank)]
+    return [
+        given[wanted.index(place)] if place in wanted else next(others) for place in range(rank)
+    ]
 
 
 def neighbours(values: SymInts) -> Any:
     """Neighbours: (first, second), (second, third), ..."""
-    return list(zip(values, values[1:], strict=False))
+    return list(pairwise(values))
 
 
 def numbered(items: Any) -> Any:
@@ -177,7 +206,8 @@ def numbered(items: Any) -> Any:
 
 
 def pad_pairs(pads: SymInts) -> SymInts:
-    """torch's pads, [before, after] of the last axis first, as ONNX's: all begins, then all ends, first axis first."""
+    """torch's pads, [before, after] of the last axis first, as ONNX's: all begins, then all ends,
+    first axis first."""
     begins, ends = list(pads[0::2])[::-1], list(pads[1::2])[::-1]
     return [*begins, *ends]
 
@@ -197,7 +227,8 @@ def full_pads(rank: Int, axis: Int, before: SymInt, after: SymInt) -> SymInts:
 
 
 def cat_list(graph: Graph, xs: Results) -> Results:
-    """The results that torch.cat joins, in their common dtype: empty 1-d ones are skipped next to others."""
+    """The results that torch.cat joins, in their common dtype: empty 1-d ones are skipped next to
+    others."""
     wanted = result_type(graph, xs)
     kept = [x for x in xs if known_shape(graph, x) != (0,)]
     return [cast(graph, x, wanted) for x in kept or xs[:1]]
@@ -210,16 +241,6 @@ def sizes_but(graph: Graph, x: Result, y: Result, axis: Int) -> SymInts:
     if found is None:
         raise UnsupportedCase("shapes whose common shape depends on which dynamic size is 1")
     return insert_at(list(found), axis, own[axis])
-
-
-def gather_dtype(graph: Graph, x: Result) -> Dtype:
-    """The dtype in which ONNX takes the indices ``x``: int32 stays, everything else becomes int64."""
-    return dtypes.int32 if graph.get_type(x) == dtypes.int32 else dtypes.int64
-
-
-def scatter_word(reduce_: Str) -> Str:
-    """ONNX's word for a reduction of torch.scatter_reduce."""
-    return {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}.get(reduce_, "none")
 
 
 def same_sizes(graph: Graph, x: Result, y: Result) -> Bool:
@@ -242,32 +263,37 @@ def common_sizes(graph: Graph, xs: Results) -> SymInts:
     return list(found)
 
 
-def bits_of(dtype: Dtype) -> Int:
-    """Size of an element in bits."""
-    return 8 * dtypes.itemsize(dtype)
-
-
 # -- results --------------------------------------------------------------------------------------
 
 
 def counting(graph: Graph, start: SymInt, count: SymInt, step: SymInt) -> Result:
-    """The int64 vector start, start + step, ... of ``count`` elements; a constant when all are known."""
-    if is_static([start, count, step]):
+    """The int64 vector start, start + step, ... of ``count`` elements; a constant when all are
+    known."""
+    if isinstance(count, int) and is_static([start, step]):
         return consts(graph, [start + place * step for place in range(count)], dtypes.int64)
     ramp = graph.make_node("Range", [as_scalar(graph, each) for each in (0, count, 1)])
     if step != 1 or isinstance(step, SymDim):
         ramp = graph.make_node("Mul", [ramp, as_vec(graph, step)])
-    return ramp if isinstance(start, int) and start == 0 else graph.make_node("Add", [ramp, as_vec(graph, start)])
+    return (
+        ramp
+        if isinstance(start, int) and start == 0
+        else graph.make_node("Add", [ramp, as_vec(graph, start)])
+    )
 
 
-def sliced(graph: Graph, x: Result, axis: Int, start: SymInt, end: SymInt, step: SymInt = 1) -> Result:
-    """``x[start:end:step]`` along one axis, with ONNX's clamping; no node when it takes the whole axis."""
+def sliced(
+    graph: Graph, x: Result, axis: Int, start: SymInt, end: SymInt, step: SymInt = 1
+) -> Result:
+    """``x[start:end:step]`` along one axis, with ONNX's clamping; no node when it takes the whole
+    axis."""
     # sys.maxsize and its like mean the end, also of an axis whose size is not known
     whole = _is_end(end) or (graph.has_shape(x) and end >= dim_of(graph, x, axis))
     if isinstance(start, int) and start == 0 and isinstance(step, int) and step == 1 and whole:
         return x
     steps = None if isinstance(step, int) and step == 1 else as_vec(graph, step)
-    return graph.make_node("Slice", [x, as_vec(graph, start), as_vec(graph, end), as_vec(graph, axis), steps])
+    return graph.make_node(
+        "Slice", [x, as_vec(graph, start), as_vec(graph, end), as_vec(graph, axis), steps]
+    )
 
 
 def stretched(graph: Graph, x: Result, sizes: SymInts) -> Result:
@@ -288,7 +314,13 @@ def flipped_along(graph: Graph, x: Result, axes: Ints) -> Result:
     count = len(axes)
     return graph.make_node(
         "Slice",
-        [x, *(consts(graph, each, dtypes.int64) for each in ([-1] * count, [-(2**63)] * count, list(axes), [-1] * count))],
+        [
+            x,
+            *(
+                consts(graph, each, dtypes.int64)
+                for each in ([-1] * count, [-(2**63)] * count, list(axes), [-1] * count)
+            ),
+        ],
     )
 
 
@@ -308,7 +340,8 @@ def as_column(graph: Graph, x: Result) -> Result:
 
 
 def on_grid(graph: Graph, x: Result, xs: Results, place: Int, turned: Bool) -> Result:
-    """One result of torch.meshgrid: the vector ``x`` along axis ``place``, the same along those of the others.
+    """One result of torch.meshgrid: the vector ``x`` along axis ``place``, the same along those of
+    the others.
 
     ``turned`` exchanges the first two axes (``indexing="xy"``).
     """
@@ -316,19 +349,10 @@ def on_grid(graph: Graph, x: Result, xs: Results, place: Int, turned: Bool) -> R
     if turned and len(xs) > 1:
         axes[:2] = [1, 0]
     sizes = [flat_sizes(graph, xs[axis], 0, -1)[0] for axis in axes]
-    wide = unsqueezed(graph, at_least_1d(graph, x), [axis for axis in range(len(xs)) if axis != axes[place]])
+    wide = unsqueezed(
+        graph, at_least_1d(graph, x), [axis for axis in range(len(xs)) if axis != axes[place]]
+    )
     return stretched(graph, wide, sizes)
-
-
-def repeated_places(graph: Graph, counts: Result) -> Result:
-    """The int64 vector in which each place ``i`` of the 1-d ``counts`` stands ``counts[i]`` times."""
-    if known_shape(graph, counts) == (0,):
-        return consts(graph, [], dtypes.int64)
-    most = graph.make_node("ReduceMax", [cast(graph, counts, dtypes.int64)], keepdims=0)
-    ramp = graph.make_node("Range", [const(graph, 0, dtypes.int64), most, const(graph, 1, dtypes.int64)])
-    rows = unsqueezed(graph, cast(graph, counts, dtypes.int64), [1])
-    found = graph.make_node("NonZero", [graph.make_node("Less", [ramp, rows])])
-    return graph.make_node("Gather", [found, const(graph, 0, dtypes.int64)], axis=0)
 
 
 def along_axis(graph: Graph, vector: Result, axis: Int, rank: Int) -> Result:
@@ -337,7 +361,8 @@ def along_axis(graph: Graph, vector: Result, axis: Int, rank: Int) -> Result:
 
 
 def rolled_along(graph: Graph, x: Result, shifts: SymInts, axes: Ints) -> Result:
-    """``x`` with the elements of each axis moved by its shift; what leaves at one end comes back at the other."""
+    """``x`` with the elements of each axis moved by its shift; what leaves at one end comes back at
+    the other."""
     for shift, axis in zip(shifts, axes, strict=True):
         size = dim_of(graph, x, axis)
         if isinstance(size, int) and size == 0:
@@ -354,7 +379,8 @@ def rolled_along(graph: Graph, x: Result, shifts: SymInts, axes: Ints) -> Result
 
 
 def wrapped_pad(graph: Graph, x: Result, pads: SymInts) -> Result:
-    """``x`` padded with what comes from its other end (torch's circular mode), last axis first in ``pads``."""
+    """``x`` padded with what comes from its other end (torch's circular mode), last axis first in
+    ``pads``."""
     for place in range(len(pads) // 2):
         before, after = pads[2 * place], pads[2 * place + 1]
         axis = rank_of(graph, x) - 1 - place
@@ -362,7 +388,9 @@ def wrapped_pad(graph: Graph, x: Result, pads: SymInts) -> Result:
         if is_static([before, after]) and before == 0 and after == 0:
             continue
         if is_static([before, after, size]):
-            index = consts(graph, [each % size for each in range(-before, size + after)], dtypes.int64)
+            index = consts(
+                graph, [each % size for each in range(-before, size + after)], dtypes.int64
+            )
         else:
             ramp = counting(graph, -before, size + before + after, 1)
             index = graph.make_node("Mod", [ramp, as_vec(graph, size)])
@@ -370,133 +398,28 @@ def wrapped_pad(graph: Graph, x: Result, pads: SymInts) -> Result:
     return x
 
 
-def put_along(graph: Graph, x: Result, axis: Int, index: Result, values: Result, how: Str) -> Result:
-    """``x`` with ``values`` written where the 1-d ``index`` points along one axis; ``how`` is ScatterND's reduction."""
-    rank = rank_of(graph, x)
-    order = [axis, *(each for each in range(rank) if each != axis)]
-    back = [order.index(each) for each in range(rank)]
-    rows = unsqueezed(graph, index, [1])
-    wide = _sum_dtype(graph, x, how)
-    parts = [permuted(graph, cast(graph, x, wide), order), rows, permuted(graph, cast(graph, values, wide), order)]
-    written = graph.make_node("ScatterND", parts, reduction=how)
-    return cast(graph, permuted(graph, written, back), graph.get_type(x))
+def edge_pad(graph: Graph, x: Result, pads: SymInts) -> Result:
+    """``x`` padded with its first and last elements, cropped where a pad is negative; last axis
+    first in ``pads``."""
+    for place in range(len(pads) // 2):
+        before, after = pads[2 * place], pads[2 * place + 1]
+        axis = rank_of(graph, x) - 1 - place
+        size = dim_of(graph, x, axis)
+        ramp = counting(graph, -before, size + before + after, 1)
+        least, most = const(graph, 0, dtypes.int64), as_scalar(graph, size - 1)
+        index = graph.make_node("Min", [graph.make_node("Max", [ramp, least]), most])
+        x = graph.make_node("Gather", [x, index], axis=axis)
+    return x
 
 
-def put_elements(graph: Graph, x: Result, dim_: Int, index: Result, values: Result, how: Str) -> Result:
-    """torch.scatter: ``values`` (of the shape of ``index``, or larger, or 0-d) written into ``x`` where ``index`` points.
-
-    ``how`` is the reduction of ScatterElements.
-    """
-    places = at_least_1d(graph, index)
-    wanted = list(shape_of(graph, places))
-    if rank_of(graph, values):
-        short = [axis for axis, size in enumerate(wanted) if not dims.same(size, dim_of(graph, values, axis))]
-        if short:
-            ends = as_vec(graph, [wanted[axis] for axis in short])
-            zeros = consts(graph, [0] * len(short), dtypes.int64)
-            values = graph.make_node("Slice", [values, zeros, ends, consts(graph, short, dtypes.int64)])
-    else:
-        values = stretched(graph, values, wanted)
-    base = at_least_1d(graph, x)
-    axis = normalize_axis(dim_, rank_of(graph, base))
-    wide = _sum_dtype(graph, x, how)
-    parts = [cast(graph, base, wide), places, cast(graph, values, wide)]
-    found = graph.make_node("ScatterElements", parts, axis=axis, reduction=how)
-    found = cast(graph, found, graph.get_type(x))
-    return squeezed(graph, found, [0]) if rank_of(graph, x) == 0 else found
-
-
-def marked_places(graph: Graph, x: Result, dim_: Int, index: Result) -> Result:
-    """A bool result that broadcasts against ``x``: True where ``index`` points along one axis."""
-    rank = rank_of(graph, x)
-    size = dim_of(graph, x, dim_) if rank else 1
-    axis = normalize_axis(dim_, rank) if rank else 0
-    nowhere = stretched(graph, const(graph, False, dtypes.boolean), [size])
-    places = unsqueezed(graph, cast(graph, at_least_1d(graph, index), dtypes.int64), [1])
-    count = dim_of(graph, places, 0)
-    yes = stretched(graph, const(graph, True, dtypes.boolean), [count])
-    found = graph.make_node("ScatterND", [nowhere, places, yes])
-    return along_axis(graph, found, axis, rank) if rank else squeezed(graph, found, [0])
-
-
-def put_diagonal(graph: Graph, x: Result, values: Result, offset: Int, row: Int, column_: Int) -> Result:
-    """``x`` with ``values`` (their last axis runs along it) on the diagonal of two axes.
-
-    Raises:
-        UnsupportedCase: how long the diagonal is depends on two dynamic sizes.
-    """
-    count, width = dim_of(graph, values, -1), dim_of(graph, x, column_)
-    start = offset if offset >= 0 else -offset * width
-    rank = rank_of(graph, x)
-    order = [row, column_, *other_axes(rank, [row, column_])]
-    turned = permuted(graph, x, order)
-    shape = list(shape_of(graph, turned))
-    rows = reshape_to(graph, turned, [shape[0] * shape[1], *shape[2:]])
-    places = unsqueezed(graph, counting(graph, start, count, width + 1), [1])
-    last = rank - 2
-    updates = permuted(graph, values, [last, *range(last)])
-    written = graph.make_node("ScatterND", [rows, places, updates])
-    return permuted(graph, reshape_to(graph, written, shape), [order.index(axis) for axis in range(rank)])
+def no_crop(pads: SymInts) -> Bool:
+    """True when no pad can be negative."""
+    return all(pad >= 0 for pad in pads)
 
 
 def as_flat(graph: Graph, x: Result) -> Result:
     """``x`` as a 1-d result."""
     return reshape_to(graph, x, flat_sizes(graph, x, 0, -1))
-
-
-def nonzero_rows(graph: Graph, x: Result) -> Result:
-    """The coordinates of what is not zero, one row an element (torch.nonzero): int64 [count, rank]."""
-    found = graph.make_node("NonZero", [cast(graph, at_least_1d(graph, x), dtypes.boolean)])
-    if rank_of(graph, x) == 0:
-        found = graph.make_node("Slice", [found, as_vec(graph, 0), as_vec(graph, 0), as_vec(graph, 0)])
-    return graph.make_node("Transpose", [found], perm=[1, 0])
-
-
-def nonzero_columns(graph: Graph, x: Result) -> Results:
-    """The coordinates of what is not zero, one vector an axis."""
-    found = graph.make_node("NonZero", [cast(graph, at_least_1d(graph, x), dtypes.boolean)])
-    return [
-        graph.make_node("Gather", [found, const(graph, axis, dtypes.int64)], axis=0)
-        for axis in range(max(rank_of(graph, x), 1))
-    ]
-
-
-def sort_keys(graph: Graph, x: Result) -> Result:
-    """Numbers that sort in torch's order, in which NaN is the largest: at least 1-d, in a dtype that TopK knows.
-
-    ONNX leaves open where NaN goes. Here +inf becomes a number that no finite value of the narrower dtype of ``x``
-    reaches (for float64: the largest one), and NaN becomes +inf.
-    """
-    wide = at_least_1d(graph, x)
-    dtype = graph.get_type(wide)
-    if dtype == dtypes.boolean:
-        return cast(graph, wide, dtypes.uint8)
-    if not dtypes.is_float_type(dtype):
-        return wide
-    keys = cast(graph, wide, dtypes.float64 if dtypes.itemsize(dtype) > 2 else dtypes.float32)
-    large = {dtypes.float64: 1.7976931348623157e308, dtypes.float32: 1e300}.get(dtype, 3.4e38)
-    finite = graph.make_node("Min", [keys, const(graph, large, graph.get_type(keys))])
-    nan = graph.make_node("IsNaN", [keys])
-    return graph.make_node("Where", [nan, const(graph, inf, graph.get_type(keys)), finite])
-
-
-def taken_along(graph: Graph, x: Result, places: Result, axis: Int) -> Result:
-    """``x`` taken along one axis at ``places`` (GatherElements), at least 1-d."""
-    return graph.make_node("GatherElements", [at_least_1d(graph, x), places], axis=axis)
-
-
-def places_in(graph: Graph, edges: Result, x: Result, after: Bool, dtype: Dtype) -> Result:
-    """Where each element of ``x`` belongs in the sorted last axis of ``edges``: how many stand before it.
-
-    ``after``: equal ones count, too. NaN belongs at the end.
-    """
-    if is_static(dim_of(graph, edges, -1)) and dim_of(graph, edges, -1) == 0:
-        return zeros_of(graph, shape_of(graph, x), dtype)  # ONNX Runtime sums nothing to nothing, not to 0
-    each = unsqueezed(graph, x, [rank_of(graph, x)])
-    rows = unsqueezed(graph, edges, [rank_of(graph, edges) - 1]) if rank_of(graph, edges) > 1 else edges
-    beyond = graph.make_node("Greater" if after else "GreaterOrEqual", [rows, each])
-    before = graph.make_node("Cast", [graph.make_node("Not", [beyond])], to=dtype)
-    return graph.make_node("ReduceSum", [before, consts(graph, [-1], dtypes.int64)], keepdims=0)
 
 
 def window_index(graph: Graph, count: SymInt, size: Int, step: Int) -> Result:
@@ -511,12 +434,6 @@ def zeros_of(graph: Graph, sizes: SymInts, dtype: Dtype) -> Result:
         return reshape_to(graph, consts(graph, [], dtype), list(sizes))
     zero = const(graph, 0, dtype)
     return zero if not sizes else graph.make_node("Expand", [zero, as_vec(graph, list(sizes))])
-
-
-def _sum_dtype(graph: Graph, x: str, how: str) -> int:
-    """Where ONNX Runtime lacks a reduction for half floats, they are added up in float32."""
-    dtype = graph.get_type(x)
-    return dtypes.float32 if how != "none" and dtype in (dtypes.float16, dtypes.bfloat16) else dtype
 
 
 def _is_end(place: SymInt) -> bool:

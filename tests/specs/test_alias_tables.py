@@ -1,4 +1,5 @@
-"""The tables of torch functions and methods: every name exists and keeps its operator's order of arguments; graphs of
+"""The tables of torch functions and methods: every name exists and keeps its operator's order of
+arguments; graphs of
 torch.fx.symbolic_trace, which hold no metadata, equal eager through them."""
 
 from __future__ import annotations
@@ -10,19 +11,25 @@ from typing import Any
 
 import pytest
 import torch
-from ortable_generated.aten.dispatch import CALLABLES, METHODS
 
 from ortable import dtypes
 from ortable.builder import GraphBuilder
 from ortable.interpreter import DynamoInterpreter
 from ortable.interpreter.calls import qualified_name
+from ortable_generated.aten.dispatch import CALLABLES, METHODS
 
 from .harness import run_onnx
 
 F = torch.nn.functional
-# Arguments of Python functions that ATen lacks; a call that gives them is refused by torch's own overload resolution.
+# Arguments of Python functions that ATen lacks; a call that gives them is refused by torch's own
+# overload resolution.
 PYTHON_ONLY = {"_stacklevel", "inplace", "return_indices", "out", "training"}
-SPELLINGS = {"input": "self", "tensor": "self", "split_size_or_sections": "split_size", "training": "train"}
+SPELLINGS = {
+    "input": "self",
+    "tensor": "self",
+    "split_size_or_sections": "split_size",
+    "training": "train",
+}
 
 
 def _packet(of: str) -> Any:
@@ -31,7 +38,9 @@ def _packet(of: str) -> Any:
 
 def _schemas(of: str) -> list[list[str]]:
     packet = _packet(of)
-    return [[a.name for a in getattr(packet, each)._schema.arguments] for each in packet.overloads()]
+    return [
+        [a.name for a in getattr(packet, each)._schema.arguments] for each in packet.overloads()
+    ]
 
 
 @pytest.mark.parametrize("name", sorted(CALLABLES))
@@ -39,7 +48,10 @@ def test_a_callable_is_what_the_interpreter_calls_it(name: str) -> None:
     module, _, attribute = name.rpartition(".")
     function = getattr(importlib.import_module(module), attribute)
     shown = qualified_name(function)
-    assert shown == name or getattr(importlib.import_module(shown.rpartition(".")[0]), attribute) is function
+    assert (
+        shown == name
+        or getattr(importlib.import_module(shown.rpartition(".")[0]), attribute) is function
+    )
     assert _schemas(CALLABLES[name].packet)
 
 
@@ -57,15 +69,27 @@ def test_positional_arguments_stand_in_the_order_of_the_schema(name: str) -> Non
     if module == "operator" or inspect.isbuiltin(function):
         return
     call = CALLABLES[name]
-    names = [p.name for p in inspect.signature(function).parameters.values() if p.name not in PYTHON_ONLY - {"training"}]
-    wanted = [SPELLINGS.get(each, each) for each in names if each not in ("args", "kwargs", "operands")]
+    names = [
+        p.name
+        for p in inspect.signature(function).parameters.values()
+        if p.name not in PYTHON_ONLY - {"training"}
+    ]
+    wanted = [
+        SPELLINGS.get(each, each) for each in names if each not in ("args", "kwargs", "operands")
+    ]
     assert call.pack or any(
         wanted[: len(own)] == own[: len(wanted)]
-        for own in ([("self" if each == "input" else each) for each in schema] for schema in _schemas(call.packet))
+        for own in (
+            [("self" if each == "input" else each) for each in schema]
+            for schema in _schemas(call.packet)
+        )
     ), (name, wanted, _schemas(call.packet))
 
 
-@pytest.mark.parametrize(("kind", "name"), [("callable", n) for n in sorted(CALLABLES)] + [("method", n) for n in sorted(METHODS)])
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("callable", n) for n in sorted(CALLABLES)] + [("method", n) for n in sorted(METHODS)],
+)
 def test_pack_and_fixed_name_arguments_of_the_operator(kind: str, name: str) -> None:
     call = (CALLABLES if kind == "callable" else METHODS)[name]
     schemas = _schemas(call.packet)
@@ -73,25 +97,36 @@ def test_pack_and_fixed_name_arguments_of_the_operator(kind: str, name: str) -> 
     assert all(any(each in schema for schema in schemas) for each in call.fixed)
 
 
-@pytest.mark.parametrize("name", ["bfloat16", "bool", "byte", "char", "double", "float", "half", "int", "long", "short"])
+@pytest.mark.parametrize(
+    "name", ["bfloat16", "bool", "byte", "char", "double", "float", "half", "int", "long", "short"]
+)
 def test_the_methods_named_after_dtypes_cast_to_that_dtype(name: str) -> None:
     wanted = getattr(torch.zeros(1), name)().dtype
     assert METHODS[name].fixed == {"dtype": dtypes.from_torch(wanted)}
 
 
 def check(function: Callable[..., Any], *args: torch.Tensor) -> None:
-    """``function`` traced without metadata beyond its inputs, converted, and compared with eager."""
+    """``function`` traced without metadata beyond its inputs, converted, and compared with
+    eager."""
     module = torch.fx.symbolic_trace(function)
-    for node, value in zip((n for n in module.graph.nodes if n.op == "placeholder"), args, strict=True):
+    for node, value in zip(
+        (n for n in module.graph.nodes if n.op == "placeholder"), args, strict=True
+    ):
         node.meta["val"] = value
     builder = GraphBuilder(18)
     interpreter = DynamoInterpreter(builder)
     interpreter.run(module)
     builder.remove_unused()
-    feeds = {r.name: value for r, value in zip(interpreter.inputs, args, strict=True) if r.name is not None}
+    feeds = {
+        r.name: value
+        for r, value in zip(interpreter.inputs, args, strict=True)
+        if r.name is not None
+    }
     got = run_onnx(builder.to_onnx(), feeds)
     expected = function(*args)
-    for left, right in zip(got, expected if isinstance(expected, tuple) else (expected,), strict=True):
+    for left, right in zip(
+        got, expected if isinstance(expected, tuple) else (expected,), strict=True
+    ):
         torch.testing.assert_close(left, right, rtol=1e-4, atol=1e-5)
 
 

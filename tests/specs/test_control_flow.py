@@ -1,4 +1,5 @@
-"""torch.cond becomes If: branches with captured weights, several results, dynamic dimensions, nesting; equal to eager."""
+"""torch.cond becomes If: branches with captured weights, several results, dynamic dimensions,
+nesting; equal to eager."""
 
 from __future__ import annotations
 
@@ -11,8 +12,11 @@ import torch
 import ortable
 
 
-def check(module: torch.nn.Module, calls: list[tuple[torch.Tensor, ...]], **options: Any) -> list[str]:
-    """Export with the first call, compare every call with eager; returns the operator types of the graph."""
+def check(
+    module: torch.nn.Module, calls: list[tuple[torch.Tensor, ...]], **options: Any
+) -> list[str]:
+    """Export with the first call, compare every call with eager; returns the operator types of the
+    graph."""
     module.eval()
     converted = ortable.to_onnx(module, calls[0], **options)
     model = getattr(converted, "model_proto", converted)
@@ -113,7 +117,9 @@ def test_the_predicate_may_be_an_input_of_one_element(shape: tuple[int, ...]) ->
     check(InputPredicate(), calls)
 
 
-@pytest.mark.parametrize("kind", [TwoBranches, CapturedWeights, Nested, TwiceTheSize, SizePredicate])
+@pytest.mark.parametrize(
+    "kind", [TwoBranches, CapturedWeights, Nested, TwiceTheSize, SizePredicate]
+)
 def test_dynamic_dimensions_reach_the_branches(kind: type[torch.nn.Module]) -> None:
     calls = [(POSITIVE,), (NEGATIVE,), (torch.ones(7, 4),), (-torch.ones(7, 4),)]
     batch = torch.export.Dim("batch", min=2, max=100)

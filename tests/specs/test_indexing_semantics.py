@@ -1,4 +1,5 @@
-"""Indexing as torch does it: Python's [] in graphs of torch functions, layouts of as_strided, bits as another dtype."""
+"""Indexing as torch does it: Python's [] in graphs of torch functions, layouts of as_strided, bits
+as another dtype."""
 
 from __future__ import annotations
 
@@ -102,19 +103,6 @@ class StridedPart(torch.nn.Module):
 def test_as_strided_of_a_view_with_gaps_is_refused() -> None:
     with pytest.raises(Exception, match="gaps or overlaps"):
         _converted(StridedPart(), torch.arange(12.0).reshape(3, 4))
-
-
-class Bits(torch.nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x.view(torch.int32)
-
-
-def test_bits_are_read_as_another_dtype_from_opset_26() -> None:
-    x = torch.tensor([1.0, -0.0, float("nan"), 3.5])
-    (got,) = _converted(Bits(), x, opset=26)
-    assert torch.equal(got, x.view(torch.int32))
-    with pytest.raises(NotImplementedError, match="BitCast"):
-        _converted(Bits(), x, opset=25)
 
 
 def test_getitem_of_a_sequence_of_results_adds_no_node() -> None:

@@ -101,6 +101,16 @@ def aten_div_Tensor_mode(graph: GraphBuilder, res: Res, self: Result, other: Res
     return trunc_quotient(graph, in_dtype(graph, self, dtype), in_dtype(graph, other, dtype))
 
 
+def aten_divide_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+    """aten::divide.Tensor(Tensor self, Tensor other) -> Tensor"""
+    return aten_div_Tensor(graph, res, self=self, other=other)
+
+
+def aten_divide_Tensor_mode(graph: GraphBuilder, res: Res, self: Result, other: Result, *, rounding_mode: Str | None) -> Result:
+    """aten::divide.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor"""
+    return aten_div_Tensor_mode(graph, res, self=self, other=other, rounding_mode=rounding_mode)
+
+
 def aten_floor_divide(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
     """aten::floor_divide(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
@@ -187,6 +197,11 @@ def aten_mul_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) 
     return graph.make_node('Mul', [self, other], res.outputs)
 
 
+def aten_multiply_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+    """aten::multiply.Tensor(Tensor self, Tensor other) -> Tensor"""
+    return aten_mul_Tensor(graph, res, self=self, other=other)
+
+
 def aten_pow_Scalar(graph: GraphBuilder, res: Res, self: Scalar, exponent: Result) -> Result:
     """aten::pow.Scalar(Scalar self, Tensor exponent) -> Tensor"""
     self, exponent = promote_values(graph, 'pow', [self, exponent])
@@ -268,6 +283,21 @@ def aten_sub_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result, 
     return cast(graph, found, dtype_of(graph, res))
 
 
+def aten_subtract_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
+    """aten::subtract.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
+    return aten_sub_Tensor(graph, res, self=self, other=other, alpha=alpha)
+
+
+def aten_true_divide_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar) -> Result:
+    """aten::true_divide.Scalar(Tensor self, Scalar other) -> Tensor"""
+    return aten_div_Tensor(graph, res, self=self, other=other)
+
+
+def aten_true_divide_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+    """aten::true_divide.Tensor(Tensor self, Tensor other) -> Tensor"""
+    return aten_div_Tensor(graph, res, self=self, other=other)
+
+
 def aten_xlogy_Scalar_Other(graph: GraphBuilder, res: Res, self: Result, other: Scalar) -> Result:
     """aten::xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor"""
     return aten_xlogy_Tensor(graph, res, self=self, other=other)
@@ -329,7 +359,15 @@ def rule_aten_div_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Ru
 
 
 def rule_aten_div_Tensor_mode(graph: GraphBuilder, self: Result, other: Result, *, rounding_mode: Str | None) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other) if rounding_mode else promote_to_float(known_dtype(graph, self), known_dtype(graph, other)), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+    return ((promoted_dtype(graph, 'default', self, other) if rounding_mode else promoted_dtype(graph, 'int_to_float', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+
+
+def rule_aten_divide_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
+    return rule_aten_div_Tensor(graph, self=self, other=other)
+
+
+def rule_aten_divide_Tensor_mode(graph: GraphBuilder, self: Result, other: Result, *, rounding_mode: Str | None) -> Rules:
+    return rule_aten_div_Tensor_mode(graph, self=self, other=other, rounding_mode=rounding_mode)
 
 
 def rule_aten_floor_divide(graph: GraphBuilder, self: Result, other: Result) -> Rules:
@@ -376,6 +414,10 @@ def rule_aten_mul_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Ru
     return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
 
 
+def rule_aten_multiply_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
+    return rule_aten_mul_Tensor(graph, self=self, other=other)
+
+
 def rule_aten_pow_Scalar(graph: GraphBuilder, self: Scalar, exponent: Result) -> Rules:
     return ((promoted_dtype(graph, 'pow', self, exponent), known_shape(graph, exponent)),)
 
@@ -414,6 +456,18 @@ def rule_aten_sub_Scalar(graph: GraphBuilder, self: Result, other: Scalar, alpha
 
 def rule_aten_sub_Tensor(graph: GraphBuilder, self: Result, other: Result, *, alpha: Scalar = 1) -> Rules:
     return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+
+
+def rule_aten_subtract_Tensor(graph: GraphBuilder, self: Result, other: Result, *, alpha: Scalar = 1) -> Rules:
+    return rule_aten_sub_Tensor(graph, self=self, other=other, alpha=alpha)
+
+
+def rule_aten_true_divide_Scalar(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:
+    return rule_aten_div_Tensor(graph, self=self, other=other)
+
+
+def rule_aten_true_divide_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
+    return rule_aten_div_Tensor(graph, self=self, other=other)
 
 
 def rule_aten_xlogy_Scalar_Other(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:

@@ -50,6 +50,16 @@ def aten_clamp_min_Tensor(graph: GraphBuilder, res: Res, self: Result, min: Resu
     return aten_clamp_Tensor(graph, res, self=self, min=min)
 
 
+def aten_clip(graph: GraphBuilder, res: Res, self: Result, min: Scalar | None = None, max: Scalar | None = None) -> Result:
+    """aten::clip(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor"""
+    return aten_clamp(graph, res, self=self, min=min, max=max)
+
+
+def aten_clip_Tensor(graph: GraphBuilder, res: Res, self: Result, min: Result | None = None, max: Result | None = None) -> Result:
+    """aten::clip.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor"""
+    return aten_clamp_Tensor(graph, res, self=self, min=min, max=max)
+
+
 def aten_eq_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar) -> Result:
     """aten::eq.Scalar(Tensor self, Scalar other) -> Tensor"""
     self, other = promote_values(graph, 'always_bool', [self, other])
@@ -213,6 +223,14 @@ def rule_aten_clamp_min(graph: GraphBuilder, self: Result, min: Scalar) -> Rules
 
 def rule_aten_clamp_min_Tensor(graph: GraphBuilder, self: Result, min: Result) -> Rules:
     return rule_aten_clamp_Tensor(graph, self=self, min=min)
+
+
+def rule_aten_clip(graph: GraphBuilder, self: Result, min: Scalar | None = None, max: Scalar | None = None) -> Rules:
+    return rule_aten_clamp(graph, self=self, min=min, max=max)
+
+
+def rule_aten_clip_Tensor(graph: GraphBuilder, self: Result, min: Result | None = None, max: Result | None = None) -> Rules:
+    return rule_aten_clamp_Tensor(graph, self=self, min=min, max=max)
 
 
 def rule_aten_eq_Scalar(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:

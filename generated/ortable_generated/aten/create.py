@@ -123,7 +123,7 @@ def aten_tril(graph: GraphBuilder, res: Res, self: Result, diagonal: SymInt = 0)
     return graph.make_node('Trilu', [self, as_scalar(graph, diagonal)], res.outputs, upper=0)
 
 
-def aten_tril_indices(graph: GraphBuilder, res: Res, row: Int, col: Int, offset: Int = 0, *, dtype: Dtype | None = 4, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
+def aten_tril_indices(graph: GraphBuilder, res: Res, row: Int, col: Int, offset: Int = 0, *, dtype: Dtype | None = 7, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::tril_indices(int row, int col, int offset=0, *, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     return triangle_indices(graph, row, col, offset, False, dtype_of(graph, res))
 
@@ -133,7 +133,7 @@ def aten_triu(graph: GraphBuilder, res: Res, self: Result, diagonal: SymInt = 0)
     return graph.make_node('Trilu', [self, as_scalar(graph, diagonal)], res.outputs, upper=1)
 
 
-def aten_triu_indices(graph: GraphBuilder, res: Res, row: Int, col: Int, offset: Int = 0, *, dtype: Dtype | None = 4, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
+def aten_triu_indices(graph: GraphBuilder, res: Res, row: Int, col: Int, offset: Int = 0, *, dtype: Dtype | None = 7, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::triu_indices(int row, int col, int offset=0, *, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     return triangle_indices(graph, row, col, offset, True, dtype_of(graph, res))
 
@@ -232,16 +232,16 @@ def rule_aten_tril(graph: GraphBuilder, self: Result, diagonal: SymInt = 0) -> R
     return ((known_dtype(graph, self), known_shape(graph, self)),)
 
 
-def rule_aten_tril_indices(graph: GraphBuilder, row: Int, col: Int, offset: Int = 0, *, dtype: Dtype | None = 4, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
-    return ((int64 if dtype == 4 else int64 if dtype is None else dtype, None),)
+def rule_aten_tril_indices(graph: GraphBuilder, row: Int, col: Int, offset: Int = 0, *, dtype: Dtype | None = 7, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
+    return ((int64 if dtype is None else dtype, None),)
 
 
 def rule_aten_triu(graph: GraphBuilder, self: Result, diagonal: SymInt = 0) -> Rules:
     return ((known_dtype(graph, self), known_shape(graph, self)),)
 
 
-def rule_aten_triu_indices(graph: GraphBuilder, row: Int, col: Int, offset: Int = 0, *, dtype: Dtype | None = 4, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
-    return ((int64 if dtype == 4 else int64 if dtype is None else dtype, None),)
+def rule_aten_triu_indices(graph: GraphBuilder, row: Int, col: Int, offset: Int = 0, *, dtype: Dtype | None = 7, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
+    return ((int64 if dtype is None else dtype, None),)
 
 
 def rule_aten_zeros(graph: GraphBuilder, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:

@@ -3,12 +3,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.dtypes import int64, uint8
+from ortable.dtypes import bfloat16, float32, int64, uint8
 from ortable.known import as_list, known_dtype, known_shape
 from ortable.lowerings.indexing import index_put, index_tensor
 from ortable.prelude import axis_of, dtype_of, is_int, one_hot_index, rank_of
 from ortable.prelude_make import as_vec, at_least_1d, cast, const, with_rank_of
-from ortable.prelude_shape import as_flat, common_sizes, counting, gather_dtype, nonzero_columns, nonzero_rows, sizes_but, stretched
+from ortable.prelude_places import gather_dtype, nonzero_columns, nonzero_rows
+from ortable.prelude_shape import as_flat, common_sizes, counting, sizes_but, stretched
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -38,7 +39,7 @@ def aten_embedding(graph: GraphBuilder, res: Res, weight: Result, indices: Resul
 
 def aten_gather(graph: GraphBuilder, res: Res, self: Result, dim: Int, index: Result, *, sparse_grad: Bool = False) -> Result:
     """aten::gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor"""
-    places = at_least_1d(graph, index)
+    places = cast(graph, at_least_1d(graph, index), gather_dtype(graph, index))
     found = graph.make_node('GatherElements', [at_least_1d(graph, self), places], axis=axis_of(graph, self, dim))
     return with_rank_of(graph, found, index)
 
@@ -66,7 +67,9 @@ def aten_index_select(graph: GraphBuilder, res: Res, self: Result, dim: Int, ind
 def aten_masked_select(graph: GraphBuilder, res: Res, self: Result, mask: Result) -> Result:
     """aten::masked_select(Tensor self, Tensor mask) -> Tensor"""
     sizes = common_sizes(graph, [self, mask])
-    return graph.make_node('Compress', [at_least_1d(graph, stretched(graph, self, sizes)), as_flat(graph, stretched(graph, mask, sizes))], res.outputs)
+    dtype = float32 if dtype_of(graph, self) == bfloat16 else dtype_of(graph, self)
+    values = at_least_1d(graph, stretched(graph, cast(graph, self, dtype), sizes))
+    return cast(graph, graph.make_node('Compress', [values, as_flat(graph, stretched(graph, mask, sizes))]), dtype_of(graph, self))
 
 
 def aten_nonzero(graph: GraphBuilder, res: Res, self: Result) -> Result:

@@ -33,11 +33,10 @@ def aten_addmm(graph: GraphBuilder, res: Res, self: Result, mat1: Result, mat2: 
     if is_float(graph, mat1) and alpha == 0 and differs(beta, 0):
         # torch does not read the matrices when alpha is 0
         return graph.make_node('Expand', [scaled(graph, self, beta), as_vec(graph, [dim_of(graph, mat1, 0), dim_of(graph, mat2, 1)])], res.outputs)
-    if is_float(graph, mat1) and beta == 0:
-        # torch does not read self when beta is 0, so NaN must not leak
-        return graph.make_node('Gemm', [mat1, mat2], res.outputs, alpha=float(alpha))
     if is_float(graph, mat1):
-        return graph.make_node('Gemm', [mat1, mat2, self], res.outputs, alpha=float(alpha), beta=float(beta))
+        # torch does not read self when beta is 0, so NaN must not leak
+        bias = None if beta == 0 else self
+        return graph.make_node('Gemm', [mat1, mat2, bias], res.outputs, alpha=float(alpha), beta=float(beta))
     if beta == 0:
         return scaled(graph, matrix_product(graph, mat1, mat2), int(alpha))
     # onnxruntime has no integer Gemm kernel; torch cuts the factors to ints

@@ -9,7 +9,7 @@ from ortable.known import given_shape, known_dtype, known_shape
 from ortable.lowerings.normalization import batch_norm_backward, batch_norm_of_batch, batch_norm_training
 from ortable.prelude import dim_of, dtype_of, is_used, rank_of, static
 from ortable.prelude_make import as_vec, cast, const, consts
-from ortable.prelude_nn import batch_norm_known, group_normalized, machine_epsilon, or_filled, wide_dtype
+from ortable.prelude_nn import batch_norm_known, group_normalized, machine_epsilon, or_filled, rms_normalized, wide_dtype
 from ortable.promotion import promoted_dtype
 
 if TYPE_CHECKING:
@@ -138,17 +138,8 @@ def aten_rms_norm(graph: GraphBuilder, res: Res, input: Result, normalized_shape
     """aten::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor"""
     wide = wide_dtype(dtype_of(graph, input))
     least = eps if eps is not None else machine_epsilon(wide)
-    axes = list(range(rank_of(graph, input) - len(normalized_shape), rank_of(graph, input)))
-    if graph.opset >= 23:
-        gain = or_filled(graph, weight, normalized_shape, 1, wide)
-        first = 0 - len(normalized_shape)
-        found = graph.make_node('RMSNormalization', [cast(graph, input, wide), gain], axis=first, epsilon=least)
-        return cast(graph, found, dtype_of(graph, res))
-    x = cast(graph, input, wide)
-    square = graph.make_node('ReduceMean', [graph.make_node('Mul', [x, x]), consts(graph, axes, int64)], keepdims=1)
-    normal = graph.make_node('Div', [x, graph.make_node('Sqrt', [graph.make_node('Add', [square, const(graph, least, wide)])])])
-    found = graph.make_node('Mul', [normal, cast(graph, weight, wide)]) if weight is not None else normal
-    return cast(graph, found, dtype_of(graph, res))
+    normal = rms_normalized(graph, cast(graph, input, wide), normalized_shape, weight, least)
+    return cast(graph, normal, dtype_of(graph, res))
 
 
 def rule_aten__fused_rms_norm(graph: GraphBuilder, input: Result, normalized_shape: Ints, weight: Result | None, eps: Float | None) -> Rules:

@@ -66,36 +66,33 @@ def aten_adaptive_max_pool1d(graph: GraphBuilder, res: Res, self: Result, output
     """aten::adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)"""
     sizes = spread(output_size, 1)
     have = shape_of(graph, self)[-1:]
-    if not is_used(res[1]):
-        return (pooled_adaptive(graph, self, sizes, True), None)
-    if divisible(have, sizes):
-        parts = quotients(have, sizes)
-        return pooled_max(graph, self, 1, parts, parts, [0], [1], False, True)
-    raise UnsupportedCase('aten::adaptive_max_pool1d: indices of regions of different or dynamic sizes')
+    if is_used(res[1]) and (not divisible(have, sizes)):
+        raise UnsupportedCase('aten::adaptive_max_pool1d: indices of regions of different or dynamic sizes')
+    parts = quotients(have, sizes) if is_used(res[1]) else []
+    both = pooled_max(graph, self, 1, parts, parts, [0], [1], False, True) if is_used(res[1]) else [pooled_adaptive(graph, self, sizes, True), None]
+    return (both[0], both[1])
 
 
 def aten_adaptive_max_pool2d(graph: GraphBuilder, res: Res, self: Result, output_size: Ints) -> Any:
     """aten::adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)"""
     sizes = spread(output_size, 2)
     have = shape_of(graph, self)[-2:]
-    if not is_used(res[1]):
-        return (pooled_adaptive(graph, self, sizes, True), None)
-    if divisible(have, sizes):
-        parts = quotients(have, sizes)
-        return pooled_max(graph, self, 2, parts, parts, [0], [1], False, True)
-    raise UnsupportedCase('aten::adaptive_max_pool2d: indices of regions of different or dynamic sizes')
+    if is_used(res[1]) and (not divisible(have, sizes)):
+        raise UnsupportedCase('aten::adaptive_max_pool2d: indices of regions of different or dynamic sizes')
+    parts = quotients(have, sizes) if is_used(res[1]) else []
+    both = pooled_max(graph, self, 2, parts, parts, [0], [1], False, True) if is_used(res[1]) else [pooled_adaptive(graph, self, sizes, True), None]
+    return (both[0], both[1])
 
 
 def aten_adaptive_max_pool3d(graph: GraphBuilder, res: Res, self: Result, output_size: Ints) -> Any:
     """aten::adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)"""
     sizes = spread(output_size, 3)
     have = shape_of(graph, self)[-3:]
-    if not is_used(res[1]):
-        return (pooled_adaptive(graph, self, sizes, True), None)
-    if divisible(have, sizes):
-        parts = quotients(have, sizes)
-        return pooled_max(graph, self, 3, parts, parts, [0], [1], False, True)
-    raise UnsupportedCase('aten::adaptive_max_pool3d: indices of regions of different or dynamic sizes')
+    if is_used(res[1]) and (not divisible(have, sizes)):
+        raise UnsupportedCase('aten::adaptive_max_pool3d: indices of regions of different or dynamic sizes')
+    parts = quotients(have, sizes) if is_used(res[1]) else []
+    both = pooled_max(graph, self, 3, parts, parts, [0], [1], False, True) if is_used(res[1]) else [pooled_adaptive(graph, self, sizes, True), None]
+    return (both[0], both[1])
 
 
 def aten_avg_pool1d(graph: GraphBuilder, res: Res, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0,), ceil_mode: Bool = False, count_include_pad: Bool = True) -> Result:

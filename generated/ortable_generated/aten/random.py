@@ -3,12 +3,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.dtypes import boolean, float32
+from ortable.dtypes import boolean
 from ortable.errors import UnsupportedCase
 from ortable.known import known_dtype, known_shape
 from ortable.prelude import dtype_of, shape_of
 from ortable.prelude_make import cast, const, filled
-from ortable.prelude_nn import scaled
+from ortable.prelude_nn import drawn_dropout, scaled
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -30,9 +30,7 @@ def aten_dropout(graph: GraphBuilder, res: Res, input: Result, p: Float, train: 
     if p == 1:
         # nothing is drawn, and torch multiplies by 0, so NaN stays
         return graph.make_node('Mul', [input, const(graph, 0, dtype_of(graph, input))], res.outputs)
-    if graph.target == 'onnxruntime':
-        raise UnsupportedCase('aten::dropout: ONNX Runtime would draw numbers of its own and ignore torch.manual_seed')
-    return graph.make_node('Dropout', [input, const(graph, p, float32), const(graph, True, boolean)], res.outputs)
+    return drawn_dropout(graph, input, p)[0]
 
 
 def aten_feature_alpha_dropout(graph: GraphBuilder, res: Res, input: Result, p: Float, train: Bool) -> Result:
@@ -53,10 +51,7 @@ def aten_native_dropout(graph: GraphBuilder, res: Res, input: Result, p: Float, 
         # nothing is drawn, everything is dropped
         size = shape_of(graph, input)
         return (filled(graph, size, 0, dtype_of(graph, input)), filled(graph, size, False, boolean))
-    if graph.target == 'onnxruntime':
-        raise UnsupportedCase('aten::native_dropout: ONNX Runtime would draw numbers of its own and ignore torch.manual_seed')
-    output, mask = graph.make_node('Dropout', [input, const(graph, p, float32), const(graph, True, boolean)], 2)
-    return (output, mask)
+    return drawn_dropout(graph, input, p)
 
 
 def aten_native_dropout_backward(graph: GraphBuilder, res: Res, grad_output: Result, mask: Result, scale: Float) -> Result:

@@ -93,11 +93,8 @@ def aten_argmin(graph: GraphBuilder, res: Res, self: Result, dim: Int | None = N
 
 def aten_cumprod(graph: GraphBuilder, res: Res, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Result:
     """aten::cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"""
-    axis = axis_of(graph, self, dim)
     if rank_of(graph, self) == 0:
         return cast(graph, self, dtype_of(graph, res))
-    if graph.opset >= 26:
-        return graph.make_node('CumProd', [cast(graph, self, dtype_of(graph, res)), const(graph, axis, int64)], res.outputs)
     return cumprod(graph, res, self=self, dim=dim)
 
 
@@ -119,14 +116,12 @@ def aten_max(graph: GraphBuilder, res: Res, self: Result) -> Result:
 def aten_max_dim(graph: GraphBuilder, res: Res, self: Result, dim: Int, keepdim: Bool = False) -> Any:
     """aten::max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
     axis = axis_of(graph, self, dim)
-    kept = keepdim or rank_of(graph, self) == 0
-    if not is_used(res[1]):
-        return (reduced_extreme(graph, self, axes_of(graph, self, axis), keepdim, True), None)
+    gone = [] if keepdim or rank_of(graph, self) == 0 else [axis]
     whole = at_least_1d(graph, self)
-    place = extreme_index(graph, whole, axis, True, True)
-    value = graph.make_node('GatherElements', [whole, place], axis=axis)
-    gone = [] if kept else [axis]
-    return (with_rank_of(graph, squeezed(graph, value, gone), self), with_rank_of(graph, squeezed(graph, place, gone), self))
+    place = extreme_index(graph, whole, axis, True, True) if is_used(res[1]) else None
+    found = graph.make_node('GatherElements', [whole, place], axis=axis) if place is not None else None
+    value = with_rank_of(graph, squeezed(graph, found, gone), self) if found is not None else reduced_extreme(graph, self, axes_of(graph, self, axis), keepdim, True)
+    return (value, with_rank_of(graph, squeezed(graph, place, gone), self) if place is not None else None)
 
 
 def aten_max_other(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
@@ -142,14 +137,12 @@ def aten_min(graph: GraphBuilder, res: Res, self: Result) -> Result:
 def aten_min_dim(graph: GraphBuilder, res: Res, self: Result, dim: Int, keepdim: Bool = False) -> Any:
     """aten::min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
     axis = axis_of(graph, self, dim)
-    kept = keepdim or rank_of(graph, self) == 0
-    if not is_used(res[1]):
-        return (reduced_extreme(graph, self, axes_of(graph, self, axis), keepdim, False), None)
+    gone = [] if keepdim or rank_of(graph, self) == 0 else [axis]
     whole = at_least_1d(graph, self)
-    place = extreme_index(graph, whole, axis, True, False)
-    value = graph.make_node('GatherElements', [whole, place], axis=axis)
-    gone = [] if kept else [axis]
-    return (with_rank_of(graph, squeezed(graph, value, gone), self), with_rank_of(graph, squeezed(graph, place, gone), self))
+    place = extreme_index(graph, whole, axis, True, False) if is_used(res[1]) else None
+    found = graph.make_node('GatherElements', [whole, place], axis=axis) if place is not None else None
+    value = with_rank_of(graph, squeezed(graph, found, gone), self) if found is not None else reduced_extreme(graph, self, axes_of(graph, self, axis), keepdim, False)
+    return (value, with_rank_of(graph, squeezed(graph, place, gone), self) if place is not None else None)
 
 
 def aten_min_other(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:

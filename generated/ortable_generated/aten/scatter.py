@@ -8,7 +8,9 @@ from ortable.errors import UnsupportedCase
 from ortable.known import given_shape, known_dtype, known_shape
 from ortable.prelude import axis_of, count_of, differs, dim_of, dtype_of, highest, is_bool, is_int, lowest, rank_of, shape_of
 from ortable.prelude_make import as_vec, at_least_1d, cast, const, permuted, reshape_to, with_rank_of
-from ortable.prelude_shape import along_axis, as_flat, clamped_bound, counting, full_pads, marked_places, moved_axes, put_along, put_diagonal, put_elements, scatter_word, sliced, stretch_end, stretched, wrapped_index, zeros_of
+from ortable.prelude_places import marked_places, put_along, put_diagonal, put_elements, scatter_word
+from ortable.prelude_shape import along_axis, as_flat, clamped_bound, common_sizes, counting, full_pads, moved_axes, sliced, stretch_end, stretched, wrapped_index, zeros_of
+from ortable.rules import broadcast
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -49,22 +51,20 @@ def aten_embedding_dense_backward(graph: GraphBuilder, res: Res, grad_output: Re
         raise UnsupportedCase('aten::embedding_dense_backward: gradients scaled by how often an index occurs')
     if padding_idx >= 0:
         # rows that were read at padding_idx give no gradient, NaN included
-        index = cast(graph, indices, int64)
-        skipped = graph.make_node('Unsqueeze', [graph.make_node('Equal', [index, as_vec(graph, padding_idx)]), as_vec(graph, -1)])
+        skipped = graph.make_node('Unsqueeze', [graph.make_node('Equal', [cast(graph, indices, int64), as_vec(graph, padding_idx)]), as_vec(graph, -1)])
         kept = graph.make_node('Where', [skipped, const(graph, 0, dtype_of(graph, grad_output)), grad_output])
         rows = reshape_to(graph, kept, [count_of(graph, indices), width])
         zeros = zeros_of(graph, [num_weights, width], dtype_of(graph, grad_output))
-        return graph.make_node('ScatterND', [zeros, graph.make_node('Unsqueeze', [as_flat(graph, index), as_vec(graph, 1)]), rows], res.outputs, reduction='add')
+        return put_along(graph, zeros, 0, as_flat(graph, cast(graph, indices, int64)), rows, 'add')
     rows = reshape_to(graph, grad_output, [count_of(graph, indices), width])
     zeros = zeros_of(graph, [num_weights, width], dtype_of(graph, grad_output))
-    index = graph.make_node('Unsqueeze', [as_flat(graph, cast(graph, indices, int64)), as_vec(graph, 1)])
-    return graph.make_node('ScatterND', [zeros, index, rows], res.outputs, reduction='add')
+    return put_along(graph, zeros, 0, as_flat(graph, cast(graph, indices, int64)), rows, 'add')
 
 
 def aten_index_add(graph: GraphBuilder, res: Res, self: Result, dim: Int, index: Result, source: Result, *, alpha: Scalar = 1) -> Result:
     """aten::index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor"""
-    if is_bool(graph, self):
-        raise UnsupportedCase('aten::index_add: sums of bool: ONNX has no such scatter')
+    if is_bool(graph, self) and differs(alpha, 1):
+        raise UnsupportedCase('aten::index_add: a factor of bool values')
     if alpha == 1:
         place = cast(graph, at_least_1d(graph, index), int64)
         found = put_along(graph, at_least_1d(graph, self), axis_of(graph, self, dim), place, at_least_1d(graph, source), 'add')
@@ -97,27 +97,24 @@ def aten_index_fill_int_Tensor(graph: GraphBuilder, res: Res, self: Result, dim:
 def aten_masked_scatter(graph: GraphBuilder, res: Res, self: Result, mask: Result, source: Result) -> Result:
     """aten::masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor"""
     if count_of(graph, source) == 0:
-        return self
+        return stretched(graph, self, common_sizes(graph, [self, mask]))
     # the k-th place where the mask is True takes the k-th element of source
-    here = as_flat(graph, stretched(graph, mask, shape_of(graph, self)))
+    sizes = common_sizes(graph, [self, mask])
+    here = as_flat(graph, stretched(graph, mask, sizes))
     count = graph.make_node('CumSum', [graph.make_node('Cast', [here], to=int64), const(graph, 0, int64)])
     place = graph.make_node('Where', [here, graph.make_node('Sub', [count, const(graph, 1, int64)]), const(graph, 0, int64)])
-    written = graph.make_node('Where', [here, graph.make_node('Gather', [as_flat(graph, source), place]), as_flat(graph, self)])
-    return reshape_to(graph, written, shape_of(graph, self))
+    kept = as_flat(graph, stretched(graph, self, sizes))
+    return reshape_to(graph, graph.make_node('Where', [here, graph.make_node('Gather', [as_flat(graph, source), place]), kept]), sizes)
 
 
 def aten_scatter_add(graph: GraphBuilder, res: Res, self: Result, dim: Int, index: Result, src: Result) -> Result:
     """aten::scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor"""
-    if is_bool(graph, self):
-        raise UnsupportedCase('aten::scatter_add: sums of bool: ONNX has no such scatter')
     return put_elements(graph, self, dim, index, src, 'add')
 
 
 def aten_scatter_reduce(graph: GraphBuilder, res: Res, self: Result, dim: Int, index: Result, src: Result, *, reduce: Str) -> Result:
     """aten::scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor"""
     how = 'mul' if reduce == 'multiply' else 'add'
-    if is_bool(graph, self):
-        raise UnsupportedCase('aten::scatter.reduce: sums of bool: ONNX has no such scatter')
     return put_elements(graph, self, dim, index, src, how)
 
 
@@ -127,8 +124,6 @@ def aten_scatter_reduce_two(graph: GraphBuilder, res: Res, self: Result, dim: In
     least = lowest(dtype_of(graph, self)) if reduce == 'amax' else highest(dtype_of(graph, self))
     neutral = first if reduce == 'sum' or reduce == 'prod' else least
     how = scatter_word(reduce)
-    if is_bool(graph, self):
-        raise UnsupportedCase('aten::scatter_reduce.two: reductions of bool: ONNX has no such scatter')
     if reduce == 'mean' and is_int(graph, self):
         raise UnsupportedCase('aten::scatter_reduce.two: the mean of ints, which torch rounds down')
     if reduce == 'mean':
@@ -160,8 +155,6 @@ def aten_scatter_value(graph: GraphBuilder, res: Res, self: Result, dim: Int, in
 def aten_scatter_value_reduce(graph: GraphBuilder, res: Res, self: Result, dim: Int, index: Result, value: Scalar, *, reduce: Str) -> Result:
     """aten::scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor"""
     how = 'mul' if reduce == 'multiply' else 'add'
-    if is_bool(graph, self):
-        raise UnsupportedCase('aten::scatter.value_reduce: sums of bool: ONNX has no such scatter')
     return put_elements(graph, self, dim, index, const(graph, value, dtype_of(graph, self)), how)
 
 
@@ -258,7 +251,7 @@ def rule_aten_index_fill_int_Tensor(graph: GraphBuilder, self: Result, dim: Int,
 
 
 def rule_aten_masked_scatter(graph: GraphBuilder, self: Result, mask: Result, source: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((known_dtype(graph, self), broadcast(known_shape(graph, self), known_shape(graph, mask))),)
 
 
 def rule_aten_scatter_add(graph: GraphBuilder, self: Result, dim: Int, index: Result, src: Result) -> Rules:

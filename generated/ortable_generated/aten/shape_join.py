@@ -7,19 +7,15 @@ from ortable.dtypes import int64
 from ortable.known import as_list, known_dtype, known_shape, known_shapes
 from ortable.prelude import axis_of, count_of, dim_of, dtype_of, rank_of, shape_of, static, swapped
 from ortable.prelude_make import as_vec, at_least_1d, cast, cast_all, const, reshape_to, unsqueezed
-from ortable.prelude_shape import as_column, as_flat, at_least_2d, at_least_3d, cat_list, chunk_count, even_sizes, flipped_along, insert_at, last_axes, neighbours, numbered, on_grid, pad_pairs, repeated_places, replaced_at, rolled_along, sliced, stretched, wrapped_pad
+from ortable.prelude_places import repeated_places
+from ortable.prelude_shape import as_column, as_flat, at_least_2d, at_least_3d, cat_list, chunk_count, even_sizes, flipped_along, insert_at, neighbours, numbered, on_grid, replaced_at, rolled_along, sliced, stretched
 from ortable.prelude_types import ceil_div, chunk_sizes, common_dtype
 from ortable.rules import concat
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.known import Rules
-    from ortable.prelude import Float, Int, Ints, Result, Results, Scalar, Str, SymInt, SymInts
-
-
-def aten__pad_circular(graph: GraphBuilder, res: Res, self: Result, pad: SymInts) -> Result:
-    """aten::_pad_circular(Tensor self, SymInt[] pad) -> Tensor"""
-    return wrapped_pad(graph, self, pad)
+    from ortable.prelude import Int, Ints, Result, Results, Str, SymInt, SymInts
 
 
 def aten_cat(graph: GraphBuilder, res: Res, tensors: Results, dim: Int = 0) -> Result:
@@ -52,15 +48,6 @@ def aten_concat(graph: GraphBuilder, res: Res, tensors: Results, dim: Int = 0) -
 def aten_concatenate(graph: GraphBuilder, res: Res, tensors: Results, dim: Int = 0) -> Result:
     """aten::concatenate(Tensor[] tensors, int dim=0) -> Tensor"""
     return aten_cat(graph, res, tensors=tensors, dim=dim)
-
-
-def aten_constant_pad_nd(graph: GraphBuilder, res: Res, self: Result, pad: SymInts, value: Scalar = 0) -> Result:
-    """aten::constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor"""
-    fill = 0 if value == 0 else value
-    if len(pad) == 0:
-        return self
-    axes = last_axes(graph, self, len(pad) // 2)
-    return graph.make_node('Pad', [self, as_vec(graph, pad_pairs(pad)), const(graph, fill, dtype_of(graph, self)), as_vec(graph, axes)], res.outputs)
 
 
 def aten_dstack(graph: GraphBuilder, res: Res, tensors: Results) -> Result:
@@ -103,37 +90,6 @@ def aten_meshgrid_indexing(graph: GraphBuilder, res: Res, tensors: Results, *, i
     return [on_grid(graph, t, tensors, i, indexing == 'xy') for i, t in numbered(tensors)]
 
 
-def aten_pad(graph: GraphBuilder, res: Res, self: Result, pad: SymInts, mode: Str = 'constant', value: Float | None = None) -> Result:
-    '''aten::pad(Tensor self, SymInt[] pad, str mode="constant", float? value=None) -> Tensor'''
-    pads = pad_pairs(pad)
-    axes = last_axes(graph, self, len(pad) // 2)
-    fill = 0 if value is None else value
-    if len(pad) == 0:
-        return self
-    if mode == 'constant':
-        return graph.make_node('Pad', [self, as_vec(graph, pads), const(graph, fill, dtype_of(graph, self)), as_vec(graph, axes)], res.outputs)
-    if mode == 'reflect':
-        return graph.make_node('Pad', [self, as_vec(graph, pads), None, as_vec(graph, axes)], res.outputs, mode='reflect')
-    if mode == 'replicate':
-        return graph.make_node('Pad', [self, as_vec(graph, pads), None, as_vec(graph, axes)], res.outputs, mode='edge')
-    return wrapped_pad(graph, self, pad)
-
-
-def aten_reflection_pad1d(graph: GraphBuilder, res: Res, self: Result, padding: SymInts) -> Result:
-    """aten::reflection_pad1d(Tensor self, SymInt[2] padding) -> Tensor"""
-    return graph.make_node('Pad', [self, as_vec(graph, pad_pairs(padding)), None, as_vec(graph, last_axes(graph, self, 1))], res.outputs, mode='reflect')
-
-
-def aten_reflection_pad2d(graph: GraphBuilder, res: Res, self: Result, padding: SymInts) -> Result:
-    """aten::reflection_pad2d(Tensor self, SymInt[4] padding) -> Tensor"""
-    return graph.make_node('Pad', [self, as_vec(graph, pad_pairs(padding)), None, as_vec(graph, last_axes(graph, self, 2))], res.outputs, mode='reflect')
-
-
-def aten_reflection_pad3d(graph: GraphBuilder, res: Res, self: Result, padding: SymInts) -> Result:
-    """aten::reflection_pad3d(Tensor self, SymInt[6] padding) -> Tensor"""
-    return graph.make_node('Pad', [self, as_vec(graph, pad_pairs(padding)), None, as_vec(graph, last_axes(graph, self, 3))], res.outputs, mode='reflect')
-
-
 def aten_repeat(graph: GraphBuilder, res: Res, self: Result, repeats: SymInts) -> Result:
     """aten::repeat(Tensor self, SymInt[] repeats) -> Tensor"""
     lead = len(repeats) - rank_of(graph, self)
@@ -165,21 +121,6 @@ def aten_repeat_interleave_self_int(graph: GraphBuilder, res: Res, self: Result,
     long = insert_at(shape_of(graph, self), axis + 1, repeats)
     wide = stretched(graph, graph.make_node('Unsqueeze', [self, as_vec(graph, axis + 1)]), long)
     return reshape_to(graph, wide, replaced_at(shape_of(graph, self), axis, dim_of(graph, self, axis) * repeats))
-
-
-def aten_replication_pad1d(graph: GraphBuilder, res: Res, self: Result, padding: SymInts) -> Result:
-    """aten::replication_pad1d(Tensor self, SymInt[2] padding) -> Tensor"""
-    return aten_pad(graph, res, self=self, pad=padding, mode='replicate', value=None)
-
-
-def aten_replication_pad2d(graph: GraphBuilder, res: Res, self: Result, padding: SymInts) -> Result:
-    """aten::replication_pad2d(Tensor self, SymInt[4] padding) -> Tensor"""
-    return aten_pad(graph, res, self=self, pad=padding, mode='replicate', value=None)
-
-
-def aten_replication_pad3d(graph: GraphBuilder, res: Res, self: Result, padding: SymInts) -> Result:
-    """aten::replication_pad3d(Tensor self, SymInt[6] padding) -> Tensor"""
-    return aten_pad(graph, res, self=self, pad=padding, mode='replicate', value=None)
 
 
 def aten_roll(graph: GraphBuilder, res: Res, self: Result, shifts: SymInts, dims: Ints = ()) -> Result:
@@ -280,10 +221,6 @@ def aten_vstack(graph: GraphBuilder, res: Res, tensors: Results) -> Result:
     return graph.make_node('Concat', [*parts], res.outputs, axis=0)
 
 
-def rule_aten__pad_circular(graph: GraphBuilder, self: Result, pad: SymInts) -> Rules:
-    return ((known_dtype(graph, self), None),)
-
-
 def rule_aten_cat(graph: GraphBuilder, tensors: Results, dim: Int = 0) -> Rules:
     return ((known_dtype(graph, tensors) if common_dtype(graph, tensors) is None else common_dtype(graph, tensors), concat(known_shapes(graph, tensors), dim)),)
 
@@ -302,10 +239,6 @@ def rule_aten_concat(graph: GraphBuilder, tensors: Results, dim: Int = 0) -> Rul
 
 def rule_aten_concatenate(graph: GraphBuilder, tensors: Results, dim: Int = 0) -> Rules:
     return rule_aten_cat(graph, tensors=tensors, dim=dim)
-
-
-def rule_aten_constant_pad_nd(graph: GraphBuilder, self: Result, pad: SymInts, value: Scalar = 0) -> Rules:
-    return ((known_dtype(graph, self), None),)
 
 
 def rule_aten_dstack(graph: GraphBuilder, tensors: Results) -> Rules:
@@ -336,22 +269,6 @@ def rule_aten_meshgrid_indexing(graph: GraphBuilder, tensors: Results, *, indexi
     return ((known_dtype(graph, tensors), None),)
 
 
-def rule_aten_pad(graph: GraphBuilder, self: Result, pad: SymInts, mode: Str = 'constant', value: Float | None = None) -> Rules:
-    return ((known_dtype(graph, self), None),)
-
-
-def rule_aten_reflection_pad1d(graph: GraphBuilder, self: Result, padding: SymInts) -> Rules:
-    return ((known_dtype(graph, self), None),)
-
-
-def rule_aten_reflection_pad2d(graph: GraphBuilder, self: Result, padding: SymInts) -> Rules:
-    return ((known_dtype(graph, self), None),)
-
-
-def rule_aten_reflection_pad3d(graph: GraphBuilder, self: Result, padding: SymInts) -> Rules:
-    return ((known_dtype(graph, self), None),)
-
-
 def rule_aten_repeat(graph: GraphBuilder, self: Result, repeats: SymInts) -> Rules:
     return ((known_dtype(graph, self), None),)
 
@@ -366,18 +283,6 @@ def rule_aten_repeat_interleave_self_Tensor(graph: GraphBuilder, self: Result, r
 
 def rule_aten_repeat_interleave_self_int(graph: GraphBuilder, self: Result, repeats: SymInt, dim: Int | None = None, *, output_size: SymInt | None = None) -> Rules:
     return ((known_dtype(graph, self), None),)
-
-
-def rule_aten_replication_pad1d(graph: GraphBuilder, self: Result, padding: SymInts) -> Rules:
-    return rule_aten_pad(graph, self=self, pad=padding, mode='replicate', value=None)
-
-
-def rule_aten_replication_pad2d(graph: GraphBuilder, self: Result, padding: SymInts) -> Rules:
-    return rule_aten_pad(graph, self=self, pad=padding, mode='replicate', value=None)
-
-
-def rule_aten_replication_pad3d(graph: GraphBuilder, self: Result, padding: SymInts) -> Rules:
-    return rule_aten_pad(graph, self=self, pad=padding, mode='replicate', value=None)
 
 
 def rule_aten_roll(graph: GraphBuilder, self: Result, shifts: SymInts, dims: Ints = ()) -> Rules:

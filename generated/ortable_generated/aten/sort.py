@@ -8,7 +8,7 @@ from ortable.errors import UnsupportedCase
 from ortable.known import known_dtype, known_shape, scalar_shape
 from ortable.prelude import axis_of, dim_of, dtype_of, is_int, rank_of
 from ortable.prelude_make import as_vec, cast, const, squeezed, with_rank_of
-from ortable.prelude_shape import places_in, sort_keys, taken_along
+from ortable.prelude_places import places_in, sort_keys, taken_along
 from ortable.prelude_types import common_dtype
 from ortable.rules import reduce_shape
 

@@ -4,13 +4,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int64
-from ortable.known import as_list, scalar_shape
-from ortable.prelude import count_of, dim_of, shape_of
+from ortable.errors import UnsupportedCase
+from ortable.known import as_list, known_dtype, scalar_shape
+from ortable.prelude import count_of, dim_of, is_int, shape_of
+from ortable.prelude_make import reshape_to
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.known import Rules
     from ortable.prelude import Int, Result
+
+
+def aten__local_scalar_dense(graph: GraphBuilder, res: Res, self: Result) -> Any:
+    """aten::_local_scalar_dense(Tensor self) -> Scalar"""
+    if is_int(graph, self):
+        return reshape_to(graph, self, [])
+    raise UnsupportedCase('aten::_local_scalar_dense: a float or bool read from a tensor as a Python number; keep it a 0-d tensor')
 
 
 def aten_numel(graph: GraphBuilder, res: Res, self: Result) -> Any:
@@ -41,6 +50,10 @@ def aten_sym_size(graph: GraphBuilder, res: Res, self: Result) -> Any:
 def aten_sym_size_int(graph: GraphBuilder, res: Res, self: Result, dim: Int) -> Any:
     """aten::sym_size.int(Tensor self, int dim) -> SymInt"""
     return dim_of(graph, self, dim)
+
+
+def rule_aten__local_scalar_dense(graph: GraphBuilder, self: Result) -> Rules:
+    return ((known_dtype(graph, self), scalar_shape()),)
 
 
 def rule_aten_numel(graph: GraphBuilder, self: Result) -> Rules:

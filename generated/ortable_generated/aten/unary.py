@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 from ortable.dtypes import boolean, float64
 from ortable.errors import UnsupportedCase
 from ortable.known import known_dtype, known_shape
-from ortable.lowerings.pointwise import nan_to_num
 from ortable.prelude import dtype_of, is_bool, is_complex, is_float, is_signed
 from ortable.prelude_make import cast, const
-from ortable.prelude_pointwise import atan2_of, atan_of, const_like, erfc_of, expm1_of, filled_like, is_sign_set, log1p_of, opmath, truncated
+from ortable.prelude_pointwise import atan2_of, atan_of, const_like, erfc_of, expm1_of, filled_like, is_sign_set, largest_finite, log1p_of, opmath, truncated
 from ortable.promotion import promote_values, promoted_dtype
 
 if TYPE_CHECKING:
@@ -24,6 +23,11 @@ def aten_abs(graph: GraphBuilder, res: Res, self: Result) -> Result:
     if is_complex(graph, self):
         raise UnsupportedCase('aten::abs: ONNX Runtime has no complex numbers')
     return graph.make_node('Abs', [self], res.outputs)
+
+
+def aten_absolute(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::absolute(Tensor self) -> Tensor"""
+    return aten_abs(graph, res, self=self)
 
 
 def aten_acos(graph: GraphBuilder, res: Res, self: Result) -> Result:
@@ -141,6 +145,11 @@ def aten_expm1(graph: GraphBuilder, res: Res, self: Result) -> Result:
     return cast(graph, expm1_of(graph, opmath(graph, self)), dtype_of(graph, self))
 
 
+def aten_fix(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::fix(Tensor self) -> Tensor"""
+    return aten_trunc(graph, res, self=self)
+
+
 def aten_floor(graph: GraphBuilder, res: Res, self: Result) -> Result:
     """aten::floor(Tensor self) -> Tensor"""
     return graph.make_node('Floor', [self], res.outputs) if is_float(graph, self) else self
@@ -221,7 +230,15 @@ def aten_logit(graph: GraphBuilder, res: Res, self: Result, eps: Float | None = 
 
 def aten_nan_to_num(graph: GraphBuilder, res: Res, self: Result, nan: Float | None = None, posinf: Float | None = None, neginf: Float | None = None) -> Result:
     """aten::nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor"""
-    return nan_to_num(graph, res, self=self, nan=nan, posinf=posinf, neginf=neginf)
+    if not is_float(graph, self):
+        return self
+    most = largest_finite(dtype_of(graph, self))
+    top = const_like(graph, posinf if posinf is not None else most, self)
+    bottom = const_like(graph, neginf if neginf is not None else -most, self)
+    number = const_like(graph, nan if nan is not None else 0.0, self)
+    finite = graph.make_node('Where', [graph.make_node('IsNaN', [self]), number, self])
+    capped = graph.make_node('Where', [graph.make_node('Equal', [self, const_like(graph, float('inf'), self)]), top, finite])
+    return graph.make_node('Where', [graph.make_node('Equal', [self, const_like(graph, -float('inf'), self)]), bottom, capped], res.outputs)
 
 
 def aten_neg(graph: GraphBuilder, res: Res, self: Result) -> Result:
@@ -229,6 +246,11 @@ def aten_neg(graph: GraphBuilder, res: Res, self: Result) -> Result:
     if is_signed(graph, self):
         return graph.make_node('Neg', [self], res.outputs)
     return graph.make_node('Sub', [const_like(graph, 0, self), self], res.outputs)
+
+
+def aten_negative(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::negative(Tensor self) -> Tensor"""
+    return aten_neg(graph, res, self=self)
 
 
 def aten_positive(graph: GraphBuilder, res: Res, self: Result) -> Result:
@@ -349,6 +371,10 @@ def rule_aten_abs(graph: GraphBuilder, self: Result) -> Rules:
     return ((promoted_dtype(graph, 'complex_to_float', self), known_shape(graph, self)),)
 
 
+def rule_aten_absolute(graph: GraphBuilder, self: Result) -> Rules:
+    return rule_aten_abs(graph, self=self)
+
+
 def rule_aten_acos(graph: GraphBuilder, self: Result) -> Rules:
     return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
 
@@ -409,6 +435,10 @@ def rule_aten_expm1(graph: GraphBuilder, self: Result) -> Rules:
     return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
 
 
+def rule_aten_fix(graph: GraphBuilder, self: Result) -> Rules:
+    return rule_aten_trunc(graph, self=self)
+
+
 def rule_aten_floor(graph: GraphBuilder, self: Result) -> Rules:
     return ((known_dtype(graph, self), known_shape(graph, self)),)
 
@@ -463,6 +493,10 @@ def rule_aten_nan_to_num(graph: GraphBuilder, self: Result, nan: Float | None = 
 
 def rule_aten_neg(graph: GraphBuilder, self: Result) -> Rules:
     return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_negative(graph: GraphBuilder, self: Result) -> Rules:
+    return rule_aten_neg(graph, self=self)
 
 
 def rule_aten_positive(graph: GraphBuilder, self: Result) -> Rules:

@@ -1,4 +1,5 @@
-"""Control flow: branches become child graphs through the callback that the interpreter puts on the builder."""
+"""Control flow: branches become child graphs through the callback that the interpreter puts on the
+builder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Advanced indexing, read and written: one algorithm over GatherND and ScatterND for every placement of the indices."""
+"""Advanced indexing, read and written: one algorithm over GatherND and ScatterND for every
+placement of the indices."""
 
 from __future__ import annotations
 
@@ -12,7 +13,16 @@ from ortable import dtypes
 from ortable.dims import SymDim
 from ortable.errors import UnsupportedCase
 from ortable.prelude import inverse_perm, one_hot_index, rank_of, shape_of
-from ortable.prelude_make import as_tensor, as_vec, cast, const, consts, permuted, reshape_to, unsqueezed
+from ortable.prelude_make import (
+    as_tensor,
+    as_vec,
+    cast,
+    const,
+    consts,
+    permuted,
+    reshape_to,
+    unsqueezed,
+)
 from ortable.prelude_shape import sliced
 from ortable.rules import broadcast
 
@@ -20,9 +30,18 @@ if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
 
 
+# ONNX Runtime adds no half floats in a scatter; the sum of bools is torch's "or".
+_ADDED_IN = {
+    dtypes.float16: dtypes.float32,
+    dtypes.bfloat16: dtypes.float32,
+    dtypes.boolean: dtypes.int32,
+}
+
+
 @dataclass(frozen=True)
 class _Placement:
-    """Where indices stand: ``axes`` of self that are indexed, ``front`` where their broadcast dims land in the result."""
+    """Where indices stand: ``axes`` of self that are indexed, ``front`` where their broadcast dims
+    land in the result."""
 
     axes: list[int]
     front: int
@@ -42,7 +61,8 @@ class _Placement:
 
 
 def index_tensor(graph: GraphBuilder, res: Res, self: str, indices: Sequence[str | None]) -> str:
-    """``self[indices]`` with numpy's advanced indexing (aten::index.Tensor); bool masks and negative indices included."""
+    """``self[indices]`` with numpy's advanced indexing (aten::index.Tensor); bool masks and
+    negative indices included."""
     place = _place(graph, self, indices)
     rank = rank_of(graph, self)
     turned = permuted(graph, self, place.permutation(rank))
@@ -63,8 +83,6 @@ def index_put(
     masked = None if accumulate else _masked(graph, self, indices, values)
     if masked is not None:
         return masked
-    if accumulate and graph.get_type(self) == dtypes.boolean:
-        raise UnsupportedCase("aten::index_put: accumulate on bool has no ONNX operator")
     place = _place(graph, self, indices)
     order = place.permutation(rank)
     turned = permuted(graph, self, order)
@@ -72,9 +90,8 @@ def index_put(
     updates = _updates(graph, cast(graph, values, graph.get_type(self)), place, rank, wanted)
     reduction = "add" if accumulate else "none"
     dtype = graph.get_type(self)
-    if accumulate and dtype in (dtypes.float16, dtypes.bfloat16):
-        # ONNX Runtime adds no half floats here
-        turned, updates = (cast(graph, each, dtypes.float32) for each in (turned, updates))
+    if accumulate and dtype in _ADDED_IN:
+        turned, updates = (cast(graph, each, _ADDED_IN[dtype]) for each in (turned, updates))
     written = graph.make_node("ScatterND", [turned, place.tuples, updates], reduction=reduction)
     return permuted(graph, cast(graph, written, dtype), inverse_perm(order))
 
@@ -120,7 +137,8 @@ def _row(graph: GraphBuilder, places: str, axis: int) -> str:
 
 
 def _tuples(graph: GraphBuilder, indices: list[str], rank: int) -> str:
-    """Index tensors broadcast against each other and stacked in a last dimension: [..., len(indices)]."""
+    """Index tensors broadcast against each other and stacked in a last dimension: [...,
+    len(indices)]."""
     wide = indices if len(indices) == 1 else _broadcast(graph, indices)
     columns = [unsqueezed(graph, index, [rank]) for index in wide]
     return columns[0] if len(columns) == 1 else graph.make_node("Concat", columns, axis=-1)
@@ -153,11 +171,13 @@ def _is_mask(graph: GraphBuilder, index: str) -> bool:
 def _masked(
     graph: GraphBuilder, self: str, indices: Sequence[str | None], values: str
 ) -> str | None:
-    """``self[mask] = values`` as Where, when no value depends on how many elements the mask picks."""
+    """``self[mask] = values`` as Where, when no value depends on how many elements the mask
+    picks."""
     axis = one_hot_index(indices)
-    if axis < 0 or not _is_mask(graph, indices[axis]) or not graph.has_shape(values):
+    only = indices[axis] if axis >= 0 else None
+    if only is None or not _is_mask(graph, only) or not graph.has_shape(values):
         return None
-    mask = cast(graph, indices[axis], dtypes.boolean)
+    mask = cast(graph, only, dtypes.boolean)
     rank = rank_of(graph, mask)
     after = rank_of(graph, self) - axis - rank
     value = cast(graph, values, graph.get_type(self))
@@ -181,7 +201,8 @@ def _put_shape(graph: GraphBuilder, turned: str, place: _Placement) -> list[str]
 def _updates(
     graph: GraphBuilder, values: str, place: _Placement, rank: int, wanted: list[str]
 ) -> str:
-    """Values broadcast to the shape of ``self[indices]``, with the index dims brought to the front."""
+    """Values broadcast to the shape of ``self[indices]``, with the index dims brought to the
+    front."""
     order = place.result_permutation(rank)
     total = graph.make_node("Concat", wanted, axis=0) if len(wanted) > 1 else wanted[0]
     if order == list(range(len(order))):
@@ -192,10 +213,13 @@ def _updates(
 
 
 def getitem(graph: GraphBuilder, res: Res, self: str, index: object) -> str:
-    """``self[index]`` with Python's indexing: ints, slices, None, Ellipsis, bools, index tensors and masks.
+    """``self[index]`` with Python's indexing: ints, slices, None, Ellipsis, bools, index tensors
+    and masks.
 
-    Graphs of torch functions hold it as ``operator.getitem``; ATen spells it as select, slice, unsqueeze and index.
-    As in torch (and not in numpy) an int, or a 0-d int tensor, is applied first and is no advanced index.
+    Graphs of torch functions hold it as ``operator.getitem``; ATen spells it as select, slice,
+    unsqueeze and index.
+    As in torch (and not in numpy) an int, or a 0-d int tensor, is applied first and is no advanced
+    index.
     """
     items = [_index_item(graph, each) for each in (index if isinstance(index, tuple) else (index,))]
     x, axis = self, 0

@@ -7,29 +7,31 @@ from typing import TYPE_CHECKING
 from ortable import dtypes
 from ortable.errors import UnsupportedCase
 from ortable.prelude import axis_of, shape_of
-from ortable.prelude_make import as_vec, cast, consts, filled
+from ortable.prelude_make import as_vec, cast, const, consts, filled
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
 
 
 def cumprod(graph: GraphBuilder, res: Res, self: str, dim: int) -> str:
-    """aten::cumprod in log2(length) steps: each multiplies by itself, moved along ``dim`` by 1, 2,
-    4, ... places.
+    """aten::cumprod; before opset 26 in log2(length) steps, each of which multiplies by the values
+    moved along ``dim`` by 1, 2, 4, ... places.
 
     Raises:
         UnsupportedCase: the length along ``dim`` is dynamic.
     """
     axis = axis_of(graph, self, dim)
+    dtype = res.dtype
+    assert dtype is not None, "the result of cumprod is a tensor"
+    found = cast(graph, self, dtype)
+    if graph.opset >= 26:
+        return graph.make_node("CumProd", [found, const(graph, axis, dtypes.int64)])
     shape = list(shape_of(graph, self))
     length = shape[axis]
     if not isinstance(length, int):
         raise UnsupportedCase(
             f"aten::cumprod along the dynamic dimension '{length}' needs opset 26"
         )
-    dtype = res.dtype
-    assert dtype is not None, "the result of cumprod is a tensor"
-    found = cast(graph, self, dtype)
     step = 1
     while step < length:
         ones = filled(graph, [*shape[:axis], step, *shape[axis + 1 :]], 1, dtype)

@@ -1,4 +1,5 @@
-"""Views that torch defines through memory: as_strided, as a Gather of places computed while converting.
+"""Views that torch defines through memory: as_strided, as a Gather of places computed while
+converting.
 
 What a graph lacks is the layout of the input in memory; the metadata of the FX node has it.
 """
@@ -14,7 +15,7 @@ from ortable import dims, dtypes
 from ortable.dims import Dim
 from ortable.errors import UnsupportedCase
 from ortable.prelude import is_static, shape_of
-from ortable.prelude_make import consts, reshape_to, permuted
+from ortable.prelude_make import consts, permuted, reshape_to
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -38,24 +39,26 @@ def as_strided(
     """
     shape = list(shape_of(graph, self))
     given = [*shape, *size, *stride, *([] if storage_offset is None else [storage_offset])]
-    if not is_static(given):
-        raise UnsupportedCase(
-            f"aten::as_strided needs static sizes and strides, these are {given}"
-        )
+    sizes = [int(each) for each in size if isinstance(each, int)]
+    strides = [int(each) for each in stride if isinstance(each, int)]
+    if not is_static(given) or not isinstance(storage_offset, int | None):
+        raise UnsupportedCase(f"aten::as_strided needs static sizes and strides, these are {given}")
     layout, first = _layout(graph, shape)
-    offset = 0 if storage_offset is None else int(storage_offset) - first
-    places = np.full(tuple(size), offset, dtype=np.int64)
-    for axis, (count, step) in enumerate(zip(size, stride, strict=True)):
-        places += (np.arange(count) * step).reshape([-1 if each == axis else 1 for each in range(len(size))])
+    offset = 0 if storage_offset is None else storage_offset - first
+    places = np.full(tuple(sizes), offset, dtype=np.int64)
+    for axis, (count, step) in enumerate(zip(sizes, strides, strict=True)):
+        places += (np.arange(count) * step).reshape(
+            [-1 if each == axis else 1 for each in range(len(sizes))]
+        )
     total = dims.prod(shape)
-    if places.size and not (0 <= places.min() and places.max() < total):
+    if places.size and not (places.min() >= 0 and places.max() < total):
         raise UnsupportedCase(
             "aten::as_strided reads memory outside its input, which an ONNX graph cannot see"
         )
     # the elements in the order of memory
     flat = reshape_to(graph, permuted(graph, self, layout), [total])
     found = graph.make_node("Gather", [flat, consts(graph, places.reshape(-1), dtypes.int64)])
-    return reshape_to(graph, found, list(size))
+    return reshape_to(graph, found, sizes)
 
 
 def _layout(graph: GraphBuilder, shape: list[Any]) -> tuple[list[int], int]:
@@ -74,7 +77,7 @@ def _layout(graph: GraphBuilder, shape: list[Any]) -> tuple[list[int], int]:
             continue
         if strides[axis] != dense and 0 not in shape:
             raise UnsupportedCase(
-                f"aten::as_strided of a view with gaps or overlaps: strides {strides} of shape {shape}"
+                f"aten::as_strided of a view with gaps or overlaps: {strides}, shape {shape}"
             )
         dense *= shape[axis]
     return order, int(value.storage_offset())

@@ -1,0 +1,113 @@
+# Generated from specs/aten/pad.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ortable.known import known_dtype
+from ortable.prelude import dtype_of
+from ortable.prelude_make import as_vec, const
+from ortable.prelude_shape import edge_pad, last_axes, no_crop, pad_pairs, wrapped_pad
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+    from ortable.known import Rules
+    from ortable.prelude import Float, Result, Scalar, Str, SymInts
+
+
+def aten__pad_circular(graph: GraphBuilder, res: Res, self: Result, pad: SymInts) -> Result:
+    """aten::_pad_circular(Tensor self, SymInt[] pad) -> Tensor"""
+    return wrapped_pad(graph, self, pad)
+
+
+def aten_constant_pad_nd(graph: GraphBuilder, res: Res, self: Result, pad: SymInts, value: Scalar = 0) -> Result:
+    """aten::constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor"""
+    fill = 0 if value == 0 else value
+    if len(pad) == 0:
+        return self
+    axes = last_axes(graph, self, len(pad) // 2)
+    return graph.make_node('Pad', [self, as_vec(graph, pad_pairs(pad)), const(graph, fill, dtype_of(graph, self)), as_vec(graph, axes)], res.outputs)
+
+
+def aten_pad(graph: GraphBuilder, res: Res, self: Result, pad: SymInts, mode: Str = 'constant', value: Float | None = None) -> Result:
+    '''aten::pad(Tensor self, SymInt[] pad, str mode="constant", float? value=None) -> Tensor'''
+    pads = pad_pairs(pad)
+    axes = last_axes(graph, self, len(pad) // 2)
+    fill = 0 if value is None else value
+    if len(pad) == 0:
+        return self
+    if mode == 'constant':
+        return graph.make_node('Pad', [self, as_vec(graph, pads), const(graph, fill, dtype_of(graph, self)), as_vec(graph, axes)], res.outputs)
+    if mode == 'reflect':
+        return graph.make_node('Pad', [self, as_vec(graph, pads), None, as_vec(graph, axes)], res.outputs, mode='reflect')
+    if mode == 'replicate' and no_crop(pad):
+        return graph.make_node('Pad', [self, as_vec(graph, pads), None, as_vec(graph, axes)], res.outputs, mode='edge')
+    if mode == 'replicate':
+        # ONNX Runtime refuses to crop a whole axis and to pad it again
+        return edge_pad(graph, self, pad)
+    return wrapped_pad(graph, self, pad)
+
+
+def aten_reflection_pad1d(graph: GraphBuilder, res: Res, self: Result, padding: SymInts) -> Result:
+    """aten::reflection_pad1d(Tensor self, SymInt[2] padding) -> Tensor"""
+    return graph.make_node('Pad', [self, as_vec(graph, pad_pairs(padding)), None, as_vec(graph, last_axes(graph, self, 1))], res.outputs, mode='reflect')
+
+
+def aten_reflection_pad2d(graph: GraphBuilder, res: Res, self: Result, padding: SymInts) -> Result:
+    """aten::reflection_pad2d(Tensor self, SymInt[4] padding) -> Tensor"""
+    return graph.make_node('Pad', [self, as_vec(graph, pad_pairs(padding)), None, as_vec(graph, last_axes(graph, self, 2))], res.outputs, mode='reflect')
+
+
+def aten_reflection_pad3d(graph: GraphBuilder, res: Res, self: Result, padding: SymInts) -> Result:
+    """aten::reflection_pad3d(Tensor self, SymInt[6] padding) -> Tensor"""
+    return graph.make_node('Pad', [self, as_vec(graph, pad_pairs(padding)), None, as_vec(graph, last_axes(graph, self, 3))], res.outputs, mode='reflect')
+
+
+def aten_replication_pad1d(graph: GraphBuilder, res: Res, self: Result, padding: SymInts) -> Result:
+    """aten::replication_pad1d(Tensor self, SymInt[2] padding) -> Tensor"""
+    return aten_pad(graph, res, self=self, pad=padding, mode='replicate', value=None)
+
+
+def aten_replication_pad2d(graph: GraphBuilder, res: Res, self: Result, padding: SymInts) -> Result:
+    """aten::replication_pad2d(Tensor self, SymInt[4] padding) -> Tensor"""
+    return aten_pad(graph, res, self=self, pad=padding, mode='replicate', value=None)
+
+
+def aten_replication_pad3d(graph: GraphBuilder, res: Res, self: Result, padding: SymInts) -> Result:
+    """aten::replication_pad3d(Tensor self, SymInt[6] padding) -> Tensor"""
+    return aten_pad(graph, res, self=self, pad=padding, mode='replicate', value=None)
+
+
+def rule_aten__pad_circular(graph: GraphBuilder, self: Result, pad: SymInts) -> Rules:
+    return ((known_dtype(graph, self), None),)
+
+
+def rule_aten_constant_pad_nd(graph: GraphBuilder, self: Result, pad: SymInts, value: Scalar = 0) -> Rules:
+    return ((known_dtype(graph, self), None),)
+
+
+def rule_aten_pad(graph: GraphBuilder, self: Result, pad: SymInts, mode: Str = 'constant', value: Float | None = None) -> Rules:
+    return ((known_dtype(graph, self), None),)
+
+
+def rule_aten_reflection_pad1d(graph: GraphBuilder, self: Result, padding: SymInts) -> Rules:
+    return ((known_dtype(graph, self), None),)
+
+
+def rule_aten_reflection_pad2d(graph: GraphBuilder, self: Result, padding: SymInts) -> Rules:
+    return ((known_dtype(graph, self), None),)
+
+
+def rule_aten_reflection_pad3d(graph: GraphBuilder, self: Result, padding: SymInts) -> Rules:
+    return ((known_dtype(graph, self), None),)
+
+
+def rule_aten_replication_pad1d(graph: GraphBuilder, self: Result, padding: SymInts) -> Rules:
+    return rule_aten_pad(graph, self=self, pad=padding, mode='replicate', value=None)
+
+
+def rule_aten_replication_pad2d(graph: GraphBuilder, self: Result, padding: SymInts) -> Rules:
+    return rule_aten_pad(graph, self=self, pad=padding, mode='replicate', value=None)
+
+
+def rule_aten_replication_pad3d(graph: GraphBuilder, self: Result, padding: SymInts) -> Rules:
+    return rule_aten_pad(graph, self=self, pad=padding, mode='replicate', value=None)
