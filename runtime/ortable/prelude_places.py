@@ -19,11 +19,14 @@ from ortable.prelude import (
     Result,
     Results,
     Str,
+    SymInts,
     dim_of,
+    is_static,
     rank_of,
     shape_of,
 )
 from ortable.prelude_make import (
+    as_scalar,
     as_vec,
     at_least_1d,
     cast,
@@ -34,7 +37,7 @@ from ortable.prelude_make import (
     squeezed,
     unsqueezed,
 )
-from ortable.prelude_shape import along_axis, counting, other_axes, stretched, zeros_of
+from ortable.prelude_shape import along_axis, counting, other_axes, stretched
 from ortable.rules import normalize_axis
 
 if TYPE_CHECKING:
@@ -68,6 +71,8 @@ def put_elements(
 
     ``how`` is the reduction of ScatterElements.
     """
+    if 0 in shape_of(graph, index):
+        return x
     places = cast(graph, at_least_1d(graph, index), gather_dtype(graph, index))
     wanted = list(shape_of(graph, places))
     if rank_of(graph, values):
@@ -179,10 +184,6 @@ def places_in(graph: Graph, edges: Result, x: Result, after: Bool, dtype: Dtype)
 
     ``after``: equal ones count, too. NaN belongs at the end.
     """
-    if 0 in shape_of(graph, edges) or 0 in shape_of(graph, x):
-        return zeros_of(
-            graph, shape_of(graph, x), dtype
-        )  # ONNX Runtime sums nothing to nothing, not to 0
     each = unsqueezed(graph, x, [rank_of(graph, x)])
     rows = (
         unsqueezed(graph, edges, [rank_of(graph, edges) - 1])
@@ -191,7 +192,9 @@ def places_in(graph: Graph, edges: Result, x: Result, after: Bool, dtype: Dtype)
     )
     beyond = graph.make_node("Greater" if after else "GreaterOrEqual", [rows, each])
     before = graph.make_node("Cast", [graph.make_node("Not", [beyond])], to=dtype)
-    return graph.make_node("ReduceSum", [before, consts(graph, [-1], dtypes.int64)], keepdims=0)
+    # ONNX Runtime passes over a negative axis of an empty result
+    last = consts(graph, [max(rank_of(graph, each), rank_of(graph, rows)) - 1], dtypes.int64)
+    return graph.make_node("ReduceSum", [before, last], keepdims=0)
 
 
 def repeated_places(graph: Graph, counts: Result) -> Result:
@@ -248,3 +251,37 @@ def _reduced(graph: Graph, base: str, places: str, values: str, axis: int, how: 
             "Where", [cast(graph, marks, dtypes.boolean), const(graph, nan, wide), found]
         )
     return cast(graph, found, dtype)
+
+
+def wrapped_pad(graph: Graph, x: Result, pads: SymInts) -> Result:
+    """``x`` padded with what comes from its other end (torch's circular mode), last axis first in
+    ``pads``."""
+    for place in range(len(pads) // 2):
+        before, after = pads[2 * place], pads[2 * place + 1]
+        axis = rank_of(graph, x) - 1 - place
+        size = dim_of(graph, x, axis)
+        if is_static([before, after]) and before == 0 and after == 0:
+            continue
+        if is_static([before, after, size]):
+            index = consts(
+                graph, [each % size for each in range(-before, size + after)], dtypes.int64
+            )
+        else:
+            ramp = counting(graph, -before, size + before + after, 1)
+            index = graph.make_node("Mod", [ramp, as_vec(graph, size)])
+        x = graph.make_node("Gather", [x, index], axis=axis)
+    return x
+
+
+def edge_pad(graph: Graph, x: Result, pads: SymInts) -> Result:
+    """``x`` padded with its first and last elements, cropped where a pad is negative; last axis
+    first in ``pads``."""
+    for place in range(len(pads) // 2):
+        before, after = pads[2 * place], pads[2 * place + 1]
+        axis = rank_of(graph, x) - 1 - place
+        size = dim_of(graph, x, axis)
+        ramp = counting(graph, -before, size + before + after, 1)
+        least, most = const(graph, 0, dtypes.int64), as_scalar(graph, size - 1)
+        index = graph.make_node("Min", [graph.make_node("Max", [ramp, least]), most])
+        x = graph.make_node("Gather", [x, index], axis=axis)
+    return x

@@ -4,7 +4,7 @@ or without a batch."""
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ortable import dtypes
 from ortable.errors import UnsupportedCase
@@ -57,23 +57,31 @@ def pooled_max(
         dtypes.bfloat16: dtypes.float32,
     }.get(own, own)
     window = spread(kernel, n)
-    found = graph.make_node(
-        "MaxPool",
-        [unsqueezed(graph, cast(graph, x, wide), extra)],
-        2 if indexed else 1,
-        kernel_shape=window,
-        strides=spread(steps, n) if steps else window,
-        pads=spread(pads, n) * 2,
-        dilations=spread(spacing, n),
-        ceil_mode=int(ceil),
-    )
-    if not indexed:
-        return [squeezed(graph, cast(graph, found, own), extra)]
-    values, places = found
+    attributes = {
+        "kernel_shape": window,
+        "strides": spread(steps, n) if steps else window,
+        "pads": spread(pads, n) * 2,
+        "dilations": spread(spacing, n),
+        "ceil_mode": int(ceil),
+    }
+    batched = unsqueezed(graph, cast(graph, x, wide), extra)
+    found = graph.make_node("MaxPool", [batched], 2 if indexed else 1, **attributes)
+    values, places = found if indexed else (found, None)
+    if dtypes.is_float_type(own):
+        values = _with_nan(graph, batched, values, attributes)
+    if places is None:
+        return [squeezed(graph, cast(graph, values, own), extra)]
     plane = const(graph, _area(shape_of(graph, x)[-n:]), dtypes.int64)
     # ONNX counts indices over batch and channels too, torch inside each plane
     inside = graph.make_node("Mod", [places, plane])
     return [squeezed(graph, cast(graph, values, own), extra), squeezed(graph, inside, extra)]
+
+
+def _with_nan(graph: Graph, x: Result, values: Result, attributes: dict[str, Any]) -> Result:
+    """NaN wherever the window holds one: torch keeps it, ONNX Runtime's MaxPool may skip it."""
+    flags = cast(graph, graph.make_node("IsNaN", [x]), dtypes.float32)
+    seen = cast(graph, graph.make_node("MaxPool", [flags], **attributes), dtypes.boolean)
+    return graph.make_node("Where", [seen, const(graph, math.nan, graph.get_type(values)), values])
 
 
 def pooled_mean(

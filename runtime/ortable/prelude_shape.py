@@ -378,40 +378,6 @@ def rolled_along(graph: Graph, x: Result, shifts: SymInts, axes: Ints) -> Result
     return x
 
 
-def wrapped_pad(graph: Graph, x: Result, pads: SymInts) -> Result:
-    """``x`` padded with what comes from its other end (torch's circular mode), last axis first in
-    ``pads``."""
-    for place in range(len(pads) // 2):
-        before, after = pads[2 * place], pads[2 * place + 1]
-        axis = rank_of(graph, x) - 1 - place
-        size = dim_of(graph, x, axis)
-        if is_static([before, after]) and before == 0 and after == 0:
-            continue
-        if is_static([before, after, size]):
-            index = consts(
-                graph, [each % size for each in range(-before, size + after)], dtypes.int64
-            )
-        else:
-            ramp = counting(graph, -before, size + before + after, 1)
-            index = graph.make_node("Mod", [ramp, as_vec(graph, size)])
-        x = graph.make_node("Gather", [x, index], axis=axis)
-    return x
-
-
-def edge_pad(graph: Graph, x: Result, pads: SymInts) -> Result:
-    """``x`` padded with its first and last elements, cropped where a pad is negative; last axis
-    first in ``pads``."""
-    for place in range(len(pads) // 2):
-        before, after = pads[2 * place], pads[2 * place + 1]
-        axis = rank_of(graph, x) - 1 - place
-        size = dim_of(graph, x, axis)
-        ramp = counting(graph, -before, size + before + after, 1)
-        least, most = const(graph, 0, dtypes.int64), as_scalar(graph, size - 1)
-        index = graph.make_node("Min", [graph.make_node("Max", [ramp, least]), most])
-        x = graph.make_node("Gather", [x, index], axis=axis)
-    return x
-
-
 def no_crop(pads: SymInts) -> Bool:
     """True when no pad can be negative."""
     return all(pad >= 0 for pad in pads)

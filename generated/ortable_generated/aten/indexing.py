@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 from ortable.dtypes import bfloat16, float32, int64, uint8
 from ortable.known import as_list, known_dtype, known_shape
 from ortable.lowerings.indexing import index_put, index_tensor
-from ortable.prelude import axis_of, dtype_of, is_int, one_hot_index, rank_of
+from ortable.prelude import axis_of, count_of, dtype_of, is_int, one_hot_index, rank_of, shape_of
 from ortable.prelude_make import as_vec, at_least_1d, cast, const, with_rank_of
 from ortable.prelude_places import gather_dtype, nonzero_columns, nonzero_rows
-from ortable.prelude_shape import as_flat, common_sizes, counting, sizes_but, stretched
+from ortable.prelude_shape import as_flat, common_sizes, counting, sizes_but, stretched, zeros_of
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -39,6 +39,9 @@ def aten_embedding(graph: GraphBuilder, res: Res, weight: Result, indices: Resul
 
 def aten_gather(graph: GraphBuilder, res: Res, self: Result, dim: Int, index: Result, *, sparse_grad: Bool = False) -> Result:
     """aten::gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor"""
+    if count_of(graph, index) == 0:
+        # torch takes an empty index of any rank
+        return zeros_of(graph, shape_of(graph, index), dtype_of(graph, self))
     places = cast(graph, at_least_1d(graph, index), gather_dtype(graph, index))
     found = graph.make_node('GatherElements', [at_least_1d(graph, self), places], axis=axis_of(graph, self, dim))
     return with_rank_of(graph, found, index)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 from ortable.known import known_dtype
 from ortable.prelude import dtype_of
 from ortable.prelude_make import as_vec, const
-from ortable.prelude_shape import edge_pad, last_axes, no_crop, pad_pairs, wrapped_pad
+from ortable.prelude_places import edge_pad, wrapped_pad
+from ortable.prelude_shape import last_axes, no_crop, pad_pairs
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res

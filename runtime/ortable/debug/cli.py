@@ -63,6 +63,22 @@ def _parser() -> argparse.ArgumentParser:
     actions = specs.add_subparsers(dest="action", required=True, metavar="action")
     check = actions.add_parser("check", help="check a spec file as codegen does")
     check.add_argument("file")
+    check.add_argument(
+        "--import",
+        dest="imports",
+        metavar="MODULE",
+        action="append",
+        default=[],
+        help="import this first: it registers the operators with torch.library",
+    )
+    check.add_argument(
+        "--lowering",
+        dest="lowerings",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="a function that load_specs will be given, for python:",
+    )
     check.set_defaults(run=_specs_check)
     return parser
 
@@ -220,17 +236,18 @@ def _load_target(target: str) -> tuple[Any, tuple[Any, ...], Any]:
 
 
 def _specs_check(args: argparse.Namespace) -> int:
-    from ortablegen.check import check_specs
-    from ortablegen.diagnostics import Diagnostics
-    from ortablegen.read import read_text
+    from ortable.errors import SpecError
+    from ortable.specs import check_spec_file
 
-    diagnostics = Diagnostics()
-    specs = read_text(Path(_existing(args.file)).read_text(), args.file, diagnostics)
-    check_specs(specs, diagnostics)
-    if diagnostics.errors:
-        print(diagnostics.render(), file=sys.stderr)
+    sys.path.insert(0, "")  # modules of the current folder, as for `python -m`
+    for module in args.imports:
+        importlib.import_module(module)
+    try:
+        operators = check_spec_file(args.file, frozenset(args.lowerings))
+    except SpecError as error:
+        print(error, file=sys.stderr)
         return 1
-    print(f"{args.file}: {len(specs.ops)} operators, no error")
+    print(f"{args.file}: {len(operators)} operators, no error")
     return 0
 
 
