@@ -264,7 +264,8 @@ def _dispatch(specs: Specs) -> str:
 def _call_rows(calls: tuple[CallEntry, ...], kind: str) -> list[tuple[str, str]]:
     rows = []
     for call in sorted((c for c in calls if c.kind == kind), key=lambda c: c.name):
-        rows.append((call.name, f"CallTarget({call.of!r}, {dict(call.fixed)!r}, {call.pack!r})"))
+        values = (call.of, dict(call.fixed), call.pack, dict(call.python_only))
+        rows.append((call.name, f"CallTarget({', '.join(map(repr, values))})"))
     return rows
 
 

@@ -111,9 +111,13 @@ class Sample:
     refused: str | None = None
     tolerance: float | None = None
     opset: tuple[str, int] | None = None
+    target: str | None = None
+    unread: tuple[int, ...] = ()
 
-    def applies_at(self, opset: int) -> bool:
-        """Whether the sample is run at this opset."""
+    def applies_at(self, opset: int, target: str | None) -> bool:
+        """Whether the sample is run at this opset and for this target."""
+        if self.target is not None and self.target != (target or "none"):
+            return False
         if self.opset is None:
             return True
         sign, version = self.opset
@@ -173,6 +177,8 @@ class CallEntry:
     span: Span
     pack: str | None = None
     fixed: tuple[tuple[str, object], ...] = ()
+    # arguments of the Python function that ATen lacks: the one value that changes nothing, or "any"
+    python_only: tuple[tuple[str, object], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from ortablegen.yamlsource import YMap, YNode, YScalar, YSeq, load, parse
 
 OP_KEYS = ("op", "promote", "out", "let", "lower", "ignore", "mutates", "cases")
 ALIAS_KEYS = ("alias", "of", "args", "ignore", "cases")
-CALL_KEYS = ("callable", "method", "of", "pack", "fixed")
+CALL_KEYS = ("callable", "method", "of", "pack", "fixed", "python_only")
 HOP_KEYS = ("hop", "args", "python", "why")
 
 
@@ -160,15 +160,6 @@ class _Reader(PartReader):
         if name is None or of is None:
             self.error(node.span, f"a {kind} entry needs 'of', an ATen operator such as aten::add")
             return None
-        fixed: list[tuple[str, object]] = []
-        given = node.get("fixed")
-        if isinstance(given, YMap):
-            for key, value in given.items():
-                text = self.text(value, "a fixed argument")
-                if text is not None:
-                    fixed.append(
-                        (key.text, getattr(dtypes, text) if text in DTYPES else literal(text))
-                    )
         return CallEntry(
             kind,
             name,
@@ -176,7 +167,22 @@ class _Reader(PartReader):
             self.file,
             node.pairs[0][1].span,
             self.text(node.get("pack"), "pack"),
-            tuple(fixed),
+            self.literals(node.get("fixed"), "fixed"),
+            self.literals(node.get("python_only"), "python_only"),
+        )
+
+    def literals(self, node: YNode | None, what: str) -> tuple[tuple[str, object], ...]:
+        """A mapping from argument to literal or dtype."""
+        if node is None:
+            return ()
+        if not isinstance(node, YMap):
+            self.error(node.span, f"{what} must be a mapping from an argument to a value")
+            return ()
+        found = [(key.text, self.text(value, what)) for key, value in node.items()]
+        return tuple(
+            (key, getattr(dtypes, text) if text in DTYPES else literal(text))
+            for key, text in found
+            if text is not None
         )
 
     def hop(self, node: YMap) -> HopEntry | None:

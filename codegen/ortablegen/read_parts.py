@@ -23,8 +23,9 @@ from ortablegen.schema import OpSchema, SchemaProblem, schema_of, schema_of_key
 from ortablegen.yamlsource import YMap, YNode, YScalar, YSeq
 
 CASE_KEYS = ("when", "target", "opset", "note", "do", "python", "why", "refuse")
-SAMPLE_KEYS = ("expect", "refused", "tolerance", "opset")
 TARGETS = ("onnxruntime",)
+SAMPLE_KEYS = ("expect", "refused", "tolerance", "opset", "built_for", "unread")
+SAMPLE_TARGETS = (*TARGETS, "none")
 
 
 class PartReader:
@@ -196,6 +197,24 @@ class PartReader:
             return None
         return text
 
+    def sample_target(self, node: YNode | None) -> str | None:
+        text = self.text(node, "built_for")
+        if node is not None and text not in SAMPLE_TARGETS:
+            notes = [f"targets of a sample call are {', '.join(SAMPLE_TARGETS)}"]
+            self.error(node.span, f"unknown target '{text}'", notes)
+        return text
+
+    def unread(self, node: YNode | None, schema: OpSchema) -> tuple[int, ...]:
+        """Results that the sample call does not read, by position."""
+        text = self.text(node, "unused")
+        if node is None or text is None:
+            return ()
+        found = tuple(int(part) for part in text.split() if part.isdigit())
+        if not found or max(found) >= len(schema.returns):
+            fix = 'write positions from 0: unread: "1 2"'
+            self.error(node.span, f"'{text}' names no result of {schema.key}", fix=fix)
+        return found
+
     def opset(self, node: YNode | None) -> tuple[str, int] | None:
         text = self.text(node, "opset")
         if node is None or text is None:
@@ -257,6 +276,8 @@ class PartReader:
             self.text(node.get("refused"), "refused"),
             float(tolerance) if tolerance is not None else None,
             self.opset(node.get("opset")),
+            self.sample_target(node.get("built_for")),
+            self.unread(node.get("unread"), schema),
         )
 
 

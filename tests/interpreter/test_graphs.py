@@ -194,14 +194,15 @@ def test_torch_functions_and_methods_go_through_the_alias_tables() -> None:
     np.testing.assert_allclose(found, model(x).detach().numpy(), rtol=1e-5)
 
 
-def test_getitem_on_a_tensor_without_an_entry_is_refused_by_name() -> None:
+def test_getitem_on_a_tensor_follows_python_indexing() -> None:
     graph = torch.fx.Graph()
-    x = graph.placeholder("x")
-    x.meta["val"] = torch.rand(2, 3)
-    graph.output(graph.call_function(operator.getitem, (x, 0)))
-    with pytest.raises(Exception, match=r"operator\.getitem") as caught:
-        interpret(torch.fx.GraphModule({}, graph))
-    assert type(caught.value).__name__ == "FunctionNotFoundError"
+    node = graph.placeholder("x")
+    x = torch.rand(4, 3)
+    node.meta["val"] = x
+    graph.output(graph.call_function(operator.getitem, (node, (slice(1, None, 2), None, -1))))
+    interpreter = interpret(torch.fx.GraphModule({}, graph))
+    (found,) = run(interpreter, x)
+    assert found.tolist() == x[1::2, None, -1].tolist()
 
 
 def test_a_submodule_that_is_called_twice_is_converted_twice_with_one_copy_of_its_weights() -> None:

@@ -14,10 +14,12 @@ import torch
 
 from ortable import dtypes
 from ortable.builder import GraphBuilder
+from ortable.errors import UnsupportedCase
 from ortable.interpreter import DynamoInterpreter
 from ortable.interpreter.calls import qualified_name
 from ortable_generated.aten.dispatch import CALLABLES, METHODS
 
+from . import harness
 from .harness import run_onnx
 
 F = torch.nn.functional
@@ -182,3 +184,28 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
 def test_a_traced_graph_without_metadata_equals_eager(title: str) -> None:
     function, args = CASES[title]
     check(function, *args)
+
+
+class _Pooled(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.nn.functional.max_pool2d(x, 2)
+        y = torch.nn.functional.softmax(y[:, :, 1:, None, 0], dim=1)
+        return y[..., -1] + y.shape[1]
+
+
+def test_python_indexing_and_arguments_that_only_python_has() -> None:
+    x = torch.randn(2, 3, 8, 8)
+    traced = torch.fx.symbolic_trace(_Pooled())
+    next(iter(traced.graph.nodes)).meta["val"] = x
+    builder = GraphBuilder(18)
+    DynamoInterpreter(builder).run(traced)
+    harness.compare_tensor(harness.run_onnx(builder.to_onnx(), {"x": x})[0], _Pooled()(x))
+
+
+def test_an_argument_that_only_python_has_is_refused_when_it_would_change_the_result() -> None:
+    traced = torch.fx.symbolic_trace(_Pooled())
+    call = next(node for node in traced.graph.nodes if "return_indices" in node.kwargs)
+    call.kwargs = {**call.kwargs, "return_indices": True}
+    next(iter(traced.graph.nodes)).meta["val"] = torch.randn(1, 1, 4, 4)
+    with pytest.raises(UnsupportedCase, match="return_indices"):
+        DynamoInterpreter(GraphBuilder(18)).run(traced)

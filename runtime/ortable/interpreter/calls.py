@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import torch
 
 from .. import dims, dtypes
+from ..errors import UnsupportedCase
 from .tables import Tables
 
 _HOMES: tuple[tuple[str, Any], ...] = (
@@ -50,6 +51,7 @@ class PacketCall(NamedTuple):
     packet: str
     fixed: dict[str, Any]
     pack: str | None
+    python_only: dict[str, Any] = {}  # noqa: RUF012 (a NamedTuple's default, never written)
 
 
 def alias_of(tables: Tables, target: Any) -> Any:
@@ -73,7 +75,8 @@ def resolve_overload(
     packet_name, _, overload = rest.partition(".")
     packet = getattr(getattr(torch.ops, namespace), packet_name)
     packed = pack_arguments(call.pack, args, packet)
-    named = {**call.fixed, **_schema_names(kwargs, packet)}
+    kept = _without_python_only(call, kwargs)
+    named = {**call.fixed, **_schema_names(kept, packet)}
     if not overload:
         stand_ins = [stand_in(builder, value) for value in packed]
         named_stand_ins = {name: stand_in(builder, value) for name, value in named.items()}
@@ -83,21 +86,43 @@ def resolve_overload(
     return getattr(packet, overload or "default"), packed, named
 
 
+def _without_python_only(call: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Keyword arguments without those that ATen lacks and that change nothing.
+
+    Raises UnsupportedCase when one of them has a value that would change the result.
+    """
+    accepted = getattr(call, "python_only", {})
+    for name, value in kwargs.items():
+        wanted = accepted.get(name, "any")
+        if wanted != "any" and value != wanted:
+            raise UnsupportedCase(f"{call.packet} has no argument '{name}', which is {value} here")
+    return {name: value for name, value in kwargs.items() if name not in accepted}
+
+
 def _schema_names(kwargs: Mapping[str, Any], packet: Any) -> dict[str, Any]:
     """Keyword arguments under the names of the schema: Python's ``input`` is ``self`` there,
     numpy's ``axis`` is ``dim``; ``inplace=False`` says nothing.
 
     An argument that no overload has is kept, so that torch refuses it by name.
     """
-    known = {
-        argument.name
+    arguments = [
+        argument
         for overload in packet.overloads()
         for argument in getattr(packet, overload)._schema.arguments
+    ]
+    known = {argument.name for argument in arguments}
+    # Python writes None for a list that it may leave out: F.max_pool2d(x, 2, stride=None)
+    defaulted = {
+        argument.name
+        for argument in arguments
+        if argument.has_default_value() and argument.type.kind() == "ListType"
     }
     found = {}
     for name, value in kwargs.items():
         spelled = _SPELLINGS.get(name, name) if name not in known else name
         if spelled not in known and name == "inplace" and value is False:
+            continue
+        if value is None and spelled in defaulted:
             continue
         found[spelled if spelled in known else name] = value
     return found

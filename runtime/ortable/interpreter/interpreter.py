@@ -13,6 +13,7 @@ from torch.fx import GraphModule, Node
 from .. import dims, dtypes
 from ..builder.result import Res
 from ..errors import BuilderError, ConversionError, UnsupportedCase
+from ..lowerings.indexing import getitem
 from . import calls, control_flow, outputs, results, scan, symbolic, unsupported
 from .arguments import contains_result, convert_argument, convert_arguments
 from .base import InterpreterState
@@ -221,6 +222,8 @@ class DynamoInterpreter(InterpreterState):
         name = calls.qualified_name(target)
         if name == "operator.getitem" and isinstance(args[0], (list, tuple, dict)):
             return args[0][args[1]]
+        if name == "operator.getitem" and isinstance(args[0], str):
+            return self.convert(node, getitem, args, kwargs)
         if name in ASSERTIONS:
             return None
         if name == "builtins.getattr" and args[1] in calls.SIZE_PROPERTIES:
