@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ortable import dims, dtypes
 from ortable.dims import Dim, SymDim
 from ortable.errors import BuilderError, UnsupportedCase
-from ortable.known import known_dtype, number_dtype
+from ortable.known import number_dtype
 from ortable.rules import normalize_axis
 
 if TYPE_CHECKING:
@@ -105,11 +105,6 @@ def is_signed(graph: Graph, x: Result) -> Bool:
     """True for a dtype that has negative values."""
     kinds = (dtypes.uint8, dtypes.uint16, dtypes.uint32, dtypes.uint64, dtypes.boolean)
     return dtype_of(graph, x) not in kinds
-
-
-def is_float_dtype(dtype: Dtype) -> Bool:
-    """True when ``dtype`` is a float dtype."""
-    return dtypes.is_float_type(dtype)
 
 
 def is_number(value: Scalar) -> Bool:
@@ -225,8 +220,3 @@ def _limits(dtype: int) -> tuple[int, int]:
 def square_root(value: Float) -> Float:
     """The square root of a number that is known while converting."""
     return math.sqrt(value)
-
-
-def same_dtype(graph: Graph, x: Result, dtype: Dtype | None) -> Bool:
-    """True when ``dtype`` is None or the dtype that the result has anyway."""
-    return dtype is None or known_dtype(graph, x) == dtype

@@ -1,4 +1,5 @@
-"""Lower-case words of the spec language that give a result of the graph: constants, casts, shapes as int64 vectors.
+"""Lower-case words of the spec language that give a result of the graph: constants, casts, shapes
+as int64 vectors.
 
 Each may add no node, one, or several: that is why they are not written as CapWords.
 """
@@ -73,14 +74,15 @@ def as_scalar(graph: Graph, value: Any) -> Result:
 
 
 def as_tensor(graph: Graph, value: Any, dtype: Dtype | None = None) -> Result | None:
-    """A number or symbolic int in a tensor's place as a 0-d result; results and None pass through."""
+    """A number or symbolic int in a tensor's place as a 0-d result; others pass through."""
     if value is None or type(value) is str:
         return value if dtype is None or value is None else cast(graph, value, dtype)
     return const(graph, value, number_dtype(value) if dtype is None else dtype)
 
 
 def reshape_to(graph: Graph, x: Result, shape: SymInts) -> Result:
-    """``x`` with another shape; symbolic sizes are read at run time, -1 is kept, 0 is an empty dimension."""
+    """``x`` with another shape; symbolic sizes are read at run time, -1 is kept, 0 is an empty
+    dimension."""
     if tuple(shape) == tuple(graph.get_shape(x) if graph.has_shape(x) else (None,)):
         return x
     symbolic = [place for place, size in enumerate(shape) if isinstance(size, SymDim)]
@@ -179,7 +181,8 @@ def cropped(graph: Graph, x: Result, sizes: SymInts) -> Result:
 def attention_mask(
     graph: Graph, scores: Result, mask: Result | None, causal: Bool, sizes: SymInts
 ) -> Result:
-    """Attention scores with a bool mask (False is left out), a float mask (added), a causal mask, or none of them."""
+    """Attention scores with a bool mask (False is left out), a float mask (added), a causal mask,
+    or none of them."""
     if causal:
         kept = graph.make_node("Trilu", [filled(graph, sizes, True, dtypes.boolean)], upper=0)
         scores = graph.make_node(

@@ -243,14 +243,6 @@ def sizes_but(graph: Graph, x: Result, y: Result, axis: Int) -> SymInts:
     return insert_at(list(found), axis, own[axis])
 
 
-def same_sizes(graph: Graph, x: Result, y: Result) -> Bool:
-    """True when two results provably have the same shape."""
-    left, right = known_shape(graph, x), known_shape(graph, y)
-    if left is None or right is None or len(left) != len(right):
-        return False
-    return all(dims.same(a, b) for a, b in zip(left, right, strict=True))
-
-
 def common_sizes(graph: Graph, xs: Results) -> SymInts:
     """The shape to which results broadcast together.
 

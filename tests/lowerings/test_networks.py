@@ -28,9 +28,7 @@ def _run(proto: object, *args: torch.Tensor) -> list[np.ndarray]:
     session = onnxruntime.InferenceSession(
         proto.SerializeToString(), providers=["CPUExecutionProvider"]
     )
-    feeds = {
-        value.name: arg.numpy() for value, arg in zip(session.get_inputs(), args, strict=True)
-    }
+    feeds = {value.name: arg.numpy() for value, arg in zip(session.get_inputs(), args, strict=True)}
     return session.run(None, feeds)
 
 
