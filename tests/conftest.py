@@ -19,6 +19,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="opsets that the cases of the specs run at: the floor and the newest, or all between",
     )
 
+    parser.addoption(
+        "--every-case",
+        action="store_true",
+        help="take out each lowering case of each spec in turn, not only those of ten entries",
+    )
+
 
 def pytest_configure(config: pytest.Config) -> None:
     # One thread in torch, and so in the sessions of the backend: the tests are many small graphs

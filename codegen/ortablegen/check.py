@@ -44,6 +44,11 @@ def check_specs(
         check_python(hop.python, diagnostics, user_lowerings)
 
 
+def check_op(entry: OpEntry, diagnostics: Diagnostics) -> None:
+    """Report everything wrong with one op entry of the repository, looked at by itself."""
+    _OpChecker(entry, diagnostics, None).check()
+
+
 def _check_vocabulary(diagnostics: Diagnostics) -> None:
     """No prelude word is also an argument name of torch: an entry could not tell the two apart."""
     words = vocabulary.prelude()

@@ -3,7 +3,7 @@ that keep NaN, statistics of norms, masks of attention, reductions of losses."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ortable import dims, dtypes
 from ortable.errors import UnsupportedCase
@@ -71,10 +71,23 @@ def scaled(graph: Graph, x: Result, factor: Scalar) -> Result:
     return graph.make_node("Mul", [x, const(graph, factor, graph.get_type(x))])
 
 
+def untransposed(graph: Graph, x: Result) -> Any:
+    """``[y, 1]`` when ``x`` is a 2-d ``y`` transposed, else ``[x, 0]``: Gemm reads it the other way
+    round, so the Transpose is not needed."""
+    node = graph.values[x].producer
+    if node is None or node.op_type != "Transpose" or list(node.attrs["perm"]) != [1, 0]:
+        return [x, 0]
+    return [node.inputs[0], 1]
+
+
 def matrix_product(graph: Graph, a: Result, b: Result) -> Result:
-    """MatMul; the small ints, which ONNX leaves out, go through int32, whose low bits are
-    theirs."""
+    """MatMul, or Gemm for transposed matrices; the small ints, which ONNX leaves out, go through
+    int32, whose low bits are theirs."""
     dtype = graph.get_type(a)
+    if dtypes.is_float_type(dtype) and rank_of(graph, a) == 2 and rank_of(graph, b) == 2:
+        (left, turn_left), (right, turn_right) = untransposed(graph, a), untransposed(graph, b)
+        if turn_left or turn_right:
+            return graph.make_node("Gemm", [left, right], transA=turn_left, transB=turn_right)
     if dtype not in (dtypes.int8, dtypes.uint8, dtypes.int16):
         return graph.make_node("MatMul", [a, b])
     wide = graph.make_node("MatMul", [cast(graph, a, dtypes.int32), cast(graph, b, dtypes.int32)])

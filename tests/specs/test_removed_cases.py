@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from ortable_generated.aten import dispatch
-from ortablegen.check import check_specs
+from ortablegen.check import check_op, check_specs
 from ortablegen.diagnostics import Diagnostics
 from ortablegen.emit import family_text
 from ortablegen.model import OpEntry, Specs
 from ortablegen.onnx_schemas import CEILING, FLOOR
-from ortablegen.read import read_folder
+from ortablegen.read import read_folder, read_text
 
 from . import harness
 from .test_cases import ENTRIES, ROOT
@@ -48,60 +48,80 @@ def _cases(keys: list[str]) -> list[tuple[str, int]]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    keys = list(TEN) if metafunc.config.getoption("--opsets") != "all" else sorted(ENTRIES)
-    metafunc.parametrize(("key", "case"), _cases(keys))
+    everything = metafunc.config.getoption("--every-case")
+    if metafunc.function is test_without_one_case_the_entry_fails_and_nothing_else:
+        metafunc.parametrize(("key", "case"), _cases(list(TEN)))
+    elif metafunc.function is test_every_case_of_every_entry_is_needed:
+        metafunc.parametrize(("key", "case"), _cases(sorted(ENTRIES)) if everything else [])
 
 
-def _without_case(path: Path, entry: OpEntry, case: int) -> None:
-    """Take the lines of one lowering case out of a spec file."""
-    lines = path.read_text().split("\n")
+def _without_case(text: str, entry: OpEntry, case: int) -> str:
+    """The text of a spec file without the lines of one lowering case."""
+    lines = text.split("\n")
     first = entry.lower[case].span.line - 1
     indent = len(lines[first]) - len(lines[first].lstrip())
     last = first + 1
-    while (
-        last < len(lines)
-        and lines[last].strip()
-        and len(lines[last]) - len(lines[last].lstrip()) > indent
-    ):
+    while last < len(lines) and lines[last].strip() and _indent(lines[last]) > indent:
         last += 1
-    path.write_text("\n".join(lines[:first] + lines[last:]))
+    return "\n".join(lines[:first] + lines[last:])
 
 
-def _read(root: Path) -> tuple[Specs, Diagnostics]:
-    diagnostics = Diagnostics()
-    specs = read_folder(root / "specs" / "aten", root, diagnostics)
-    check_specs(specs, diagnostics)
-    return specs, diagnostics
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 def test_without_one_case_the_entry_fails_and_nothing_else(
     key: str, case: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """On a copy of the whole tree: errors name this entry only, no other converter changes."""
     entry = ENTRIES[key]
+    assert isinstance(entry, OpEntry)
     shutil.copytree(ROOT / "specs" / "aten", tmp_path / "specs" / "aten")
-    _without_case(tmp_path / entry.file, entry, case)
-    specs, diagnostics = _read(tmp_path)
+    copy = tmp_path / entry.file
+    copy.write_text(_without_case(copy.read_text(), entry, case))
+    diagnostics = Diagnostics()
+    specs = read_folder(tmp_path / "specs" / "aten", tmp_path, diagnostics)
+    check_specs(specs, diagnostics)
     if diagnostics.errors:
-        following = min(
-            (
-                e.span.line
-                for e in ENTRIES.values()
-                if e.file == entry.file and e.span.line > entry.span.line
-            ),
-            default=10**9,
-        )
+        lines = [e.span.line for e in ENTRIES.values() if e.file == entry.file]
+        following = min((line for line in lines if line > entry.span.line), default=10**9)
         for error in diagnostics.errors:
             assert error.span.file == entry.file
             assert entry.span.line <= error.span.line < following
         return
     text = family_text(specs, entry.file)
     _assert_only_this_converter_differs(text, entry)
+    _assert_a_sample_fails(entry, case, text, monkeypatch)
+
+
+def test_every_case_of_every_entry_is_needed(
+    key: str, case: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same for all entries, one file at a time (with ``--every-case`` only: minutes)."""
+    entry = ENTRIES[key]
+    assert isinstance(entry, OpEntry)
+    diagnostics = Diagnostics()
+    text = _without_case((ROOT / entry.file).read_text(), entry, case)
+    changed = read_text(text, entry.file, diagnostics)
+    shorter = next((op for op in changed.ops if op.key == key), None)
+    if shorter is not None:
+        check_op(shorter, diagnostics)
+    if diagnostics.errors:
+        return
+    assert shorter is not None
+    text = family_text(Specs((shorter,)), entry.file)
+    _assert_a_sample_fails(entry, case, text, monkeypatch)
+
+
+def _assert_a_sample_fails(
+    entry: OpEntry, case: int, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     namespace: dict[str, object] = {}
     exec(compile(text, entry.file, "exec"), namespace)
-    monkeypatch.setitem(dispatch.CONVERTERS, key, namespace[entry.schema.function_name])
-    assert _some_sample_fails(entry), (
-        f"no sample call of {key} needs the case at line {entry.lower[case].span.line}"
-    )
+    monkeypatch.setitem(dispatch.CONVERTERS, entry.key, namespace[entry.schema.function_name])
+    line = entry.lower[case].span.line
+    message = f"no sample call of {entry.key} needs the case at line {line}"
+    assert _some_sample_fails(entry), message
 
 
 def _assert_only_this_converter_differs(text: str, entry: OpEntry) -> None:

@@ -8,7 +8,7 @@ from ortable.errors import UnsupportedCase
 from ortable.known import known_dtype, known_shape
 from ortable.prelude import differs, dim_of, dtype_of, is_float, product, rank_of, shape_of, swapped
 from ortable.prelude_make import as_vec, cast, cast_all, consts, permuted, reshape_to
-from ortable.prelude_nn import einsum_equation, matrix_product, scaled
+from ortable.prelude_nn import einsum_equation, matrix_product, scaled, untransposed
 from ortable.promotion import promote_values, promoted_dtype
 from ortable.rules import keep_leading, unify
 
@@ -36,7 +36,9 @@ def aten_addmm(graph: GraphBuilder, res: Res, self: Result, mat1: Result, mat2: 
     if is_float(graph, mat1):
         # torch does not read self when beta is 0, so NaN must not leak
         bias = None if beta == 0 else self
-        return graph.make_node('Gemm', [mat1, mat2, bias], res.outputs, alpha=float(alpha), beta=float(beta))
+        a = untransposed(graph, mat1)
+        b = untransposed(graph, mat2)
+        return graph.make_node('Gemm', [a[0], b[0], bias], res.outputs, alpha=float(alpha), beta=float(beta), transA=a[1], transB=b[1])
     if beta == 0:
         return scaled(graph, matrix_product(graph, mat1, mat2), int(alpha))
     # onnxruntime has no integer Gemm kernel; torch cuts the factors to ints
