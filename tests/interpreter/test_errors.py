@@ -141,8 +141,14 @@ def test_an_operator_that_nobody_reads_needs_no_converter() -> None:
     interpret(torch.fx.GraphModule({}, graph))
 
 
-def test_an_in_place_write_is_refused_and_functionalisation_named() -> None:
-    program = export(Function(lambda x: x.clone().add_(1)), torch.rand(2))
+def test_an_in_place_write_that_a_view_sees_is_refused_and_functionalisation_named() -> None:
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        y = x.clone()
+        view = y[0]
+        y.add_(1)
+        return view
+
+    program = export(Function(forward), torch.rand(2))
     with pytest.raises(ConversionError, match="run_decompositions") as caught:
         interpret(program.graph_module)
     assert "aten::add_.Tensor writes to its argument" in str(caught.value)

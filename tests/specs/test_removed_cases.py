@@ -52,7 +52,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if metafunc.function is test_without_one_case_the_entry_fails_and_nothing_else:
         metafunc.parametrize(("key", "case"), _cases(list(TEN)))
     elif metafunc.function is test_every_case_of_every_entry_is_needed:
-        metafunc.parametrize(("key", "case"), _cases(sorted(ENTRIES)) if everything else [])
+        skip = pytest.mark.skip(reason="takes minutes; give --every-case")
+        one = [pytest.param("", 0, marks=skip, id="all entries")]
+        metafunc.parametrize(("key", "case"), _cases(sorted(ENTRIES)) if everything else one)
 
 
 def _without_case(text: str, entry: OpEntry, case: int) -> str:

@@ -41,6 +41,7 @@ def prepared(
         return program, []
     notes = []
     if reason is not None:
+        _refuse_hidden_alias(program.graph_module)
         notes.append(f"functionalised: {reason}")
     if needed:
         notes.append(f"decomposed: {', '.join(sorted(op.name() for op in needed))}")
@@ -52,10 +53,32 @@ def prepared(
     return rewritten, notes
 
 
+def _refuse_hidden_alias(graph_module: GraphModule) -> None:
+    """torch's functionalisation takes dropout in eval mode for a new tensor, though it returns its
+    input: a write into it would be lost.
+
+    Raises ExportError for such a write, when somebody else reads the input.
+    """
+    for node in _operators(graph_module):
+        target: Any = node.target
+        written = node.args[0] if node.args else None
+        if not target._schema.is_mutable or not isinstance(written, Node):
+            continue
+        if not str(written.target).startswith(("aten.dropout.", "aten.feature_dropout.")):
+            continue
+        source: Any = written.args[0]
+        if source.op == "placeholder" or len(source.users) > 1:
+            raise ExportError(
+                f"node '{node.name}' ({target.name()}) writes into the result of "
+                f"'{written.name}', which in eval mode is its input '{source.name}' itself; torch "
+                "loses such a write. Remedy: leave out that dropout, or do not write in place."
+            )
+
+
 def why_rewrite(graph_module: GraphModule, tables: Tables) -> str | None:
     """Why the graph cannot be converted as it is: an in-place write, or a region that torch must
     write out."""
-    found = first_write(graph_module, tables.mutates)
+    found = first_write(graph_module, tables)
     if found is not None:
         node, why = found
         return f"node '{node.name}' writes to its argument, {why}"

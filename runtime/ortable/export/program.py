@@ -92,7 +92,7 @@ def make_program(
             return _from_module(
                 mod, args, kwargs, dynamic_shapes, options, tables, dispatcher, [note]
             )
-        if first_write(mod, tables.mutates) is not None:
+        if first_write(mod, tables) is not None:
             raise ExportError(
                 f"this GraphModule cannot be converted as it is, because {reason}. "
                 "Give example inputs (args): torch.export then functionalises it."
@@ -130,7 +130,7 @@ def why_export(graph_module: GraphModule, tables: Tables) -> str | None:
                 return f"node '{node.name}' has no metadata"
         if node.op == "placeholder" and node.users and results.node_value(node) is results.UNKNOWN:
             return f"input '{node.name}' has no metadata"
-    found = first_write(graph_module, tables.mutates)
+    found = first_write(graph_module, tables)
     return None if found is None else f"node '{found[0].name}' writes to its argument, {found[1]}"
 
 

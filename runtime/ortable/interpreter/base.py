@@ -12,6 +12,7 @@ from torch.fx import GraphModule, Node
 from .. import dims, dtypes
 from ..errors import OrtableError
 from . import calls, failures, unsupported
+from .in_place import HarmlessWrite, harmless_writes
 from .modules import functional_form
 from .records import InputRecord, OutputRecord
 from .tables import Converter, Tables, generated_tables
@@ -55,6 +56,7 @@ class InterpreterState:
         self._prefix = ""
         self._converters: dict[Any, Converter | None] = {}
         self._leaves: dict[int, GraphModule | None] = {}
+        self._harmless: dict[Node, HarmlessWrite] = {}
 
     def find_converter(self, target: Any) -> Converter | None:
         """The converter of an overload, remembered for the next node with the same target."""
@@ -122,5 +124,6 @@ class InterpreterState:
 
     def _enter(self, graph_module: GraphModule) -> None:
         self.graph_module = graph_module
+        self._harmless.update(harmless_writes(graph_module, self.tables.converters.__contains__))
         self.rename = self.rename or self.builder.rename_dims or None
         self.builder.debug_sections.append(lambda: failures.graph_text(self))

@@ -17,6 +17,7 @@ from ..lowerings.indexing import getitem
 from . import calls, control_flow, outputs, results, scan, symbolic, unsupported
 from .arguments import contains_result, convert_argument, convert_arguments
 from .base import InterpreterState
+from .in_place import HarmlessWrite, harmless_writes
 from .modules import is_guard, module_operands
 from .mutation import find_attribute
 from .origin import metadata_reader
@@ -169,6 +170,8 @@ class DynamoInterpreter(InterpreterState):
         """An ATen overload (one look-up), a higher-order operator, or a Python function."""
         target = node.target
         if target.__class__ is torch._ops.OpOverload:
+            if node in self._harmless:
+                return self.call_in_place(node, self._harmless[node])
             if not node.users:
                 return None  # nothing reads it, and overloads that write were refused
             converter = self._converters.get(target)
@@ -179,6 +182,17 @@ class DynamoInterpreter(InterpreterState):
         if isinstance(target, torch._ops.HigherOrderOperator):
             return self.call_higher_order(node)
         return self.call_python(node)
+
+    def call_in_place(self, node: Node, write: HarmlessWrite) -> Any:
+        """A write that nobody else sees: the functional operator, whose result every name of the
+        written tensor stands for from now on."""
+        args, kwargs = convert_arguments(node, self.values, self.rename)
+        converter = self.find_converter(write.overload)
+        assert converter is not None
+        value = self.convert(node, converter, args, kwargs)
+        for alias in write.aliases:
+            self.values[alias] = value
+        return value
 
     def call_special(self, node: Node) -> Any:
         """An ATen overload seen for the first time, or one that needs no converter: sizes and
@@ -334,6 +348,7 @@ class DynamoInterpreter(InterpreterState):
         for node in graph_module.graph.nodes:
             self.values.pop(node, None)  # the same submodule may have been called before
         control_flow.bind(graph_module, operands, self.values)
+        self._harmless.update(harmless_writes(graph_module, self.tables.converters.__contains__))
         for node in graph_module.graph.nodes:
             if node.op != "output":
                 self.run_node(node)

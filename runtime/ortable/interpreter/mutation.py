@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from .tables import METADATA_ONLY
+from .in_place import HarmlessWrite, harmless_writes
+from .tables import METADATA_ONLY, Tables
 
 
 def writes(node: Node, mutates: Mapping[str, str]) -> str | None:
@@ -29,22 +30,28 @@ def writes(node: Node, mutates: Mapping[str, str]) -> str | None:
 
 
 def first_write(
-    graph_module: GraphModule, mutates: Mapping[str, str], owner: Any = None
+    graph_module: GraphModule, tables: Tables, owner: Any = None
 ) -> tuple[Node, str] | None:
-    """The first node of the graph, or of a graph inside it, that writes to an argument, and why.
+    """The first node of the graph, or of a graph inside it, that writes to an argument that
+    somebody else can see, and why.
 
     ``owner`` holds the attributes that the graph reads, when that is not ``graph_module`` itself.
     """
     holder = graph_module if owner is None else owner
+    harmless: dict[Node, HarmlessWrite] | None = None
     for node in graph_module.graph.nodes:
         if node.op == "call_function":
-            why = writes(node, mutates)
-            if why is not None:
+            why = writes(node, tables.mutates)
+            if why is None:
+                continue
+            if harmless is None:
+                harmless = harmless_writes(graph_module, tables.converters.__contains__)
+            if node not in harmless:
                 return node, why
         elif node.op == "get_attr" or node.op == "call_module":
             inner = find_attribute(holder, str(node.target), None)
             if isinstance(inner, GraphModule):
-                found = first_write(inner, mutates)
+                found = first_write(inner, tables)
                 if found is not None:
                     return found
     return None

@@ -11,6 +11,7 @@ from torch.fx import GraphModule, Node
 
 from ..errors import ConversionError
 from . import calls, control_flow, failures, mutation, outputs, results, symbolic, unsupported
+from .in_place import harmless_writes
 from .modules import is_guard
 from .tables import ASSERTIONS, METADATA_ONLY, Tables
 
@@ -20,7 +21,7 @@ AsGraph = Callable[[Any], GraphModule | None]
 
 def check_writes(graph_module: GraphModule, tables: Tables, owner: Any = None) -> None:
     """Raise ConversionError for the first node that writes to one of its arguments."""
-    found = mutation.first_write(graph_module, tables.mutates, owner)
+    found = mutation.first_write(graph_module, tables, owner)
     if found is None:
         return
     node, why = found
@@ -48,10 +49,11 @@ def missing_nodes(
     ``graph_module`` itself.
     """
     missing: list[Node] = []
+    harmless = harmless_writes(graph_module, tables.converters.__contains__)
     holder = graph_module if owner is None else owner
     for node in graph_module.graph.nodes:
         if node.op == "call_function":
-            if not _is_known(node, tables, find_converter):
+            if node not in harmless and not _is_known(node, tables, find_converter):
                 missing.append(node)
         elif node.op == "call_method":
             if node.target not in tables.methods and node.target not in calls.SIZE_METHODS:

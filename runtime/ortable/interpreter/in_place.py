@@ -1,0 +1,126 @@
+"""In-place writes that nobody can see: ``relu_`` of a tensor that the graph has just made and of
+which no view exists.  They are converted as the functional operator; every other write is
+functionalised by torch first, which costs more than the whole conversion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+# Composite operators hide what they return (dropout in eval mode returns its input), so only those
+# known to make a new tensor count.
+_FRESH_COMPOSITES = frozenset(
+    {
+        "aten::batch_norm",
+        "aten::conv1d",
+        "aten::conv2d",
+        "aten::conv3d",
+        "aten::group_norm",
+        "aten::instance_norm",
+        "aten::layer_norm",
+        "aten::linear",
+        "aten::matmul",
+    }
+)
+
+
+@dataclass(frozen=True)
+class HarmlessWrite:
+    """A write that is converted as ``overload``; ``aliases`` are the nodes that name the tensor."""
+
+    overload: Any
+    aliases: tuple[Node, ...]
+
+
+def harmless_writes(
+    graph_module: GraphModule, has_converter: Callable[[str], bool]
+) -> dict[Node, HarmlessWrite]:
+    """The writes of a graph that can be converted as the functional operator.
+
+    The written tensor was made in the graph, was only read before, has the dtype of every operand,
+    and the functional overload has a converter (``has_converter("aten::relu")``).
+    """
+    found: dict[Node, HarmlessWrite] = {}
+    order: dict[Node, int] = {}
+    for place, node in enumerate(graph_module.graph.nodes):
+        order[node] = place
+        if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable:
+            write = _harmless(node, found, order, has_converter)
+            if write is not None:
+                found[node] = write
+    return found
+
+
+def _harmless(
+    node: Node,
+    found: dict[Node, HarmlessWrite],
+    order: dict[Node, int],
+    has_converter: Callable[[str], bool],
+) -> HarmlessWrite | None:
+    overload = _functional(node.target)
+    if overload is None or not has_converter(overload.name()):
+        return None
+    written = node.args[0] if node.args else None
+    if not isinstance(written, Node) or not _same_dtype(node):
+        return None
+    aliases = (*found[written].aliases, written) if written in found else (written,)
+    if not _is_fresh(aliases[0]):
+        return None
+    for alias in aliases:
+        for user in alias.users:
+            if user in order and user is not node and user not in found and not _only_reads(user):
+                return None
+    return HarmlessWrite(overload, aliases)
+
+
+def _functional(target: Any) -> Any:
+    """``aten.relu`` for ``aten.relu_``: same name and arguments, nothing written; None if torch has
+    none, or if more than the first argument is written."""
+    schema = target._schema
+    name, overload = schema.name, schema.overload_name
+    written = [a for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
+    if len(written) != 1 or written[0].name != schema.arguments[0].name or not name.endswith("_"):
+        return None
+    namespace, _, plain = name.partition("::")
+    packet = getattr(getattr(torch.ops, namespace), plain[:-1], None)
+    found = getattr(packet, overload or "default", None)
+    if found is None or found._schema.is_mutable:
+        return None
+    same = [a.name for a in found._schema.arguments] == [a.name for a in schema.arguments]
+    return found if same else None
+
+
+def _same_dtype(node: Node) -> bool:
+    """Every tensor operand has the dtype of the result, so that no cast is due on the way back."""
+    result = node.meta.get("val")
+    if not isinstance(result, torch.Tensor):
+        return False
+    values = [operand.meta.get("val") for operand in node.all_input_nodes]
+    return all(
+        not isinstance(value, torch.Tensor) or value.dtype == result.dtype for value in values
+    )
+
+
+def _is_fresh(node: Node) -> bool:
+    """``node`` makes one tensor whose memory nothing else shares."""
+    return (
+        isinstance(node.target, torch._ops.OpOverload)
+        and not node.target._schema.is_mutable
+        and len(node.target._schema.returns) == 1
+        and _only_reads(node)
+    )
+
+
+def _only_reads(node: Node) -> bool:
+    """``node`` neither writes to its arguments nor returns one of them, or a view."""
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload) or target._schema.is_mutable:
+        return False
+    if any(result.alias_info is not None for result in target._schema.returns):
+        return False
+    composite = torch._C.DispatchKey.CompositeImplicitAutograd
+    return target.name() in _FRESH_COMPOSITES or not target.has_kernel_for_dispatch_key(composite)

@@ -1,0 +1,132 @@
+"""Writes in place: those that nobody can see are converted as they are, all others are
+functionalised by torch; the results equal eager either way."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import onnxruntime
+import pytest
+import torch
+
+from ortable import to_onnx
+from ortable.errors import ExportError
+from ortable.interpreter import generated_tables
+from ortable.interpreter.in_place import harmless_writes
+
+
+class Model(torch.nn.Module):
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+        self.norm = torch.nn.BatchNorm1d(3)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.function(self, x)
+
+
+def norm_then_relu(m: Model, x: torch.Tensor) -> Any:
+    return torch.nn.functional.relu_(m.norm(x)) + 1
+
+
+def read_before_and_after(m: Model, x: torch.Tensor) -> Any:
+    y = x * 2
+    total = y.sum()
+    y.add_(1)
+    return total, y, y * 3
+
+
+def chain(m: Model, x: torch.Tensor) -> Any:
+    y = x * 2
+    a = y.relu_()
+    b = a.add_(1)
+    return y, a * 2, b
+
+
+def view_before(m: Model, x: torch.Tensor) -> Any:
+    y = x * 2
+    z = y.view(-1)
+    y.add_(1)
+    return z
+
+
+def view_between(m: Model, x: torch.Tensor) -> Any:
+    y = x * 2
+    y.add_(1)
+    v = y[0]
+    y.mul_(2)
+    return v
+
+
+def write_through_view(m: Model, x: torch.Tensor) -> Any:
+    y = x * 2
+    y[:, 0].mul_(5)
+    return y
+
+
+def alias_of_the_input(m: Model, x: torch.Tensor) -> Any:
+    y = torch.nn.functional.dropout(x, training=False)
+    y.relu_()
+    return y + x
+
+
+def narrower_than_its_operand(m: Model, x: torch.Tensor) -> Any:
+    y = (x * 2).half()
+    z = y + 1
+    z.add_(x)
+    return z
+
+
+HARMLESS = [norm_then_relu, read_before_and_after, chain]
+VISIBLE = [view_before, view_between, write_through_view, narrower_than_its_operand]
+
+
+def _export(function: Callable[..., Any]) -> tuple[torch.export.ExportedProgram, torch.Tensor]:
+    x = torch.randn(4, 3)
+    return torch.export.export(Model(function).eval(), (x.clone(),)), x
+
+
+def _count(program: torch.export.ExportedProgram) -> tuple[int, int]:
+    """(writes of the graph, those found harmless)."""
+    converters = generated_tables().converters
+    found = harmless_writes(program.graph_module, converters.__contains__)
+    operators = [n.target for n in program.graph.nodes if n.op == "call_function"]
+    writes = [t for t in operators if hasattr(t, "_schema") and t._schema.is_mutable]
+    return len(writes), len(found)
+
+
+@pytest.mark.parametrize("function", HARMLESS)
+def test_writes_that_nobody_sees_need_no_functionalisation(function: Callable[..., Any]) -> None:
+    program, _ = _export(function)
+    writes, harmless = _count(program)
+    assert writes == harmless > 0
+
+
+@pytest.mark.parametrize("function", VISIBLE)
+def test_writes_that_somebody_may_see_are_left_to_torch(function: Callable[..., Any]) -> None:
+    program, _ = _export(function)
+    writes, harmless = _count(program)
+    assert harmless < writes
+
+
+@pytest.mark.parametrize("function", [*HARMLESS, *VISIBLE])
+def test_results_equal_eager(function: Callable[..., Any]) -> None:
+    program, x = _export(function)
+    expected = Model(function).eval()(x.clone())
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    proto = to_onnx(copy.deepcopy(program))
+    session = onnxruntime.InferenceSession(
+        proto.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    got = session.run(None, {"x": x.numpy()})
+    for value, wanted in zip(got, expected, strict=False):
+        torch.testing.assert_close(torch.from_numpy(value), wanted)
+
+
+def test_a_write_that_torch_would_lose_is_refused_by_name() -> None:
+    program, _ = _export(alias_of_the_input)
+    assert _count(program) == (1, 0)
+    with pytest.raises(ExportError, match="which in eval mode is its input 'x' itself"):
+        to_onnx(program)
