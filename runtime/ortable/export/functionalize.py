@@ -4,6 +4,7 @@ that the tables name, and the table that the user chose."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -117,8 +118,18 @@ def _decomposition(target: Any) -> Callable[..., Any] | None:
     if found is None and target.has_kernel_for_dispatch_key(
         torch._C.DispatchKey.CompositeImplicitAutograd
     ):
-        return target.decompose
+        return _composite_body(target)
     return found
+
+
+def _composite_body(target: Any) -> Callable[..., Any]:
+    """What a composite operator is made of. (``target.decompose`` would come back here for ever:
+    torch registers the table's function as the operator's own composite kernel.)"""
+    key = torch._C.DispatchKey.CompositeImplicitAutograd
+    written = target.py_kernels.get(key)
+    if callable(written):
+        return written  # in Python already
+    return functools.partial(target._op_dk, key)
 
 
 def _operators(graph_module: GraphModule) -> list[Node]:
