@@ -72,6 +72,13 @@ def alias_of_the_input(m: Model, x: torch.Tensor) -> Any:
     return y + x
 
 
+def view_that_its_schema_does_not_mark(m: Model, x: torch.Tensor) -> Any:
+    y = x * 2
+    z = torch.ops.aten._unsafe_view(y, [12])
+    z.add_(1)
+    return z
+
+
 def narrower_than_its_operand(m: Model, x: torch.Tensor) -> Any:
     y = (x * 2).half()
     z = y + 1
@@ -81,6 +88,7 @@ def narrower_than_its_operand(m: Model, x: torch.Tensor) -> Any:
 
 HARMLESS = [norm_then_relu, read_before_and_after, chain]
 VISIBLE = [view_before, view_between, write_through_view, narrower_than_its_operand]
+VISIBLE += [view_that_its_schema_does_not_mark]
 
 
 def _export(function: Callable[..., Any]) -> tuple[torch.export.ExportedProgram, torch.Tensor]:

@@ -26,6 +26,8 @@ _FRESH_COMPOSITES = frozenset(
         "aten::matmul",
     }
 )
+# Their schemas do not say that they return the memory of their input.
+_UNMARKED_VIEWS = frozenset({"aten::_unsafe_view", "aten::lift"})
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,8 @@ def _only_reads(node: Node) -> bool:
     if not isinstance(target, torch._ops.OpOverload) or target._schema.is_mutable:
         return False
     if any(result.alias_info is not None for result in target._schema.returns):
+        return False
+    if target.name() in _UNMARKED_VIEWS:
         return False
     composite = torch._C.DispatchKey.CompositeImplicitAutograd
     return target.name() in _FRESH_COMPOSITES or not target.has_kernel_for_dispatch_key(composite)
