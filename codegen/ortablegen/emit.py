@@ -276,8 +276,3 @@ def count_escapes(specs: Specs) -> tuple[int, int]:
     ]
     distinct = {path for each in paths for path in each} | {hop.python.path for hop in specs.hops}
     return sum(bool(each) for each in paths) + len(specs.hops), len(distinct)
-
-
-def known_words() -> int:
-    """How many prelude words specs may use."""
-    return len(vocabulary.prelude())

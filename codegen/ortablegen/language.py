@@ -30,7 +30,8 @@ _NAMES = {
     ast.DictComp: "dict comprehension", ast.SetComp: "set comprehension",
     ast.GeneratorExp: "generator", ast.AugAssign: "augmented assignment", ast.Await: "await",
     ast.Yield: "yield", ast.NamedExpr: "walrus", ast.Raise: "raise", ast.Assert: "assert",
-    ast.Delete: "del", ast.ClassDef: "class",
+    ast.Delete: "del", ast.ClassDef: "class", ast.Return: "this return",
+    ast.Assign: "this assignment", ast.Expr: "this expression",
 }  # fmt: skip
 DOMAINS = {"ms": "com.microsoft", "ml": "ai.onnx.ml"}
 
@@ -157,6 +158,8 @@ def _is_allowed(node: ast.AST) -> bool:
 
 def _is_odd(node: ast.AST) -> bool:
     """Constructs whose class is allowed but whose use here is not."""
+    if isinstance(node, ast.Assign | ast.Return | ast.Expr) and isinstance(node.value, ast.Starred):
+        return True  # '*xs' spreads a list into a call or a list, it is no value of its own
     if isinstance(node, ast.Assign):
         return len(node.targets) != 1 or not _is_target(node.targets[0])
     if isinstance(node, ast.ListComp):

@@ -81,10 +81,6 @@ class OnnxSchema:
         """Position of the formal input of that name, or None."""
         return next((i for i, f in enumerate(self.inputs) if f.name == name), None)
 
-    def output_index(self, name: str) -> int | None:
-        """Position of the formal output of that name, or None."""
-        return next((i for i, f in enumerate(self.outputs) if f.name == name), None)
-
     def allowed(self, type_name: str) -> tuple[str, ...]:
         """The types that a formal of this type may have: those of the parameter, or the type
         itself."""
@@ -106,12 +102,6 @@ class OnnxSchema:
 def key_of(op: str, domain: str = "") -> str:
     """The key of an operator in tables: ``Gemm``, ``com.microsoft::BiasGelu``."""
     return f"{domain}::{op}" if domain else op
-
-
-def split_key(key: str) -> tuple[str, str]:
-    """``com.microsoft::BiasGelu`` -> (``BiasGelu``, ``com.microsoft``)."""
-    domain, _, op = key.rpartition("::")
-    return op, domain
 
 
 def known_domains() -> tuple[str, ...]:

@@ -3,6 +3,7 @@ where it stands."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -23,6 +24,8 @@ from ortablegen.yamlsource import YMap, YNode, YScalar, YSeq, load, parse
 OP_KEYS = ("op", "promote", "out", "let", "lower", "ignore", "mutates", "cases")
 ALIAS_KEYS = ("alias", "of", "args", "ignore", "cases")
 CALL_KEYS = ("callable", "method", "of", "pack", "fixed", "python_only")
+_DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+_OPERATOR = re.compile(r"[A-Za-z_]\w*::[A-Za-z_]\w*(\.\w+)?")
 HOP_KEYS = ("hop", "args", "python", "why")
 
 
@@ -160,6 +163,9 @@ class _Reader(PartReader):
         if name is None or of is None:
             self.error(node.span, f"a {kind} entry needs 'of', an ATen operator such as aten::add")
             return None
+        for text, pattern in ((name, _DOTTED), (of, _OPERATOR)):
+            if not pattern.fullmatch(text):
+                self.error(node.span, f"'{text}' is no name of a function or operator")
         return CallEntry(
             kind,
             name,
@@ -194,6 +200,9 @@ class _Reader(PartReader):
                 node.span, "a hop entry needs 'python', the lowering of the higher-order operator"
             )
             return None
+        for word in (name, *self.words(node.get("args"), "args")):
+            if not word.isidentifier():
+                self.error(node.span, f"'{word}' is no name of an operator or argument")
         return HopEntry(
             name, self.words(node.get("args"), "args"), python, self.file, node.pairs[0][1].span
         )

@@ -262,7 +262,7 @@ class PartReader:
         names = tuple(argument.name for argument in schema.arguments)
         self.keys(node, names + SAMPLE_KEYS, "a sample call")
         values = tuple(
-            (key.text, _plain(value)) for key, value in node.items() if key.text in names
+            (key.text, self.plain(value)) for key, value in node.items() if key.text in names
         )
         for argument in schema.arguments:
             if not argument.has_default and node.get(argument.name) is None:
@@ -274,11 +274,30 @@ class PartReader:
             values,
             tuple(expect.split()) if expect is not None else None,
             self.text(node.get("refused"), "refused"),
-            float(tolerance) if tolerance is not None else None,
+            self.number(tolerance, node.get("tolerance")),
             self.opset(node.get("opset")),
             self.sample_target(node.get("built_for")),
             self.unread(node.get("unread"), schema),
         )
+
+    def plain(self, node: YNode) -> object:
+        """A sample value as nested lists of text; None for null."""
+        if isinstance(node, YSeq):
+            return [self.plain(value) for value in node]
+        if isinstance(node, YScalar):
+            return None if node.is_null() else node.text
+        self.error(node.span, "a value of a sample call is text or a list", fix="quote it")
+        return None
+
+    def number(self, text: str | None, node: YNode | None) -> float | None:
+        """A positive number, such as a tolerance."""
+        if text is None or node is None:
+            return None
+        try:
+            return float(text)
+        except ValueError:
+            self.error(node.span, f"'{text}' is no number")
+            return None
 
 
 def literal(text: str) -> object:
@@ -289,15 +308,6 @@ def literal(text: str) -> object:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
         return {"true": True, "false": False, "null": None}.get(text, text)
-
-
-def _plain(node: YNode) -> object:
-    """YAML nodes of a sample value as nested lists of text; None for null."""
-    if isinstance(node, YSeq):
-        return [_plain(value) for value in node]
-    if isinstance(node, YScalar):
-        return None if node.is_null() else node.text
-    raise TypeError("a sample value is text or a list")
 
 
 def _patterns(text: str) -> tuple[tuple[str, ...] | None, ...]:

@@ -127,6 +127,10 @@ def _check_expression(
             code.at(node), f"'{name}' takes {word.least} argument(s), {len(node.args)} given"
         )
     for argument in node.args:
+        if isinstance(argument, ast.Starred):
+            message = f"'{name}' takes its arguments one by one, a list cannot be spread here"
+            fix = "dtype of a list: arg(common_dtype(xs), else=same(xs)); shape: concat, or meta"
+            diagnostics.error(code.at(argument), message, fix=fix)
         _check_names(code, argument, names, diagnostics)
     for keyword in node.keywords:
         if name == "arg" and keyword.arg == "else_":

@@ -123,13 +123,15 @@ def _tensor(text: str, match: re.Match[str]) -> TensorSample:
             )
         dims.append((int(size), name.strip() or None))
     given = _numbers(values) if values is not None else None
-    return TensorSample(
-        ABBREVIATIONS[short],
-        tuple(dims),
-        None if low is None else float(low),
-        None if high is None else float(high),
-        given,
-    )
+    bounds = [None if bound is None else _number(bound, text) for bound in (low, high)]
+    return TensorSample(ABBREVIATIONS[short], tuple(dims), bounds[0], bounds[1], given)
+
+
+def _number(bound: str, text: str) -> float:
+    try:
+        return float(bound)
+    except ValueError:
+        raise SampleProblem(f"'{bound}' in '{text}' is no number") from None
 
 
 def _numbers(text: str) -> Any:
@@ -155,6 +157,13 @@ def _literal(text: str) -> Any:
 
 def _evaluate(tree: ast.expr, names: dict[str, Any]) -> Any:
     """Literals, lists, names and arithmetic; nothing else is evaluated."""
+    try:
+        return _evaluated(tree, names)
+    except (TypeError, ZeroDivisionError) as error:
+        raise SampleProblem(f"cannot read the value '{ast.unparse(tree)}': {error}") from None
+
+
+def _evaluated(tree: ast.expr, names: dict[str, Any]) -> Any:
     if isinstance(tree, ast.Constant):
         return tree.value
     if isinstance(tree, ast.Name) and tree.id in names:

@@ -60,8 +60,6 @@ class Schema:
     since: int
     inputs: tuple[Formal, ...]
     outputs: tuple[Formal, ...]
-    variadic_input: bool
-    variadic_output: bool
     min_inputs: int
     max_inputs: int
     max_outputs: int
@@ -130,14 +128,11 @@ def _read(schema: defs.OpSchema) -> Schema:
         for constraint in schema.type_constraints
         if any(text in _TENSOR_TYPES for text in constraint.allowed_type_strs)
     }
-    variadic = defs.OpSchema.FormalParameterOption.Variadic
     inputs, outputs = list(schema.inputs), list(schema.outputs)
     return Schema(
         since=schema.since_version,
         inputs=tuple(_formal(x, legal) for x in inputs),
         outputs=tuple(_formal(x, legal) for x in outputs),
-        variadic_input=bool(inputs) and inputs[-1].option == variadic,
-        variadic_output=bool(outputs) and outputs[-1].option == variadic,
         min_inputs=schema.min_input,
         max_inputs=min(schema.max_input, UNBOUNDED),
         max_outputs=min(schema.max_output, UNBOUNDED),

@@ -188,7 +188,8 @@ class DynamoInterpreter(InterpreterState):
         written tensor stands for from now on."""
         args, kwargs = convert_arguments(node, self.values, self.rename)
         converter = self.find_converter(write.overload)
-        assert converter is not None
+        if converter is None:  # the user's dispatcher took it away
+            raise self.not_found(node)
         value = self.convert(node, converter, args, kwargs)
         for alias in write.aliases:
             self.values[alias] = value
