@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help run test codegen check format conformance bench clean
+.PHONY: help run test codegen check format opsets conformance bench clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -40,8 +40,11 @@ format: $(READY)  ## lay out the sources
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-conformance: $(READY)  ## every case of every spec, at every opset, against eager
+opsets: $(READY)  ## every sample call of every spec, at every opset, against eager
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/specs --opsets all $(ARGS)
+
+conformance: $(READY)  ## PyTorch's own operator tests against eager (ARGS=--bounded: the short run)
+	$(BIN)/python -m tests.conformance --jobs $(JOBS) $(ARGS)
 
 bench: $(READY)  ## conversion time, next to torch.onnx
 	$(BIN)/python benchmarks/conversion.py $(ARGS)

@@ -26,10 +26,11 @@ def test_only_changed_files_are_written_and_orphans_deleted(tmp_path: Path) -> N
 
 
 def test_generated_is_fresh() -> None:
-    files, _ = generate(ROOT)
-    report = compare_tree(files, ROOT / "generated")
+    made = generate(ROOT)
+    report = compare_tree(made.files, ROOT / "generated")
     assert report.written == (), "run `make codegen` and commit the result"
     assert report.deleted == ()
+    assert (ROOT / "docs/operators.md").read_text() == made.page, "run `make codegen`"
 
 
 def _copy_specs(tmp_path: Path) -> Path:
@@ -71,7 +72,10 @@ def test_check_names_the_stale_file_the_command_and_the_difference(
     stale.write_text(stale.read_text() + "# edited by hand\n")
     (root / "generated" / "ortable_generated" / "old.py").write_text("")
     assert main(["check", "--root", str(root)]) == 1
+    (root / "docs" / "operators.md").write_text("old")
+    assert main(["check", "--root", str(root)]) == 1
     printed = capsys.readouterr().out
+    assert "stale: docs/operators.md" in printed
     assert "stale: generated/ortable_generated/aten/dispatch.py" in printed
     assert "-# edited by hand" in printed
     assert "orphan: generated/ortable_generated/old.py" in printed
@@ -79,4 +83,6 @@ def test_check_names_the_stale_file_the_command_and_the_difference(
 
 
 def test_generation_is_deterministic() -> None:
-    assert generate(ROOT)[0] == generate(ROOT)[0]
+    first, second = generate(ROOT), generate(ROOT)
+    assert first.files == second.files
+    assert first.page == second.page

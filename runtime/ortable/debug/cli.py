@@ -108,11 +108,29 @@ def _ops(args: argparse.Namespace) -> int:
 
     if args.missing:
         return _missing(_existing(args.missing), dispatch.CONVERTERS)
-    names = sorted(name for name in dispatch.CONVERTERS if args.grep in name)
-    for name in names:
-        print(f"{name:50} {dispatch.SPEC_FILES.get(name, '')}")
-    print(f"{len(names)} operators")
+    _print_coverage(args.grep)
     return 0
+
+
+def _print_coverage(text: str) -> None:
+    """The table of docs/operators.md, one line an operator; loaded specs have a name only."""
+    from ortable_generated.aten import dispatch
+    from ortable_generated.coverage import COVERAGE
+
+    rows = [row for row in COVERAGE if text in row[0]]
+    heads = ("operator", "opsets", "dtypes", "dynamic", "cases", "escape", "forward", "gradient")
+    line = "{:46} {:9} {:32} {:7} {:6} {:28} {:>9} {:>9}"
+    print(line.format(*heads))
+    for name, _, means, opsets, kinds, dynamic, cases, refused, _, escape, *measured in rows:
+        numbers = f"{cases}" + (f" - {refused}" if refused else "")
+        how = f"= {means}" if means else escape
+        cells = (name, opsets, kinds, "yes" if dynamic else "", numbers, how, *measured)
+        print(line.format(*cells).rstrip())
+    known = {row[0] for row in COVERAGE}
+    loaded = sorted(n for n in dispatch.CONVERTERS if n not in known and text in n)
+    for name in loaded:
+        print(f"{name:46} {dispatch.SPEC_FILES.get(name, '')}")
+    print(f"{len(rows) + len(loaded)} operators")
 
 
 def _missing(path: str, converters: Any) -> int:

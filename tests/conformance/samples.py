@@ -1,0 +1,128 @@
+"""The operator tests of PyTorch as samples: which OpInfos there are, which dtypes they take, and a
+reproducible choice of their sample calls."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils import _pytree as pytree
+
+DTYPES = {
+    "f32": torch.float32,
+    "f16": torch.float16,
+    "f64": torch.float64,
+    "bf16": torch.bfloat16,
+    "i64": torch.int64,
+    "i32": torch.int32,
+    "i16": torch.int16,
+    "i8": torch.int8,
+    "u8": torch.uint8,
+    "bool": torch.bool,
+    "c64": torch.complex64,
+}
+
+
+@dataclass(frozen=True)
+class Call:
+    """One sample call: the positional and keyword arguments of an OpInfo's operator."""
+
+    op: str
+    dtype: str
+    index: int
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any] = field(default_factory=dict)
+
+    def tensors(self) -> list[torch.Tensor]:
+        """The tensors among the arguments, lists and dictionaries included, in order."""
+        leaves = pytree.tree_leaves((self.args, self.kwargs))
+        return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+    def module(self) -> torch.nn.Module:
+        """A module whose inputs are the tensors; every other argument is part of the module."""
+        return _CallModule(self)
+
+    def describe(self) -> str:
+        """The call as a person would write it, tensors as dtype and shape."""
+        parts = [_text(value) for value in self.args]
+        parts += [f"{name}={_text(value)}" for name, value in self.kwargs.items()]
+        return f"{self.op}({', '.join(parts)})"
+
+
+class _CallModule(torch.nn.Module):
+    def __init__(self, call: Call) -> None:
+        super().__init__()
+        leaves, self.structure = pytree.tree_flatten((call.args, call.kwargs))
+        self.others = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+        self.places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+        self.function = call.function
+
+    def forward(self, *tensors: torch.Tensor) -> Any:
+        leaves = list(self.others)
+        for place, tensor in zip(self.places, tensors, strict=True):
+            leaves[place] = tensor
+        args, kwargs = pytree.tree_unflatten(leaves, self.structure)
+        return self.function(*args, **kwargs)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        short = next((k for k, v in DTYPES.items() if v == value.dtype), str(value.dtype))
+        sizes = ",".join(str(size) for size in value.shape)
+        return f"{short}[{sizes}]" + ("" if value.is_contiguous() else " strided")
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_text(each) for each in value) + "]"
+    return repr(value)
+
+
+@cache
+def op_infos() -> dict[str, Any]:
+    """Every OpInfo by name (``name.variant`` where a variant has its own), in name order."""
+    from torch.testing._internal.common_methods_invocations import op_db
+    from torch.testing._internal.hop_db import hop_db
+
+    found: dict[str, Any] = {}
+    for info in [*op_db, *hop_db]:
+        name = info.name + (f".{info.variant_test_name}" if info.variant_test_name else "")
+        found.setdefault(name, info)
+    return dict(sorted(found.items()))
+
+
+def takes(info: Any, dtype: str) -> bool:
+    """Whether torch's CPU kernels take this dtype."""
+    return DTYPES[dtype] in info.supported_dtypes("cpu")
+
+
+def seed(number: int = 0) -> None:
+    """Every random generator that samples may draw from starts again."""
+    random.seed(number)
+    np.random.seed(number)
+    torch.manual_seed(number)
+
+
+def spread(total: int, wanted: int) -> Sequence[int]:
+    """``wanted`` indices out of ``total``, evenly spread, first and last included."""
+    if total <= wanted:
+        return range(total)
+    if wanted == 1:
+        return [0]
+    return sorted({round(i * (total - 1) / (wanted - 1)) for i in range(wanted)})
+
+
+def calls(name: str, dtype: str, wanted: int, requires_grad: bool = False) -> list[Call]:
+    """At most ``wanted`` sample calls of an OpInfo, spread over all that it yields."""
+    info = op_infos()[name]
+    seed()
+    samples = list(info.sample_inputs("cpu", DTYPES[dtype], requires_grad=requires_grad))
+    chosen = []
+    for index in spread(len(samples), wanted):
+        sample = samples[index]
+        args = (sample.input, *sample.args)
+        chosen.append(Call(name, dtype, index, info.op, args, dict(sample.kwargs)))
+    return chosen
