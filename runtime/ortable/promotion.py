@@ -105,4 +105,6 @@ def _combine(higher: int | None, lower: int | None) -> int | None:
 
 
 def _complex_of(real: int) -> int:
+    if real == dtypes.float16:
+        raise UnsupportedCase("float16 with a complex number is complex32, which ONNX cannot hold")
     return dtypes.complex128 if real == dtypes.float64 else dtypes.complex64

@@ -123,6 +123,23 @@ def calls(name: str, dtype: str, wanted: int, requires_grad: bool = False) -> li
     chosen = []
     for index in spread(len(samples), wanted):
         sample = samples[index]
+        function = info.op
+        if name.startswith(GAUGED):
+            function = _Composed(info.op, sample.output_process_fn_grad)
         args = (sample.input, *sample.args)
-        chosen.append(Call(name, dtype, index, info.op, args, dict(sample.kwargs)))
+        chosen.append(Call(name, dtype, index, function, args, dict(sample.kwargs)))
     return chosen
+
+
+# Factorisations are unique up to signs or phases of vectors; their samples bring a function that
+# takes the freedom out (the absolute value of an eigenvector, a product).
+GAUGED = ("linalg.eig", "linalg.svd", "svd", "pca_lowrank", "linalg.lstsq")
+
+
+@dataclass(frozen=True)
+class _Composed:
+    inner: Callable[..., Any]
+    outer: Callable[..., Any]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.outer(self.inner(*args, **kwargs))

@@ -1,0 +1,92 @@
+"""Type promotion equals torch's, for every pair of dtypes, priorities (tensor, 0-d tensor, Python
+number) and every promotion kind."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as KINDS
+from torch._prims_common import elementwise_dtypes
+
+from ortable import dtypes
+from ortable.builder import GraphBuilder
+from ortable.errors import UnsupportedCase
+from ortable.promotion import computation_dtype, promoted_dtype, result_type
+from ortable.rules import promote_types
+
+REAL = (
+    torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16,
+    torch.bfloat16, torch.float32, torch.float64,
+)  # fmt: skip
+ALL = (*REAL, torch.complex64, torch.complex128)
+NUMBERS = (True, 3, 2.5, 1 + 2j)
+WORDS = {
+    "default": KINDS.DEFAULT,
+    "int_to_float": KINDS.INT_TO_FLOAT,
+    "bool_to_long": KINDS.BOOL_TO_LONG,
+    "always_bool": KINDS.ALWAYS_BOOL,
+    "complex_to_float": KINDS.COMPLEX_TO_FLOAT,
+    "pow": KINDS.DEFAULT,
+    "no_opmath": KINDS.NO_OPMATH,
+}
+
+
+def _values() -> list[tuple[str, Any]]:
+    """Every operand: a tensor of each dtype, a 0-d tensor of each dtype, a number of each kind."""
+    sized = [(f"{d}[2]".removeprefix("torch."), torch.ones(2, dtype=d)) for d in ALL]
+    single = [(f"{d}[]".removeprefix("torch."), torch.ones((), dtype=d)) for d in ALL]
+    return [*sized, *single, *((repr(number), number) for number in NUMBERS)]
+
+
+def _names(builder: GraphBuilder, operands: tuple[Any, ...]) -> list[Any]:
+    return [
+        builder.make_tensor_input(f"x{i}", dtypes.from_torch(value.dtype), tuple(value.shape))
+        if isinstance(value, torch.Tensor)
+        else value
+        for i, value in enumerate(operands)
+    ]
+
+
+def test_pairs_of_dtypes_promote_as_in_torch() -> None:
+    for left, right in product(ALL, ALL):
+        found = promote_types(dtypes.from_torch(left), dtypes.from_torch(right))
+        assert dtypes.to_torch(found) == torch.promote_types(left, right), (left, right)
+
+
+def test_tensors_zero_dimensional_tensors_and_numbers_have_torch_s_priorities() -> None:
+    for (left_name, left), (right_name, right) in product(_values(), _values()):
+        if not isinstance(left, torch.Tensor) and not isinstance(right, torch.Tensor):
+            continue
+        builder = GraphBuilder(18)
+        wanted = torch.result_type(left, right)
+        if wanted == torch.complex32:
+            with pytest.raises(UnsupportedCase, match="complex32"):
+                result_type(builder, _names(builder, (left, right)))
+            continue
+        found = result_type(builder, _names(builder, (left, right)))
+        assert dtypes.to_torch(found) == wanted, f"{left_name} with {right_name}"
+
+
+@pytest.mark.parametrize("kind", sorted(WORDS))
+def test_promotion_kinds_equal_torch_s(kind: str) -> None:
+    """The result dtype of torch's reference, and its computation dtype but for opmath: ONNX
+    operators round once, so half precision is not widened before them."""
+    for (left_name, left), (right_name, right) in product(_values(), _values()):
+        if not isinstance(left, torch.Tensor) and not isinstance(right, torch.Tensor):
+            continue
+        computed, wanted = elementwise_dtypes(left, right, type_promotion_kind=WORDS[kind])
+        if torch.complex32 in (torch.result_type(left, right), wanted, computed):
+            continue  # refused, as the test above says
+        builder = GraphBuilder(18)
+        names = _names(builder, (left, right))
+        case = f"{kind}: {left_name} with {right_name}"
+        if kind != "pow":
+            found = promoted_dtype(builder, kind, *names)
+            assert dtypes.to_torch(found) == wanted, case
+        inner = dtypes.to_torch(computation_dtype(builder, kind, names))
+        half = {torch.float16, torch.bfloat16}
+        if kind not in ("pow", "bool_to_long", "always_bool") and inner not in half:
+            assert inner == computed or computed in (torch.float32, torch.complex64), case
