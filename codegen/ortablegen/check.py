@@ -11,7 +11,16 @@ from ortablegen import kinds, vocabulary
 from ortablegen.check_code import CodeChecker
 from ortablegen.diagnostics import Diagnostics, Span
 from ortablegen.kinds import Kind, of_torch
-from ortablegen.model import AliasEntry, Code, LowerCase, OpEntry, PythonLowering, Sample, Specs
+from ortablegen.model import (
+    AliasEntry,
+    Code,
+    ComplexForm,
+    LowerCase,
+    OpEntry,
+    PythonLowering,
+    Sample,
+    Specs,
+)
 from ortablegen.narrowing import Env, Value, narrowed
 from ortablegen.onnx_schemas import DOMAIN_RANGE
 from ortablegen.rule_words import check_rules
@@ -158,10 +167,13 @@ class _OpChecker:
         for name, code in entry.let:
             env[name] = self.run(code, env, condition=True)
         self.check_ignore(env)
-        self.check_cases(env, linked)
+        if entry.lower:
+            self.check_cases(entry.lower, env, linked)
         if len(self.diagnostics.errors) == before:
             # an entry with another error was not read to its end
             self.check_read()
+        if entry.complex is not None:
+            self.check_complex(entry.complex)
         check_rules(entry, self.diagnostics)
         for sample in entry.samples:
             _check_sample(sample, entry.schema, self.diagnostics)
@@ -215,8 +227,53 @@ class _OpChecker:
             if name not in {argument.name for argument in self.entry.schema.arguments}:
                 self.error(span, f"'{name}' is ignored, but the operator has no such argument")
 
-    def check_cases(self, env: Env, linked: tuple[str, ...]) -> None:
-        cases = self.entry.lower
+    def check_complex(self, form: ComplexForm) -> None:
+        """``complex:``, where tensor arguments are pairs; each argument is read there, too."""
+        arguments = self.entry.schema.arguments
+        if form.by_parts:
+            self.check_parts(form)
+            return
+        env: Env = {a.name: Value(kinds.in_complex(of_torch(a.type))) for a in arguments}
+        env["res"] = Value(Kind(kinds.RES))
+        self.read = set()
+        for name in self.entry.promote.args if self.entry.promote is not None else ():
+            if name in env:
+                env[name] = Value(Kind(kinds.COMPLEX, env[name].kind.optional))
+                self.read.add(name)
+        before = len(self.diagnostics.errors)
+        self.check_cases(form.cases, env, ())
+        if len(self.diagnostics.errors) == before and any(c.refuse is None for c in form.cases):
+            ignored = {name for name, _, _ in self.entry.ignore}
+            for argument in arguments:
+                if argument.name not in self.read | ignored:
+                    self.error(
+                        form.span,
+                        f"argument '{argument.name}' of {self.entry.key} is never read for complex"
+                        " tensors",
+                        fix="use it, add a case that refuses it, or ignore it with a reason",
+                    )
+
+    def check_parts(self, form: ComplexForm) -> None:
+        """``parts(...)`` names tensors, lists of tensors or numbers, and there is a real
+        lowering."""
+        by_name = {a.name: of_torch(a.type).base for a in self.entry.schema.arguments}
+        if not self.entry.lower:
+            self.error(
+                form.span,
+                "parts(...) uses the real lowering, which this entry lacks",
+                fix="add 'lower', or write the complex block",
+            )
+        for name in form.parts:
+            if by_name.get(name) not in (kinds.RESULT, kinds.RESULTS, kinds.SCALAR):
+                self.error(
+                    form.span,
+                    f"parts names '{name}', which is no tensor or number argument of the operator",
+                    [f"schema: {self.entry.schema.text}"],
+                )
+
+    def check_cases(
+        self, cases: tuple[LowerCase, ...], env: Env, linked: tuple[str, ...]
+    ) -> None:
         seen: dict[tuple[object, ...], Span] = {}
         for position, case in enumerate(cases):
             last = position == len(cases) - 1
@@ -277,7 +334,7 @@ class _OpChecker:
     def check_read(self) -> None:
         ignored = {name for name, _, _ in self.entry.ignore}
         if all(case.refuse is not None for case in self.entry.lower):
-            return
+            return  # also for an entry of complex tensors alone
         for argument in self.entry.schema.arguments:
             if argument.name not in self.read and argument.name not in ignored:
                 self.error(

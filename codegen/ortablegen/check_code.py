@@ -97,7 +97,8 @@ class CodeChecker:
         wanted = len(returns)
         if wanted == 1 and returns[0].endswith("[]"):
             got = self.value(value, None)
-            if got.parts is None and got.kind.base not in (RESULTS, ANY, kinds.SYMINTS):
+            lists = (RESULTS, ANY, kinds.SYMINTS, kinds.COMPLEXES)
+            if got.parts is None and got.kind.base not in lists:
                 self.error(value, f"the schema returns a list, this is a {got.kind}")
             return
         got = self.value(value, wanted)
@@ -225,8 +226,13 @@ class CodeChecker:
     def argument(
         self, node: ast.expr, value: Value, word: Word, parameter: vocabulary.Parameter
     ) -> None:
-        if not fits(value.kind, parameter.kind):
+        # a word that only asks (dtype, rank, shape) takes a pair as it takes a result
+        asks = value.kind.base in (kinds.COMPLEX, kinds.COMPLEXES) and not word.makes_nodes
+        wanted = kinds.in_complex(parameter.kind) if asks else parameter.kind
+        if not fits(value.kind, wanted):
             fix = None
+            if value.kind.base == kinds.COMPLEX:
+                fix = f"re({ast.unparse(node)}) and im({ast.unparse(node)}) are its parts"
             if parameter.kind.base in (INT, kinds.INTS) and value.kind.base in kinds.SYMBOLIC:
                 fix = f"static({ast.unparse(node)}) demands a known int"
             self.error(
@@ -251,7 +257,7 @@ class CodeChecker:
     def builtin(self, node: ast.Call, name: str) -> Value:
         values = [self.value(a.value if isinstance(a, ast.Starred) else a) for a in node.args]
         for argument, value in zip(node.args, values, strict=True):
-            if value.kind.base == RESULT:
+            if value.kind.base in (RESULT, kinds.COMPLEX):
                 self.error(
                     argument,
                     f"'{name}' of a result of the graph: its numbers are not known while"
@@ -316,7 +322,7 @@ class CodeChecker:
         values = [self.value(node.left), *(self.value(each) for each in node.comparators)]
         identity = all(isinstance(operator, ast.Is | ast.IsNot) for operator in node.ops)
         for expression, value in zip([node.left, *node.comparators], values, strict=True):
-            if not identity and value.kind.base in (RESULT, RES):
+            if not identity and value.kind.base in (RESULT, RES, kinds.COMPLEX):
                 self.error(
                     expression,
                     "a result of the graph is compared while converting",
@@ -355,7 +361,7 @@ class CodeChecker:
         left, right = self.value(node.left), self.value(node.right)
         bases = (left.kind.base, right.kind.base)
         for side, value in ((node.left, left), (node.right, right)):
-            if value.kind.base == RESULT:
+            if value.kind.base in (RESULT, kinds.COMPLEX):
                 self.error(
                     side, "Python arithmetic on a result of the graph", fix="use Add, Sub, Mul, Div"
                 )

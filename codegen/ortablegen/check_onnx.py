@@ -126,6 +126,14 @@ def _check_inputs(call: OnnxCall, schema: OnnxSchema, error: Report) -> None:
                     f"input '{formal.name}' of {name} is required, this may be None",
                     fix="add a case for None: when: x is None",
                 )
+        elif value.kind.base == kinds.COMPLEX:
+            text = ast.unparse(argument)
+            error(
+                argument,
+                f"input '{formal.name}' of {name} must be a result, got a complex tensor",
+                ["ONNX Runtime has no complex numbers: nodes take the parts"],
+                fix=f"re({text}), im({text})",
+            )
         elif value.kind.base in (kinds.INT, kinds.SYMINT, kinds.INTS, kinds.SYMINTS):
             error(
                 argument,

@@ -12,7 +12,7 @@ from ortable import dtypes
 from ortablegen import kinds, rule_words, vocabulary
 from ortablegen.emit_code import Needs, block_lines, expression_text
 from ortablegen.kinds import of_torch
-from ortablegen.model import AliasEntry, CallEntry, HopEntry, LowerCase, OpEntry, Specs
+from ortablegen.model import AliasEntry, CallEntry, ComplexForm, HopEntry, LowerCase, OpEntry, Specs
 from ortablegen.schema import Argument, OpSchema
 
 _TEMPLATES = jinja2.Environment(
@@ -51,7 +51,11 @@ def family_text(specs: Specs, file: str) -> str:
         if entry.file != file:
             continue
         if isinstance(entry, OpEntry):
-            functions.append((entry.schema.function_name, _converter(entry, needs)))
+            if entry.lower:
+                functions.append((entry.schema.function_name, _converter(entry, needs)))
+            if entry.complex is not None:
+                name = "complex_" + entry.schema.function_name
+                functions.append((name, _complex_converter(entry, entry.complex, needs)))
             functions.append(("rule_" + entry.schema.function_name, _rule(entry, needs)))
         else:
             functions.extend(_alias(entry, by_key[entry.of], needs))
@@ -96,6 +100,30 @@ def _converter(entry: OpEntry, needs: Needs) -> list[str]:
     for name, code in entry.let:
         lines.append(f"    {name} = {expression_text(code.expression, needs)}")
     for case in entry.lower:
+        lines.extend(_case(entry, case, needs))
+    return lines
+
+
+def _complex_converter(entry: OpEntry, form: ComplexForm, needs: Needs) -> list[str]:
+    """The converter that is called when an argument or the result is complex."""
+    schema = entry.schema
+    needs.hidden = frozenset(argument.name for argument in schema.arguments)
+    function = "complex_" + schema.function_name
+    lines = [_signature(function, schema, "graph: GraphBuilder, res: Res"), _docstring(schema)]
+    if form.by_parts:
+        needs.add("ortable.complex_value", "each_part")
+        given = ", ".join(f"{name!r}: {name}" for name in form.parts)
+        others = [f"{a.name}={a.name}" for a in schema.arguments if a.name not in form.parts]
+        passed = ", ".join(["graph", "res", schema.function_name, f"{{{given}}}", *others])
+        return [*lines, f"    return each_part({passed})"]
+    if entry.promote is not None:
+        needs.add("ortable.promotion", "promote_complex")
+        names = ", ".join(entry.promote.args)
+        comma = "," if len(entry.promote.args) == 1 else ""
+        lines.append(
+            f"    {names}{comma} = promote_complex(graph, {entry.promote.kind!r}, [{names}])"
+        )
+    for case in form.cases:
         lines.extend(_case(entry, case, needs))
     return lines
 
@@ -210,15 +238,17 @@ def _alias(alias: AliasEntry, target: OpEntry, needs: Needs) -> list[tuple[str, 
         if text is not None:
             passed.append(f"{argument.name}={text}")
     found: list[tuple[str, list[str]]] = []
-    for prefix, first, call in (
-        ("", "graph: GraphBuilder, res: Res", "graph, res"),
-        ("rule_", "graph: GraphBuilder", "graph"),
-    ):
+    forms = [("rule_", "graph: GraphBuilder", "graph")]
+    if target.lower:
+        forms.insert(0, ("", "graph: GraphBuilder, res: Res", "graph, res"))
+    if target.complex is not None:
+        forms.insert(0, ("complex_", "graph: GraphBuilder, res: Res", "graph, res"))
+    for prefix, first, call in forms:
         name, of = prefix + alias.schema.function_name, prefix + target.schema.function_name
         if alias.file != target.file:
             needs.add(f"ortable_generated.aten.{family_name(target.file)}", of)
         lines = [_signature(name, alias.schema, first)]
-        if not prefix:
+        if prefix != "rule_":
             lines.append(_docstring(alias.schema))
         found.append((name, [*lines, f"    return {of}({call}, {', '.join(passed)})"]))
     return found
@@ -240,15 +270,26 @@ def _hop(entry: HopEntry, needs: Needs) -> list[str]:
 
 
 def _dispatch(specs: Specs) -> str:
+    complex_only = {entry.key for entry in specs.ops if not entry.lower}
+    complex_only |= {alias.key for alias in specs.aliases if alias.of in complex_only}
+    complex_too = {entry.key for entry in specs.ops if entry.complex is not None}
+    complex_too |= {alias.key for alias in specs.aliases if alias.of in complex_too}
     operators = sorted(
-        ((entry.key, family_name(entry.file), entry.schema.function_name, entry.file)
-         for entry in specs.operators()),
-    )  # fmt: skip
+        (
+            entry.key,
+            family_name(entry.file),
+            entry.schema.function_name,
+            entry.file,
+            "complex_" if entry.key in complex_only else "",
+        )
+        for entry in specs.operators()
+    )
     hops = sorted(
         (entry.name, family_name(entry.file), f"hop_{entry.name}") for entry in specs.hops
     )
     return _TEMPLATES.get_template("aten_dispatch.py.jinja").render(
         operators=operators,
+        complex_operators=[row for row in operators if row[0] in complex_too],
         hops=hops,
         callables=_call_rows(specs.calls, "callable"),
         methods=_call_rows(specs.calls, "method"),
@@ -272,7 +313,8 @@ def _call_rows(calls: tuple[CallEntry, ...], kind: str) -> list[tuple[str, str]]
 def count_escapes(specs: Specs) -> tuple[int, int]:
     """(entries that use a Python lowering, distinct lowering functions)."""
     paths = [
-        [case.python.path for case in entry.lower if case.python is not None] for entry in specs.ops
+        [case.python.path for case in entry.every_case() if case.python is not None]
+        for entry in specs.ops
     ]
     distinct = {path for each in paths for path in each} | {hop.python.path for hop in specs.hops}
     return sum(bool(each) for each in paths) + len(specs.hops), len(distinct)

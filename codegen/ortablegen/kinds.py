@@ -18,6 +18,8 @@ INT, SYMINT, FLOAT, BOOL, STR, SCALAR, DTYPE = (
 )
 INTS, SYMINTS, FLOATS, BOOLS, STRS = "Ints", "SymInts", "Floats", "Bools", "Strs"
 RES, NONE, ANY, OPAQUE = "Res", "None", "Any", "Opaque"
+# a tensor argument in a block of `complex:`: a pair of results, which no ONNX node takes
+COMPLEX, COMPLEXES = "Complex", "Complexes"
 
 WORDS = frozenset(
     {
@@ -38,9 +40,11 @@ WORDS = frozenset(
         RES,
         ANY,
         OPAQUE,
+        COMPLEX,
+        COMPLEXES,
     }
 )
-GRAPH_KINDS = frozenset({RESULT, RESULTS})
+GRAPH_KINDS = frozenset({RESULT, RESULTS, COMPLEX, COMPLEXES})
 SYMBOLIC = frozenset({SYMINT, SYMINTS, SCALAR})
 ELEMENT = {
     INTS: INT,
@@ -50,6 +54,7 @@ ELEMENT = {
     RESULTS: RESULT,
     STRS: STR,
     RES: RES,
+    COMPLEXES: COMPLEX,
 }
 LIST = {
     INT: INTS,
@@ -59,6 +64,7 @@ LIST = {
     RESULT: RESULTS,
     STR: STRS,
     DTYPE: INTS,
+    COMPLEX: COMPLEXES,
 }
 _NUMBERS = (BOOL, INT, SYMINT, FLOAT, SCALAR)
 _TORCH = {
@@ -90,6 +96,12 @@ def of_torch(type_text: str) -> Kind:
     optional = type_text.endswith("?")
     plain = type_text[:-1] if optional else type_text
     return Kind(_TORCH.get(plain, OPAQUE), optional, plain == "Tensor?[]")
+
+
+def in_complex(kind: Kind) -> Kind:
+    """The class that an argument has in a block of ``complex:``."""
+    base = {RESULT: COMPLEX, RESULTS: COMPLEXES}.get(kind.base, kind.base)
+    return Kind(base, kind.optional, kind.elements_optional)
 
 
 def of_annotation(text: str) -> Kind:
@@ -147,4 +159,6 @@ _WIDER = {
     INTS: (SYMINTS,),
     DTYPE: (INT,),
     RES: (RESULT,),
+    RESULT: (COMPLEX,),
+    RESULTS: (COMPLEXES,),
 }

@@ -125,6 +125,17 @@ class Sample:
 
 
 @dataclass(frozen=True)
+class ComplexForm:
+    """``complex:``: cases of its own, or (``by_parts``) the names of the arguments whose real and
+    imaginary parts go through the real lowering one after the other."""
+
+    span: Span
+    parts: tuple[str, ...] = ()
+    by_parts: bool = False
+    cases: tuple[LowerCase, ...] = ()
+
+
+@dataclass(frozen=True)
 class OpEntry:
     """A torch overload, its rules, its lowering cases and its sample calls."""
 
@@ -138,11 +149,16 @@ class OpEntry:
     let: tuple[tuple[str, Code], ...] = ()
     ignore: tuple[tuple[str, str, Span], ...] = ()
     mutates: str | None = None
+    complex: ComplexForm | None = None
 
     @property
     def key(self) -> str:
         """``aten::add.Tensor``."""
         return self.schema.key
+
+    def every_case(self) -> tuple[LowerCase, ...]:
+        """The cases of ``lower``, then those of ``complex``."""
+        return self.lower + (self.complex.cases if self.complex is not None else ())
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from ortablegen.read_parts import PartReader, literal
 from ortablegen.vocabulary import DTYPES
 from ortablegen.yamlsource import YMap, YNode, YScalar, YSeq, load, parse
 
-OP_KEYS = ("op", "promote", "out", "let", "lower", "ignore", "mutates", "cases")
+OP_KEYS = ("op", "promote", "out", "let", "lower", "complex", "ignore", "mutates", "cases")
 ALIAS_KEYS = ("alias", "of", "args", "ignore", "cases")
 CALL_KEYS = ("callable", "method", "of", "pack", "fixed", "python_only")
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
@@ -93,7 +93,8 @@ class _Reader(PartReader):
     def op(self, node: YMap) -> OpEntry | None:
         self.keys(node, OP_KEYS, "an op entry")
         schema = self.schema(node.get("op"), verbatim=True)
-        missing = [key for key in ("out", "lower", "cases") if node.get(key) is None]
+        needed = ("out", "cases") if node.get("complex") is not None else ("out", "lower", "cases")
+        missing = [key for key in needed if node.get(key) is None]
         for key in missing:
             fix = {
                 "cases": 'add at least one sample call, for example cases: [{self: "f32[2,3]"}]',
@@ -104,8 +105,13 @@ class _Reader(PartReader):
             }[key]
             self.error(node.span, f"an op entry needs '{key}'", fix=fix)
         lower = self.lower(node.get("lower"))
+        complex_form = self.complex_form(node.get("complex"))
         out = self.out(node.get("out"))
-        if schema is None or missing or not lower or not out:
+        if schema is None or missing or not out:
+            return None
+        if (node.get("lower") is not None and not lower) or (
+            node.get("complex") is not None and complex_form is None
+        ):
             return None
         return OpEntry(
             schema=schema,
@@ -115,6 +121,7 @@ class _Reader(PartReader):
             out=out,
             let=self.let(node.get("let")),
             lower=lower,
+            complex=complex_form,
             ignore=self.ignore(node.get("ignore")),
             mutates=self.text(node.get("mutates"), "mutates"),
             samples=self.samples(node.get("cases"), schema),

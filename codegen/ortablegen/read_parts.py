@@ -12,6 +12,7 @@ from ortablegen.language import parse_block, parse_expression
 from ortablegen.model import (
     PROMOTE_KINDS,
     Code,
+    ComplexForm,
     LowerCase,
     OutRule,
     Promote,
@@ -25,6 +26,7 @@ from ortablegen.yamlsource import YMap, YNode, YScalar, YSeq
 CASE_KEYS = ("when", "target", "opset", "note", "do", "python", "why", "refuse")
 TARGETS = ("onnxruntime",)
 SAMPLE_KEYS = ("expect", "refused", "tolerance", "opset", "built_for", "unread")
+_PARTS = re.compile(r"parts\(([\w\s,]*)\)")
 SAMPLE_TARGETS = (*TARGETS, "none")
 
 
@@ -157,6 +159,16 @@ class PartReader:
         cases = [self.case(each) for each in node]
         # with one case unreadable the order of the others says nothing
         return () if None in cases else tuple(case for case in cases if case is not None)
+
+    def complex_form(self, node: YNode | None) -> ComplexForm | None:
+        """``parts(self, other)``, a block, or cases as those of ``lower``."""
+        if node is None:
+            return None
+        if isinstance(node, YScalar) and (match := _PARTS.fullmatch(node.text.strip())):
+            names = tuple(part.strip() for part in match[1].split(",") if part.strip())
+            return ComplexForm(node.span, parts=names, by_parts=True)
+        cases = self.lower(node)
+        return ComplexForm(node.span, cases=cases) if cases else None
 
     def case(self, node: YNode) -> LowerCase | None:
         if not isinstance(node, YMap):

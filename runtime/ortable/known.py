@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ortable import dtypes
+from ortable.complex_value import ComplexValue
 from ortable.dims import Dim, SymDim
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ def known_shape(graph: GraphBuilder, value: Any) -> Shape | None:
     """The shape of a result; ``()`` for a number; None when it is unknown."""
     if type(value) is str:
         return graph.get_shape(value) if graph.has_shape(value) else None
+    if type(value) is ComplexValue:
+        return known_shape(graph, value.real)
     return None if value is None else ()
 
 
@@ -31,6 +34,8 @@ def known_dtype(graph: GraphBuilder, value: Any) -> int | None:
     """The dtype of a result; torch's default for a number; that of the first one for a list."""
     if type(value) is str:
         return graph.get_type(value) if graph.has_type(value) else None
+    if type(value) is ComplexValue:
+        return value.dtype
     if isinstance(value, list | tuple):
         return known_dtype(graph, value[0]) if value else None
     return None if value is None else number_dtype(value)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ortable import dims, dtypes
+from ortable.complex_value import ComplexValue
 from ortable.dims import Dim, SymDim
 from ortable.errors import BuilderError, UnsupportedCase
 from ortable.known import number_dtype
@@ -50,6 +51,8 @@ def rank_of(graph: Graph, x: Result) -> Int:
     """How many dimensions a result or ``res`` has; BuilderError when that is unknown."""
     if type(x) is str:
         return graph.get_rank(x)
+    if type(x) is ComplexValue:
+        return graph.get_rank(x.real)
     return 0 if isinstance(x, bool | int | float | complex | SymDim) else len(x.shape)
 
 
@@ -57,6 +60,8 @@ def shape_of(graph: Graph, x: Result) -> SymInts:
     """The shape of a result or ``res``: ints and symbolic ints; BuilderError when it is unknown."""
     if type(x) is str:
         return graph.get_shape(x)
+    if type(x) is ComplexValue:
+        return graph.get_shape(x.real)
     return () if isinstance(x, bool | int | float | complex | SymDim) else x.shape
 
 
@@ -78,7 +83,8 @@ def product(values: SymInts) -> SymInt:
 
 def has_shape(graph: Graph, x: Result) -> Bool:
     """True when the shape of a result is known."""
-    return type(x) is not str or graph.has_shape(x)
+    name = x.real if type(x) is ComplexValue else x
+    return type(name) is not str or graph.has_shape(name)
 
 
 def is_float(graph: Graph, x: Result) -> Bool:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ortable import dtypes
+from ortable.complex_value import ComplexValue
 from ortable.errors import UnsupportedCase
 from ortable.known import default_float, number_dtype
 from ortable.prelude_make import cast, const
@@ -34,6 +35,17 @@ def promote_values(graph: GraphBuilder, kind: str, values: Sequence[Any]) -> lis
     return found
 
 
+def promote_complex(graph: GraphBuilder, kind: str, values: Sequence[Any]) -> list[Any]:
+    """``promote_values`` where a value is complex, or may be: each becomes a pair of parts when the
+    common dtype is complex."""
+    wanted = computation_dtype(graph, kind, values)
+    if not dtypes.is_complex_type(wanted):
+        return promote_values(graph, kind, values)
+    from ortable.prelude_complex import as_complex
+
+    return [None if value is None else as_complex(graph, value, wanted) for value in values]
+
+
 def result_type(graph: GraphBuilder, values: Iterable[Any]) -> int:
     """``torch.result_type``: dimensioned tensors decide, then 0-d tensors, then numbers, by
     category."""
@@ -43,7 +55,12 @@ def result_type(graph: GraphBuilder, values: Iterable[Any]) -> int:
     for value in values:
         if value is None:
             continue
-        if type(value) is not str:
+        if type(value) is ComplexValue:
+            if graph.get_rank(value.real) == 0:
+                single = _promoted(single, value.dtype)
+            else:
+                sized = _promoted(sized, value.dtype)
+        elif type(value) is not str:
             number = _promoted(number, number_dtype(value))
         elif graph.get_rank(value) == 0:
             single = _promoted(single, graph.get_type(value))

@@ -68,7 +68,11 @@ def load_specs(
     exec(compile(source, f"<{display}, compiled>", "exec"), namespace)
     for entry in entries:
         function = entry.schema.function_name
-        dispatch.CONVERTERS[entry.key] = namespace[function]
+        complex_function = namespace.get("complex_" + function)
+        dispatch.CONVERTERS[entry.key] = namespace.get(function, complex_function)
+        dispatch.COMPLEX_CONVERTERS.pop(entry.key, None)
+        if complex_function is not None:
+            dispatch.COMPLEX_CONVERTERS[entry.key] = complex_function
         dispatch.RULES[entry.key] = namespace["rule_" + function]
         dispatch.SPEC_FILES[entry.key] = display
     return LoadedSpecs(display, tuple(entry.key for entry in entries), source)

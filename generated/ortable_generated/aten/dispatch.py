@@ -578,6 +578,9 @@ CONVERTERS: dict[str, Callable[..., Any]] = {
     "prims::convert_element_type": prims.prims_convert_element_type,
 }
 
+COMPLEX_CONVERTERS: dict[str, Callable[..., Any]] = {
+}
+
 RULES: dict[str, Callable[..., Any]] = {
     "aten::__and__.Scalar": logical.rule_aten___and___Scalar,
     "aten::__and__.Tensor": logical.rule_aten___and___Tensor,

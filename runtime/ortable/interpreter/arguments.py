@@ -12,6 +12,7 @@ import torch
 from torch.fx import Node
 
 from .. import dims, dtypes
+from ..complex_value import ComplexValue
 
 # Every torch dtype that ONNX can name, looked up once.
 ELEMENT_TYPES: dict[torch.dtype, int] = {}
@@ -73,6 +74,7 @@ def convert_arguments(
 def contains_result(values: Sequence[Any]) -> bool:
     """True when a converted argument is, or holds, the name of a result."""
     return any(
-        isinstance(value, str) or (isinstance(value, (list, tuple)) and contains_result(value))
+        isinstance(value, (str, ComplexValue))
+        or (isinstance(value, (list, tuple)) and contains_result(value))
         for value in values
     )

@@ -10,8 +10,10 @@ import torch
 from torch.fx import GraphModule, Node
 
 from .. import dims, dtypes
+from ..builder.result import Res
+from ..complex_value import ComplexValue, split_pair
 from ..errors import OrtableError
-from . import calls, failures, unsupported
+from . import calls, complex_numbers, failures, unsupported
 from .in_place import HarmlessWrite, harmless_writes
 from .modules import functional_form
 from .records import InputRecord, OutputRecord
@@ -53,6 +55,7 @@ class InterpreterState:
         self.outputs: list[OutputRecord] = []
         self.graph_module: GraphModule | None = None
         self.rename: Mapping[str, str] | None = builder.rename_dims or None
+        self.has_complex = False  # whether a result so far is a ComplexValue
         self._prefix = ""
         self._converters: dict[Any, Converter | None] = {}
         self._leaves: dict[int, GraphModule | None] = {}
@@ -65,6 +68,14 @@ class InterpreterState:
         converter = calls.find_converter(self.tables, target.name(), target, self.dispatcher)
         self._converters[target] = converter
         return converter
+
+    def complex_converter(
+        self, key: str, converter: Converter, res: Res, args: list[Any], kwargs: dict[str, Any]
+    ) -> Converter:
+        """``converter``, or the one for complex tensors when an argument or a result is one."""
+        found = complex_numbers.chosen(self.tables, key, converter, res, args, kwargs)
+        self.has_complex = self.has_complex or found is not converter
+        return found
 
     @property
     def owner(self) -> Any:
@@ -86,9 +97,17 @@ class InterpreterState:
         chosen = self.input_names.get(str(node.target))
         return chosen if chosen is not None else str(self.builder.unique_name(str(node.target)))
 
-    def make_initializer(self, name: str, tensor: Any) -> str:
-        """An initializer that shares memory with ``tensor``; the builder makes tied weights one."""
-        return self.builder.make_initializer(self.builder.unique_name(name), tensor)
+    def noted(self, value: Any) -> Any:
+        """``value``; from the first pair on, arguments are looked at."""
+        self.has_complex = self.has_complex or value.__class__ is ComplexValue
+        return value
+
+    def make_initializer(self, name: str, tensor: Any) -> Any:
+        """An initializer that shares memory with ``tensor``; the builder makes tied weights one.
+        A complex tensor is a real one, split."""
+        given = complex_numbers.real_tensor(tensor)
+        found = self.builder.make_initializer(self.builder.unique_name(name), given)
+        return found if given is tensor else self.noted(split_pair(self.builder, found))
 
     def adopt_integer(self, value: Any, returned: Any) -> Any:
         """An integer computed by the graph (``item()``): its symbol is read from the result that

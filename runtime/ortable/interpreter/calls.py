@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import torch
 
 from .. import dims, dtypes
+from ..complex_value import ComplexValue
 from ..errors import UnsupportedCase
 from .tables import Tables
 
@@ -149,6 +150,8 @@ def stand_in(builder: Any, value: Any) -> Any:
         rank = info.rank if info.rank is not None else len(info.shape or ())
         dtype = dtypes.to_torch(info.dtype) if info.dtype else torch.float32
         return torch.empty((0,) * rank, dtype=dtype, device="meta")
+    if isinstance(value, ComplexValue):
+        return stand_in(builder, value.real).to(dtypes.to_torch(value.dtype))
     if isinstance(value, dims.SymDim):
         return 1
     if isinstance(value, list):
@@ -174,7 +177,9 @@ def known_size(builder: Any, name: str, args: Sequence[Any]) -> Any:
     """
     result = args[0]
     if name == "dtype":
-        return builder.get_type(result)
+        return result.dtype if isinstance(result, ComplexValue) else builder.get_type(result)
+    if isinstance(result, ComplexValue):
+        result = result.real
     if name in ("ndim", "dim", "ndimension"):
         return builder.get_rank(result)
     shape = builder.get_shape(result)

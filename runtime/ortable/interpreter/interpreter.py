@@ -12,9 +12,10 @@ from torch.fx import GraphModule, Node
 
 from .. import dims, dtypes
 from ..builder.result import Res
+from ..complex_value import ComplexValue
 from ..errors import BuilderError, ConversionError, UnsupportedCase
 from ..lowerings.indexing import getitem
-from . import calls, control_flow, outputs, results, scan, symbolic, unsupported
+from . import calls, complex_numbers, control_flow, outputs, results, scan, symbolic, unsupported
 from .arguments import contains_result, convert_argument, convert_arguments
 from .base import InterpreterState
 from .in_place import HarmlessWrite, harmless_writes
@@ -127,8 +128,9 @@ class DynamoInterpreter(InterpreterState):
         number."""
         tensor = self.retriever(node) if self.retriever is not None else None
         if tensor is not None:
-            name = self.make_initializer(str(node.target), tensor) if node.users else None
-            return self._record(node, "initializer" if node.users else "unused", name, None, name)
+            made = self.make_initializer(str(node.target), tensor) if node.users else None
+            name = None if made.__class__ is ComplexValue else made
+            return self._record(node, "initializer" if node.users else "unused", name, None, made)
         value = results.node_value(node)
         if value is None or isinstance(value, (bool, int, float, str)):
             return self._record(node, "none" if value is None else "constant", None, value, value)
@@ -150,8 +152,8 @@ class DynamoInterpreter(InterpreterState):
             )
         dtype, shape = self.guarded(node, results.tensor_type, value, self.rename)
         name = self.input_name(node)
-        self.builder.make_tensor_input(name, dtype, shape, is_dimension=False)
-        return self._record(node, "tensor", name, None, name)
+        declared = complex_numbers.declare_input(self.builder, name, dtype, shape)
+        return self._record(node, "tensor", name, None, self.noted(declared))
 
     def get_attr(self, node: Node) -> Any:
         """An attribute: graphs are returned as they are, tensors become initializers named after
@@ -239,6 +241,8 @@ class DynamoInterpreter(InterpreterState):
             return args[0][args[1]]
         if name == "operator.getitem" and isinstance(args[0], str):
             return self.convert(node, getitem, args, kwargs)
+        if name == "operator.getitem" and isinstance(args[0], ComplexValue):
+            return self.convert(node, complex_numbers.complex_getitem, args, kwargs)
         if name in ASSERTIONS:
             return None
         if name == "builtins.getattr" and args[1] in calls.SIZE_PROPERTIES:
@@ -272,6 +276,8 @@ class DynamoInterpreter(InterpreterState):
         """The outputs of the graph, declared in the builder; see ``records.OutputRecord``."""
         leaves = list(outputs.flatten_output(node.args[0]))
         values = [convert_argument(leaf, self.values, self.rename) for leaf in leaves]
+        if self.has_complex:
+            values = complex_numbers.joined(self.builder, values)
         self.outputs = outputs.declare(
             self.builder, leaves, values, self.output_names, self.output_order, self.bypass_outputs
         )
@@ -292,6 +298,9 @@ class DynamoInterpreter(InterpreterState):
                 )
             else:
                 res = results.record_of(self.builder, node, value, self.rename)
+            if self.has_complex or not dtypes.COMPLEX_TYPES.isdisjoint(res.dtypes):
+                key = unsupported.missing_name(node)
+                converter = self.complex_converter(key, converter, res, args, kwargs)
             returned = converter(self.builder, res, *args, **kwargs)
             if value.__class__ is torch.SymInt:
                 return self.adopt_integer(value, returned)
@@ -318,6 +327,9 @@ class DynamoInterpreter(InterpreterState):
                 res = results.record_from_rule(self.builder, node, rule, args, kwargs)
             else:
                 res = results.record_of(self.builder, node, value, self.rename)
+            if self.has_complex or not dtypes.COMPLEX_TYPES.isdisjoint(res.dtypes):
+                name = overload.name()
+                converter = self.complex_converter(name, converter, res, args, kwargs)
             returned = converter(self.builder, res, *args, **kwargs)
         except Exception as error:
             raise self.failure(error, node) from error
@@ -328,6 +340,8 @@ class DynamoInterpreter(InterpreterState):
         """Raise ConversionError when a result has another type, rank or static dimension than
         torch's."""
         names = returned if isinstance(returned, (list, tuple)) else (returned,)
+        if self.has_complex:
+            names = self.guarded(node, complex_numbers.compared, self.builder, res, names)
         for name, dtype, shape in zip(names, res.dtypes, res.shapes, strict=False):
             if dtype is None or not name or name.__class__ is not str:
                 continue
@@ -375,6 +389,7 @@ class DynamoInterpreter(InterpreterState):
         )
         inner.rename = self.rename
         inner._converters = self._converters
+        inner.has_complex = self.has_complex
         inner.enter(graph_module)
         count = control_flow.count_outputs(graph_module)
         inner.output_names = [child.unique_name(f"{name}_output_{index}") for index in range(count)]

@@ -50,7 +50,8 @@ METADATA_ONLY = frozenset({"aten::detach_"})
 class Tables:
     """What the interpreter can convert, keyed as the generated dispatch tables are.
 
-    ``converters``: ``"aten::add.Tensor"`` -> generated function; ``rules``: the same keys -> shape
+    ``converters``: ``"aten::add.Tensor"`` -> generated function; ``complex_converters``: the same
+    keys -> the function for complex arguments or results; ``rules``: the same keys -> shape
     and dtype rule; ``callables``: ``"torch.nn.functional.relu"`` -> call target; ``methods``:
     ``"sum"`` -> call target; ``hops``: ``"cond"`` -> converter; ``mutates``: overload -> the bool
     argument that makes it write its inputs; ``spec_files``: overload -> spec file; ``decompose``:
@@ -58,6 +59,7 @@ class Tables:
     """
 
     converters: Mapping[str, Converter]
+    complex_converters: Mapping[str, Converter] = field(default_factory=dict)
     rules: Mapping[str, Converter] = field(default_factory=dict)
     callables: Mapping[str, Any] = field(default_factory=dict)
     methods: Mapping[str, Any] = field(default_factory=dict)
@@ -69,7 +71,12 @@ class Tables:
     def extended(self, converters: Mapping[str, Converter]) -> Tables:
         """The same tables with ``converters`` added, or put in the place of the entries they
         name."""
-        return replace(self, converters={**self.converters, **converters}) if converters else self
+        if not converters:
+            return self
+        # one function of the caller takes every call of its operator, complex tensors included
+        complex_converters = {**self.complex_converters, **converters}
+        both = {**self.converters, **converters}
+        return replace(self, converters=both, complex_converters=complex_converters)
 
 
 @lru_cache(maxsize=1)
@@ -80,6 +87,7 @@ def generated_tables() -> Tables:
 
     return Tables(
         converters=dispatch.CONVERTERS,
+        complex_converters=dispatch.COMPLEX_CONVERTERS,
         rules=dispatch.RULES,
         callables=dispatch.CALLABLES,
         methods=dispatch.METHODS,

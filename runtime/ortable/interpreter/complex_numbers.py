@@ -1,0 +1,109 @@
+"""Complex tensors in a graph: which converter takes them, how they cross the boundary of the graph,
+and the refusal of an operator that has no complex form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from .. import dtypes
+from ..builder.result import Res
+from ..complex_value import (
+    ComplexValue,
+    contains_complex,
+    each_part,
+    join_pair,
+    part_type,
+    split_pair,
+)
+from ..errors import BuilderError, UnsupportedCase
+from ..lowerings.indexing import getitem
+from .results import check_and_complete
+from .tables import Converter, Tables
+
+
+def chosen(
+    tables: Tables,
+    key: str,
+    converter: Converter,
+    res: Res,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> Converter:
+    """``converter``, or the one for complex tensors when an argument or a result is one.
+
+    A converter that a dispatcher put in the place of the tables' own is kept.
+    Raises UnsupportedCase, with the lines to add, when the entry has no complex form.
+    """
+    result = not dtypes.COMPLEX_TYPES.isdisjoint(res.dtypes)
+    if not (result or contains_complex(args) or contains_complex(kwargs.values())):
+        return converter
+    if converter is complex_getitem or converter is not tables.converters.get(key, converter):
+        return converter
+    found = tables.complex_converters.get(key)
+    if found is None:
+        raise UnsupportedCase(
+            f"{key} has no form for complex tensors. Give its entry one:\n"
+            "      complex: parts(self)    # when the real lowering serves both parts\n"
+            "  or  complex: |              # re(x) and im(x) are the parts of an argument\n"
+            "        a = ...\n"
+            "        b = ...\n"
+            "        return complex_of(a, b)"
+        )
+    return found
+
+
+def declare_input(builder: Any, name: str, dtype: int, shape: tuple[Any, ...]) -> Any:
+    """An ONNX input of the graph: its name, or a pair that is read from a real input with a last
+    dimension of 2."""
+    if not dtypes.is_complex_type(dtype):
+        builder.make_tensor_input(name, dtype, shape, is_dimension=False)
+        return name
+    builder.make_tensor_input(name, part_type(dtype), (*shape, 2), is_dimension=False)
+    return split_pair(builder, name)
+
+
+def real_tensor(tensor: Any) -> Any:
+    """A tensor as ONNX holds it: complex ones as torch.view_as_real shows them."""
+    if isinstance(tensor, torch.Tensor) and tensor.is_complex():
+        return torch.view_as_real(tensor.detach().resolve_conj().resolve_neg())
+    return tensor
+
+
+def joined(builder: Any, values: list[Any]) -> list[Any]:
+    """The values of outputs with every complex one joined; the same one twice is one result."""
+    made: dict[ComplexValue, str] = {}
+    for value in values:
+        if value.__class__ is ComplexValue and value not in made:
+            made[value] = join_pair(builder, value)
+    return [made[value] if value.__class__ is ComplexValue else value for value in values]
+
+
+def complex_getitem(graph: Any, res: Res, self: Any, index: Any) -> Any:
+    """``x[...]`` of a complex tensor in a graph of Python functions, part by part."""
+    return each_part(graph, res, getitem, {"self": self}, index=index)
+
+
+def compared(builder: Any, res: Res, values: Sequence[Any]) -> list[Any]:
+    """Compare the parts of complex results with torch; the list that is left has None in their
+    places.
+
+    Raises BuilderError when a type or shape differs, or when a converter returns a pair where torch
+    has a real tensor, or the other way round.
+    """
+    left = list(values)
+    for place, (value, dtype) in enumerate(zip(values, res.dtypes, strict=False)):
+        is_pair = value.__class__ is ComplexValue
+        if not value or dtype is None or not (is_pair or dtypes.is_complex_type(dtype)):
+            continue
+        if is_pair != dtypes.is_complex_type(dtype):
+            computed = dtypes.name(value.dtype) if is_pair else "one real result"
+            raise BuilderError(f"the ONNX graph computes {computed}, torch {dtypes.name(dtype)}")
+        for name in (value.real, value.imag):
+            found = check_and_complete(builder, name, part_type(dtype), res.shapes[place])
+            if found is not None:
+                raise BuilderError(found)
+        left[place] = None
+    return left
