@@ -70,8 +70,8 @@ def _row(
     entry: OpEntry | AliasEntry, by_key: Mapping[str, OpEntry], numbers: Mapping[str, str]
 ) -> Coverage:
     lowered = entry if isinstance(entry, OpEntry) else by_key[entry.of]
-    escapes = {case.python.path for case in lowered.lower if case.python is not None}
-    versions = {case.opset[1] for case in lowered.lower if case.opset is not None}
+    escapes = {case.python.path for case in lowered.every_case() if case.python is not None}
+    versions = {case.opset[1] for case in lowered.every_case() if case.opset is not None}
     return Coverage(
         name=entry.key,
         file=entry.file,
@@ -79,8 +79,8 @@ def _row(
         opsets=" ".join(str(version) for version in sorted({18, *versions})),
         dtypes=_dtypes(entry),
         dynamic=any(_is_dynamic(leaf) for leaf in _tensors(entry)),
-        cases=len(lowered.lower),
-        refusals=sum(case.refuse is not None for case in lowered.lower),
+        cases=len(lowered.every_case()),
+        refusals=sum(case.refuse is not None for case in lowered.every_case()),
         samples=len(entry.samples),
         escape=" ".join(sorted(path.removeprefix("ortable.lowerings.") for path in escapes))
         if isinstance(entry, OpEntry)

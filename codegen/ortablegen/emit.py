@@ -279,7 +279,6 @@ def _dispatch(specs: Specs) -> str:
             entry.key,
             family_name(entry.file),
             entry.schema.function_name,
-            entry.file,
             "complex_" if entry.key in complex_only else "",
         )
         for entry in specs.operators()
@@ -296,9 +295,7 @@ def _dispatch(specs: Specs) -> str:
         mutates=sorted(
             (entry.key, entry.mutates) for entry in specs.ops if entry.mutates is not None
         ),
-        families=sorted(
-            {family for _, family, *_ in operators} | {family for _, family, _ in hops}
-        ),
+        spec_files=sorted((entry.key, entry.file) for entry in specs.operators()),
     )
 
 

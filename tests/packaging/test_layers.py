@@ -13,13 +13,14 @@ from tests.packaging.files import ROOT, imports, module_name
 # Ground floor first. A module may import those of its own row and of the rows above it in this
 # table; a package (a room with several files) imports freely inside itself.
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("ortable.dtypes", "ortable.errors"),
+    ("ortable.dtypes", "ortable.errors", "ortable.lazy"),
     ("ortable.dims",),
     ("ortable.rules",),
     ("ortable_generated.onnx", "ortable_generated.kernels", "ortable_generated.decompositions"),
     ("ortable_generated.coverage",),
     ("ortable.builder",),
     ("ortable.known",),
+    ("ortable.complex_value",),
     ("ortable.prelude", "ortable.promotion"),
     ("ortable.lowerings",),
     ("ortable_generated.aten",),

@@ -4,6 +4,7 @@ interpreter knows where converters live."""
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -74,9 +75,12 @@ class Tables:
         if not converters:
             return self
         # one function of the caller takes every call of its operator, complex tensors included
-        complex_converters = {**self.complex_converters, **converters}
-        both = {**self.converters, **converters}
-        return replace(self, converters=both, complex_converters=complex_converters)
+        given = dict(converters)
+        return replace(
+            self,
+            converters=ChainMap(given, self.converters),  # type: ignore[arg-type]
+            complex_converters=ChainMap(given, self.complex_converters),  # type: ignore[arg-type]
+        )
 
 
 @lru_cache(maxsize=1)

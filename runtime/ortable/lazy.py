@@ -1,0 +1,50 @@
+"""Look-up tables of functions whose modules are imported when one of their functions is first asked
+for: a graph pays for the operator families that it holds."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from importlib import import_module
+from typing import Any
+
+Function = Callable[..., Any]
+
+
+class LazyFunctions(MutableMapping[str, Function]):
+    """Operator name -> function, given as operator name -> ``"module.function"`` in one package.
+
+    Keys, membership and length need no import; a value is imported once. Values may be replaced
+    and added.
+    """
+
+    def __init__(self, package: str, places: Mapping[str, str]) -> None:
+        self._package = package
+        self._places = dict(places)
+        self._found: dict[str, Function] = {}
+
+    def __getitem__(self, name: str) -> Function:
+        found = self._found.get(name)
+        if found is None:
+            module, _, function = self._places[name].partition(".")
+            path = f"{self._package}.{module}"
+            found = getattr(sys.modules.get(path) or import_module(path), function)
+            self._found[name] = found
+        return found
+
+    def __setitem__(self, name: str, function: Function) -> None:
+        self._places[name] = ""
+        self._found[name] = function
+
+    def __delitem__(self, name: str) -> None:
+        del self._places[name]
+        self._found.pop(name, None)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._places
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
