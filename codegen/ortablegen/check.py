@@ -264,16 +264,14 @@ class _OpChecker:
                 fix="add 'lower', or write the complex block",
             )
         for name in form.parts:
-            if by_name.get(name) not in (kinds.RESULT, kinds.RESULTS, kinds.SCALAR):
+            if by_name.get(name) not in kinds.WITH_PARTS:
                 self.error(
                     form.span,
                     f"parts names '{name}', which is no tensor or number argument of the operator",
                     [f"schema: {self.entry.schema.text}"],
                 )
 
-    def check_cases(
-        self, cases: tuple[LowerCase, ...], env: Env, linked: tuple[str, ...]
-    ) -> None:
+    def check_cases(self, cases: tuple[LowerCase, ...], env: Env, linked: tuple[str, ...]) -> None:
         seen: dict[tuple[object, ...], Span] = {}
         for position, case in enumerate(cases):
             last = position == len(cases) - 1

@@ -46,6 +46,8 @@ DTYPE_WORDS = {
     "promote_to_float": RuleWord("promote_to_float", "d*", 1),
     "accumulate": RuleWord("accumulate", "d", 1),
     "scalar_default": RuleWord("scalar_dtype", "v", 1, "ortable.promotion"),
+    "part": RuleWord("part_type", "d", 1, "ortable.complex_value"),
+    "complex_of": RuleWord("complex_type", "d", 1, "ortable.complex_value"),
     "arg": RuleWord("", "v", 1),
 }
 _READERS = {"s": "known_shape", "d": "known_dtype", "S": "known_shapes"}

@@ -36,8 +36,10 @@ def part_type(dtype: int | None) -> Any:
     return PARTS.get(dtype, dtype) if dtype is not None else None
 
 
-def complex_type(part: int) -> int:
-    """complex64 for float32 (and what is narrower), complex128 for float64."""
+def complex_type(part: int | None) -> Any:
+    """complex64 for float32 (and what is narrower), complex128 for float64; complex ones stay."""
+    if part is None or dtypes.is_complex_type(part):
+        return part
     return dtypes.complex128 if part == dtypes.float64 else dtypes.complex64
 
 
@@ -80,7 +82,12 @@ def each_part(
     Real arguments among them have an imaginary part of zeros; all are cast to the parts of the
     result. A complex dtype among the other arguments becomes that of its parts.
     """
-    wanted = part_type(res.dtype) if dtypes.is_complex_type(res.dtype) else None
+    if res.dtype is not None and not dtypes.is_complex_type(res.dtype):
+        # torch drops the imaginary part, as full_like(x, 1, dtype=float32) does
+        return converter(
+            graph, res, **{k: _part(graph, v, 0, None) for k, v in given.items()}, **others
+        )
+    wanted = part_type(res.dtype)
     others = {
         name: part_type(value) if name == "dtype" and type(value) is int else value
         for name, value in others.items()

@@ -1,7 +1,8 @@
 """Lower-case words for complex tensors, which are pairs of real results while a graph is converted.
 
 ``Complex`` is the class of a tensor argument in a block of ``complex:``: a pair, or a real result
-where torch lets both stand. Formulas are those of C99's annex G as far as a few nodes can say them.
+where torch lets both stand. The elementary functions are in
+``prelude_complex_math``.
 """
 
 from __future__ import annotations
@@ -11,16 +12,25 @@ from typing import TYPE_CHECKING, Any
 from ortable import dtypes
 from ortable.complex_value import ComplexValue, complex_type, join_pair, part_type, split_pair
 from ortable.dims import SymDim
-from ortable.prelude import Bool, Dtype, Result, Scalar
-from ortable.prelude_make import cast, const
+from ortable.errors import UnsupportedCase
+from ortable.prelude import Bool, Dtype, Int, Ints, Result, Scalar, SymInts, dim_of
+from ortable.prelude_make import (
+    as_tensor,
+    cast,
+    const,
+    consts,
+    permuted,
+    reshape_to,
+    squeezed,
+    unsqueezed,
+)
 from ortable.prelude_nn import matrix_product
 from ortable.prelude_pointwise import (
     atan2_of,
     const_like,
-    expm1_of,
+    expanded_like,
     filled_like,
     hypot_of,
-    is_sign_set,
 )
 
 if TYPE_CHECKING:
@@ -152,114 +162,6 @@ def c_polar(graph: Graph, size: Result, angle: Result) -> Complex:
     return ComplexValue(real, imag, complex_type(graph.get_type(real)))
 
 
-# -- elementary functions -----------------------------------------------------------------------
-
-
-def c_exp(graph: Graph, x: Complex) -> Complex:
-    """The exponential; a real argument keeps its zero imaginary part."""
-    make = graph.make_node
-    found = c_polar(graph, make("Exp", [x.real]), x.imag)
-    flat = make("Equal", [x.imag, const_like(graph, 0, x.imag)])
-    return ComplexValue(
-        make("Where", [flat, make("Exp", [x.real]), found.real]),
-        make("Where", [flat, x.imag, found.imag]),
-        x.dtype,
-    )
-
-
-def c_log(graph: Graph, x: Complex) -> Complex:
-    """The principal logarithm: of the magnitude, and the phase."""
-    make = graph.make_node
-    return ComplexValue(make("Log", [c_abs(graph, x)]), c_angle(graph, x), x.dtype)
-
-
-def c_sqrt(graph: Graph, x: Complex) -> Complex:
-    """The square root with a real part >= 0, without cancellation."""
-    make = graph.make_node
-    across = make("Abs", [x.real])
-    half = const_like(graph, 0.5, across)
-    large = make("Sqrt", [make("Mul", [make("Add", [c_abs(graph, x), across]), half])])
-    zero = make("Equal", [large, const_like(graph, 0, large)])
-    ratio = make("Div", [make("Mul", [make("Abs", [x.imag]), half]), large])
-    small = make("Where", [zero, large, ratio])
-    left = is_sign_set(graph, x.real)
-    imag = make("Where", [left, large, small])
-    below = is_sign_set(graph, x.imag)
-    return ComplexValue(
-        make("Where", [left, small, large]),
-        make("Where", [below, make("Neg", [imag]), imag]),
-        x.dtype,
-    )
-
-
-def c_power(graph: Graph, x: Complex, y: Complex) -> Complex:
-    """``x ** y``: ``exp(y log x)``; 1 where ``y`` is 0, and 0 where ``x`` is."""
-    make = graph.make_node
-    found = c_exp(graph, c_times(graph, y, c_log(graph, x)))
-    zero = const_like(graph, 0, x.real)
-    nothing = make("And", [make("Equal", [x.real, zero]), make("Equal", [x.imag, zero])])
-    none = make("And", [make("Equal", [y.real, zero]), make("Equal", [y.imag, zero])])
-    one = const_like(graph, 1, x.real)
-    parts = [make("Where", [nothing, zero, part]) for part in (found.real, found.imag)]
-    return ComplexValue(
-        make("Where", [none, one, parts[0]]), make("Where", [none, zero, parts[1]]), x.dtype
-    )
-
-
-def c_sinh(graph: Graph, x: Complex) -> Complex:
-    """The hyperbolic sine."""
-    make = graph.make_node
-    grown, shrunk = _hyperbolic(graph, x.real, True), _hyperbolic(graph, x.real, False)
-    return ComplexValue(
-        make("Mul", [grown, make("Cos", [x.imag])]),
-        make("Mul", [shrunk, make("Sin", [x.imag])]),
-        x.dtype,
-    )
-
-
-def c_cosh(graph: Graph, x: Complex) -> Complex:
-    """The hyperbolic cosine."""
-    make = graph.make_node
-    grown, shrunk = _hyperbolic(graph, x.real, True), _hyperbolic(graph, x.real, False)
-    return ComplexValue(
-        make("Mul", [shrunk, make("Cos", [x.imag])]),
-        make("Mul", [grown, make("Sin", [x.imag])]),
-        x.dtype,
-    )
-
-
-def c_tanh(graph: Graph, x: Complex) -> Complex:
-    """The hyperbolic tangent, by Kahan's formula; it is 1 to the last digit beyond 22."""
-    make = graph.make_node
-    limit = const_like(graph, 22, x.real)
-    real = make("Clip", [x.real, make("Neg", [limit]), limit])
-    s = _hyperbolic(graph, real, True)
-    one = const_like(graph, 1, real)
-    t = make("Div", [make("Sin", [x.imag]), make("Cos", [x.imag])])
-    beta = make("Add", [one, make("Mul", [t, t])])
-    rho = _hyperbolic(graph, real, False)
-    below = make("Add", [one, make("Mul", [make("Mul", [beta, s]), s])])
-    above = make("Mul", [make("Mul", [beta, rho]), s])
-    return ComplexValue(make("Div", [above, below]), make("Div", [t, below]), x.dtype)
-
-
-def _hyperbolic(graph: Graph, x: Result, odd: Bool) -> Result:
-    """The real hyperbolic sine (``odd``) or cosine; written out for float64, which has no
-    kernel."""
-    make = graph.make_node
-    if graph.get_type(x) != dtypes.float64:
-        return make("Sinh" if odd else "Cosh", [x])
-    if odd:
-        near = expm1_of(graph, x)  # sinh x = (e + e / (e + 1)) / 2, e = exp(x) - 1
-        far = make("Div", [near, make("Add", [near, const_like(graph, 1, x)])])
-        far = make("Where", [make("IsInf", [near]), const_like(graph, 1, x), far])
-        back = make("Equal", [near, const_like(graph, -1, x)])
-        far = make("Where", [back, make("Neg", [make("Exp", [make("Neg", [x])])]), far])
-        return make("Mul", [make("Add", [near, far]), const_like(graph, 0.5, x)])
-    both = make("Add", [make("Exp", [x]), make("Exp", [make("Neg", [x])])])
-    return make("Mul", [both, const_like(graph, 0.5, x)])
-
-
 def c_times_i(graph: Graph, x: Complex, sign: Scalar = 1) -> Complex:
     """``i * x``, or ``-i * x`` for a sign of -1."""
     make = graph.make_node
@@ -281,3 +183,85 @@ def c_is_zero(graph: Graph, x: Complex) -> Result:
     make, zero = graph.make_node, const_like(graph, 0, re(graph, x))
     parts = [make("Equal", [part, zero]) for part in (re(graph, x), im(graph, x))]
     return make("And", parts)
+
+
+# -- dtypes and reductions ----------------------------------------------------------------------
+
+
+def c_cast(graph: Graph, x: Complex, dtype: Dtype | None) -> Complex:
+    """``x`` in ``dtype``; a real dtype takes the real part, bool what is not 0."""
+    if dtype is None:
+        return x
+    if dtypes.is_complex_type(dtype):
+        return as_complex(graph, x, dtype)
+    if dtype == dtypes.boolean and type(x) is ComplexValue:
+        return graph.make_node("Not", [c_is_zero(graph, x)])
+    return cast(graph, re(graph, x), dtype)
+
+
+def c_truth(graph: Graph, x: Complex) -> Result:
+    """True where a complex or real tensor, or a number, is not 0."""
+    if type(x) is ComplexValue:
+        return graph.make_node("Not", [c_is_zero(graph, x)])
+    return as_tensor(graph, x, dtypes.boolean)
+
+
+def c_total(graph: Graph, x: Complex, axes: Ints) -> Complex:
+    """The sum along ``axes``."""
+    along = consts(graph, axes, dtypes.int64)
+    return _both(graph, lambda part: graph.make_node("ReduceSum", [part, along], keepdims=0), x)
+
+
+def c_like(graph: Graph, x: Complex, like: Complex) -> Complex:
+    """``x`` broadcast to the shape of ``like``."""
+    wanted = re(graph, like)
+    if type(x) is not ComplexValue:
+        return expanded_like(graph, x, wanted)
+    return _both(graph, lambda part: expanded_like(graph, part, wanted), x)
+
+
+def c_permuted(graph: Graph, x: Complex, perm: Ints) -> Complex:
+    """``x`` with permuted axes."""
+    return _both(graph, lambda part: permuted(graph, part, perm), x)
+
+
+def c_unsqueezed(graph: Graph, x: Complex, axes: Ints) -> Complex:
+    """``x`` with new axes of size 1."""
+    return _both(graph, lambda part: unsqueezed(graph, part, axes), x)
+
+
+def c_reshaped(graph: Graph, x: Complex, shape: SymInts) -> Complex:
+    """``x`` with another shape."""
+    return _both(graph, lambda part: reshape_to(graph, part, shape), x)
+
+
+def c_prod(graph: Graph, x: Complex, axis: Int, keepdim: Bool) -> Complex:
+    """The product along one axis of static size, by halves."""
+    size = dim_of(graph, x, axis)
+    if isinstance(size, SymDim):
+        raise UnsupportedCase(f"the product of complex numbers along the dynamic '{size}'")
+    if size == 0:
+        ones = graph.make_node(
+            "ReduceProd", [x.real, consts(graph, [axis], dtypes.int64)], keepdims=int(keepdim)
+        )
+        return as_complex(graph, ones, x.dtype)
+    while size > 1:
+        half = size // 2
+        parts = [_stretch(graph, x, axis, first, first + half) for first in (0, half)]
+        rest = [_stretch(graph, x, axis, size - 1, size)] if size % 2 else []
+        x = c_times(graph, *parts)
+        if rest:
+            x = _both(graph, lambda a, b: graph.make_node("Concat", [a, b], axis=axis), x, rest[0])
+        size = half + size % 2
+    return x if keepdim else _both(graph, lambda a: squeezed(graph, a, [axis]), x)
+
+
+def _both(graph: Graph, function: Any, *values: Any) -> Any:
+    """``function`` of the real parts and of the imaginary parts."""
+    real = function(*(value.real for value in values))
+    return ComplexValue(real, function(*(value.imag for value in values)), values[0].dtype)
+
+
+def _stretch(graph: Graph, x: Any, axis: int, first: int, last: int) -> Any:
+    bounds = [consts(graph, [each], dtypes.int64) for each in (first, last, axis)]
+    return _both(graph, lambda part: graph.make_node("Slice", [part, *bounds]), x)

@@ -35,6 +35,8 @@ def const(graph: Graph, value: Scalar, dtype: Dtype) -> Result:
     """A 0-d constant; a symbolic int becomes a 0-d result computed at run time."""
     if isinstance(value, SymDim):
         return cast(graph, as_scalar(graph, value), dtype)
+    if type(value) is complex:
+        raise UnsupportedCase(f"the complex number {value} in a place for real ones")
     return graph.make_initializer("", np.array(value).astype(dtypes.to_numpy(dtype)))
 
 

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 from ortable.dtypes import float32, float64
 from ortable.known import known_dtype, known_shape
 from ortable.prelude import dtype_of, is_float, is_used, rank_of, square_root
+from ortable.prelude_complex import as_complex, c_over, c_scaled, c_sum
+from ortable.prelude_complex_math import c_exp, c_tanh
 from ortable.prelude_make import cast, const, per_channel
 from ortable.prelude_pointwise import const_like, log1p_of, opmath, softplus_of
-from ortable.promotion import promote_values, promoted_dtype
+from ortable.promotion import promote_complex, promote_values, promoted_dtype
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -189,6 +191,25 @@ def aten_threshold(graph: GraphBuilder, res: Res, self: Result, threshold: Scala
     """aten::threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor"""
     low = graph.make_node('LessOrEqual', [self, const_like(graph, threshold, self)])
     return graph.make_node('Where', [low, const_like(graph, value, self), self], res.outputs)
+
+
+def complex_aten_sigmoid(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::sigmoid(Tensor self) -> Tensor"""
+    self, = promote_complex(graph, 'int_to_float', [self])
+    one = as_complex(graph, 1, dtype_of(graph, self))
+    return c_over(graph, one, c_sum(graph, one, c_exp(graph, c_scaled(graph, self, -1))))
+
+
+def complex_aten_silu(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::silu(Tensor self) -> Tensor"""
+    one = as_complex(graph, 1, dtype_of(graph, self))
+    return c_over(graph, self, c_sum(graph, one, c_exp(graph, c_scaled(graph, self, -1))))
+
+
+def complex_aten_tanh(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::tanh(Tensor self) -> Tensor"""
+    self, = promote_complex(graph, 'int_to_float', [self])
+    return c_tanh(graph, self)
 
 
 def rule_aten__prelu_kernel(graph: GraphBuilder, self: Result, weight: Result) -> Rules:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.known import known_dtype, known_shape
 from ortable.prelude import dtype_of, is_used, square_root
+from ortable.prelude_complex import as_complex, c_conj, c_sum, c_times
 from ortable.prelude_make import cast
 from ortable.prelude_pointwise import const_like, opmath, softplus_of
 from ortable.rules import broadcast
@@ -155,6 +156,18 @@ def aten_threshold_backward(graph: GraphBuilder, res: Res, grad_output: Result, 
     """aten::threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor"""
     stopped = graph.make_node('LessOrEqual', [self, const_like(graph, threshold, self)])
     return graph.make_node('Where', [stopped, const_like(graph, 0, grad_output), grad_output], res.outputs)
+
+
+def complex_aten_sigmoid_backward(graph: GraphBuilder, res: Res, grad_output: Result, output: Result) -> Result:
+    """aten::sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor"""
+    one = as_complex(graph, 1, dtype_of(graph, output))
+    return c_times(graph, grad_output, c_conj(graph, c_times(graph, c_sum(graph, one, output, -1), output)))
+
+
+def complex_aten_tanh_backward(graph: GraphBuilder, res: Res, grad_output: Result, output: Result) -> Result:
+    """aten::tanh_backward(Tensor grad_output, Tensor output) -> Tensor"""
+    one = as_complex(graph, 1, dtype_of(graph, output))
+    return c_times(graph, grad_output, c_conj(graph, c_sum(graph, one, c_times(graph, output, output), -1)))
 
 
 def rule_aten__prelu_kernel_backward(graph: GraphBuilder, grad_output: Result, self: Result, weight: Result) -> Rules:

@@ -7,9 +7,11 @@ from ortable.dtypes import boolean
 from ortable.errors import UnsupportedCase
 from ortable.known import known_dtype, known_shape
 from ortable.prelude import dtype_of, is_bool, is_float, is_number
+from ortable.prelude_complex import as_complex, c_over, c_scaled, c_sum, c_times
+from ortable.prelude_complex_math import c_power
 from ortable.prelude_make import cast, const
 from ortable.prelude_pointwise import atan2_of, const_like, floor_quotient, fmod_of, hypot_of, in_dtype, int_pow, int_power, is_sign_set, log1p_of, opmath, remainder_of, trunc_quotient
-from ortable.promotion import promote_values, promoted_dtype
+from ortable.promotion import promote_complex, promote_values, promoted_dtype
 from ortable.rules import broadcast, promote_to_float
 
 if TYPE_CHECKING:
@@ -316,6 +318,152 @@ def aten_xlogy_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result
     zero = const_like(graph, 0, x)
     found = graph.make_node('Where', [graph.make_node('Equal', [x, zero]), zero, graph.make_node('Mul', [x, graph.make_node('Log', [y])])])
     return cast(graph, graph.make_node('Where', [graph.make_node('IsNaN', [y]), y, found]), dtype_of(graph, res))
+
+
+def complex_aten_add_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar, alpha: Scalar = 1) -> Result:
+    """aten::add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"""
+    return complex_aten_add_Tensor(graph, res, self=self, other=other, alpha=alpha)
+
+
+def complex_aten_add_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
+    """aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
+    self, other = promote_complex(graph, 'default', [self, other])
+    return c_sum(graph, self, c_scaled(graph, other, alpha))
+
+
+def complex_aten_addcdiv(graph: GraphBuilder, res: Res, self: Result, tensor1: Result, tensor2: Result, *, value: Scalar = 1) -> Result:
+    """aten::addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
+    self, tensor1, tensor2 = promote_complex(graph, 'default', [self, tensor1, tensor2])
+    return c_sum(graph, self, c_scaled(graph, c_over(graph, tensor1, tensor2), value))
+
+
+def complex_aten_addcmul(graph: GraphBuilder, res: Res, self: Result, tensor1: Result, tensor2: Result, *, value: Scalar = 1) -> Result:
+    """aten::addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
+    self, tensor1, tensor2 = promote_complex(graph, 'default', [self, tensor1, tensor2])
+    return c_sum(graph, self, c_scaled(graph, c_times(graph, tensor1, tensor2), value))
+
+
+def complex_aten_div_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar) -> Result:
+    """aten::div.Scalar(Tensor self, Scalar other) -> Tensor"""
+    return complex_aten_div_Tensor(graph, res, self=self, other=other)
+
+
+def complex_aten_div_Scalar_mode(graph: GraphBuilder, res: Res, self: Result, other: Scalar, *, rounding_mode: Str | None) -> Result:
+    """aten::div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor"""
+    if rounding_mode is None:
+        dtype = dtype_of(graph, res)
+        return c_over(graph, as_complex(graph, self, dtype), as_complex(graph, other, dtype))
+    raise UnsupportedCase('aten::div.Scalar_mode: torch rounds no complex quotient')
+
+
+def complex_aten_div_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+    """aten::div.Tensor(Tensor self, Tensor other) -> Tensor"""
+    self, other = promote_complex(graph, 'int_to_float', [self, other])
+    return c_over(graph, self, other)
+
+
+def complex_aten_div_Tensor_mode(graph: GraphBuilder, res: Res, self: Result, other: Result, *, rounding_mode: Str | None) -> Result:
+    """aten::div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor"""
+    if rounding_mode is None:
+        dtype = dtype_of(graph, res)
+        return c_over(graph, as_complex(graph, self, dtype), as_complex(graph, other, dtype))
+    raise UnsupportedCase('aten::div.Tensor_mode: torch rounds no complex quotient')
+
+
+def complex_aten_divide_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+    """aten::divide.Tensor(Tensor self, Tensor other) -> Tensor"""
+    return complex_aten_div_Tensor(graph, res, self=self, other=other)
+
+
+def complex_aten_divide_Tensor_mode(graph: GraphBuilder, res: Res, self: Result, other: Result, *, rounding_mode: Str | None) -> Result:
+    """aten::divide.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor"""
+    return complex_aten_div_Tensor_mode(graph, res, self=self, other=other, rounding_mode=rounding_mode)
+
+
+def complex_aten_lerp_Scalar(graph: GraphBuilder, res: Res, self: Result, end: Result, weight: Scalar) -> Result:
+    """aten::lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor"""
+    self, end = promote_complex(graph, 'default', [self, end])
+    return c_sum(graph, self, c_scaled(graph, c_sum(graph, end, self, -1), weight))
+
+
+def complex_aten_lerp_Tensor(graph: GraphBuilder, res: Res, self: Result, end: Result, weight: Result) -> Result:
+    """aten::lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor"""
+    self, end, weight = promote_complex(graph, 'default', [self, end, weight])
+    return c_sum(graph, self, c_times(graph, c_sum(graph, end, self, -1), weight))
+
+
+def complex_aten_mul_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar) -> Result:
+    """aten::mul.Scalar(Tensor self, Scalar other) -> Tensor"""
+    return complex_aten_mul_Tensor(graph, res, self=self, other=other)
+
+
+def complex_aten_mul_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+    """aten::mul.Tensor(Tensor self, Tensor other) -> Tensor"""
+    self, other = promote_complex(graph, 'default', [self, other])
+    return c_times(graph, self, other)
+
+
+def complex_aten_multiply_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+    """aten::multiply.Tensor(Tensor self, Tensor other) -> Tensor"""
+    return complex_aten_mul_Tensor(graph, res, self=self, other=other)
+
+
+def complex_aten_pow_Scalar(graph: GraphBuilder, res: Res, self: Scalar, exponent: Result) -> Result:
+    """aten::pow.Scalar(Scalar self, Tensor exponent) -> Tensor"""
+    self, exponent = promote_complex(graph, 'pow', [self, exponent])
+    return c_power(graph, self, exponent)
+
+
+def complex_aten_pow_Tensor_Scalar(graph: GraphBuilder, res: Res, self: Result, exponent: Scalar) -> Result:
+    """aten::pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor"""
+    if exponent == 2:
+        base = as_complex(graph, self, dtype_of(graph, res))
+        return c_times(graph, base, base)
+    dtype = dtype_of(graph, res)
+    return c_power(graph, as_complex(graph, self, dtype), as_complex(graph, exponent, dtype))
+
+
+def complex_aten_pow_Tensor_Tensor(graph: GraphBuilder, res: Res, self: Result, exponent: Result) -> Result:
+    """aten::pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor"""
+    self, exponent = promote_complex(graph, 'pow', [self, exponent])
+    return c_power(graph, self, exponent)
+
+
+def complex_aten_rsub_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar, alpha: Scalar = 1) -> Result:
+    """aten::rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"""
+    return complex_aten_rsub_Tensor(graph, res, self=self, other=other, alpha=alpha)
+
+
+def complex_aten_rsub_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
+    """aten::rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
+    self, other = promote_complex(graph, 'default', [self, other])
+    return c_sum(graph, other, c_scaled(graph, self, alpha), -1)
+
+
+def complex_aten_sub_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar, alpha: Scalar = 1) -> Result:
+    """aten::sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"""
+    return complex_aten_sub_Tensor(graph, res, self=self, other=other, alpha=alpha)
+
+
+def complex_aten_sub_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
+    """aten::sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
+    self, other = promote_complex(graph, 'default', [self, other])
+    return c_sum(graph, self, c_scaled(graph, other, alpha), -1)
+
+
+def complex_aten_subtract_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
+    """aten::subtract.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
+    return complex_aten_sub_Tensor(graph, res, self=self, other=other, alpha=alpha)
+
+
+def complex_aten_true_divide_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar) -> Result:
+    """aten::true_divide.Scalar(Tensor self, Scalar other) -> Tensor"""
+    return complex_aten_div_Tensor(graph, res, self=self, other=other)
+
+
+def complex_aten_true_divide_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+    """aten::true_divide.Tensor(Tensor self, Tensor other) -> Tensor"""
+    return complex_aten_div_Tensor(graph, res, self=self, other=other)
 
 
 def rule_aten_add_Scalar(graph: GraphBuilder, self: Result, other: Scalar, alpha: Scalar = 1) -> Rules:

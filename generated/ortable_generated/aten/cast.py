@@ -3,8 +3,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.complex_value import each_part
 from ortable.known import known_dtype, known_shape
 from ortable.prelude import dtype_of
+from ortable.prelude_complex import c_cast, c_like
 from ortable.prelude_make import cast
 from ortable.prelude_pointwise import expanded_like, filled_like, in_dtype
 
@@ -102,6 +104,76 @@ def aten_to_other(graph: GraphBuilder, res: Res, self: Result, other: Result, no
 def aten_type_as(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
     """aten::type_as(Tensor self, Tensor other) -> Tensor"""
     return cast(graph, self, dtype_of(graph, other))
+
+
+def complex_aten__to_copy(graph: GraphBuilder, res: Res, self: Result, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, non_blocking: Bool = False, memory_format: Any = None) -> Result:
+    """aten::_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor"""
+    return c_cast(graph, self, dtype)
+
+
+def complex_aten_clone(graph: GraphBuilder, res: Res, self: Result, *, memory_format: Any = None) -> Result:
+    """aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor"""
+    return each_part(graph, res, aten_clone, {'self': self}, memory_format=memory_format)
+
+
+def complex_aten_contiguous(graph: GraphBuilder, res: Res, self: Result, *, memory_format: Any = 0) -> Result:
+    """aten::contiguous(Tensor(a) self, *, MemoryFormat memory_format=0) -> Tensor(a)"""
+    return complex_aten_clone(graph, res, self=self, memory_format=memory_format)
+
+
+def complex_aten_copy(graph: GraphBuilder, res: Res, self: Result, src: Result, non_blocking: Bool = False) -> Result:
+    """aten::copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor"""
+    return c_like(graph, c_cast(graph, src, dtype_of(graph, self)), self)
+
+
+def complex_aten_detach(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::detach(Tensor(a) self) -> Tensor(a)"""
+    return complex_aten_clone(graph, res, self=self)
+
+
+def complex_aten_fill_Scalar(graph: GraphBuilder, res: Res, self: Result, value: Scalar) -> Result:
+    """aten::fill.Scalar(Tensor self, Scalar value) -> Tensor"""
+    return each_part(graph, res, aten_fill_Scalar, {'self': self, 'value': value})
+
+
+def complex_aten_fill_Tensor(graph: GraphBuilder, res: Res, self: Result, value: Result) -> Result:
+    """aten::fill.Tensor(Tensor self, Tensor value) -> Tensor"""
+    return each_part(graph, res, aten_fill_Tensor, {'self': self, 'value': value})
+
+
+def complex_aten_lift(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::lift(Tensor self) -> Tensor"""
+    return complex_aten_clone(graph, res, self=self)
+
+
+def complex_aten_lift_fresh(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::lift_fresh(Tensor(a) self) -> Tensor(a)"""
+    return complex_aten_clone(graph, res, self=self)
+
+
+def complex_aten_to_device(graph: GraphBuilder, res: Res, self: Result, device: Any, dtype: Dtype, non_blocking: Bool = False, copy: Bool = False, memory_format: Any = None) -> Result:
+    """aten::to.device(Tensor(a) self, Device device, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)"""
+    return c_cast(graph, self, dtype)
+
+
+def complex_aten_to_dtype(graph: GraphBuilder, res: Res, self: Result, dtype: Dtype, non_blocking: Bool = False, copy: Bool = False, memory_format: Any = None) -> Result:
+    """aten::to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)"""
+    return c_cast(graph, self, dtype)
+
+
+def complex_aten_to_dtype_layout(graph: GraphBuilder, res: Res, self: Result, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, non_blocking: Bool = False, copy: Bool = False, memory_format: Any = None) -> Result:
+    """aten::to.dtype_layout(Tensor(a) self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)"""
+    return c_cast(graph, self, dtype)
+
+
+def complex_aten_to_other(graph: GraphBuilder, res: Res, self: Result, other: Result, non_blocking: Bool = False, copy: Bool = False, memory_format: Any = None) -> Result:
+    """aten::to.other(Tensor(a) self, Tensor other, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)"""
+    return c_cast(graph, self, dtype_of(graph, other))
+
+
+def complex_aten_type_as(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+    """aten::type_as(Tensor self, Tensor other) -> Tensor"""
+    return c_cast(graph, self, dtype_of(graph, other))
 
 
 def rule_aten__functional_assert_async_msg(graph: GraphBuilder, self: Result, assert_msg: Str, dep_token: Result) -> Rules:

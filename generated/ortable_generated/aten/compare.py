@@ -3,12 +3,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ortable.complex_value import each_part
 from ortable.dtypes import boolean
 from ortable.known import known_dtype, known_shape
 from ortable.prelude import dtype_of, is_bool, is_float
+from ortable.prelude_complex import im, re
 from ortable.prelude_make import cast
 from ortable.prelude_pointwise import const_like, in_dtype
-from ortable.promotion import promote_values, promoted_dtype
+from ortable.promotion import promote_complex, promote_values, promoted_dtype
 from ortable.rules import broadcast
 
 if TYPE_CHECKING:
@@ -199,6 +201,60 @@ def aten_where_self(graph: GraphBuilder, res: Res, condition: Result, self: Resu
     """aten::where.self(Tensor condition, Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'no_opmath', [self, other])
     return graph.make_node('Where', [cast(graph, condition, boolean), self, other], res.outputs)
+
+
+def complex_aten_eq_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar) -> Result:
+    """aten::eq.Scalar(Tensor self, Scalar other) -> Tensor"""
+    self, other = promote_complex(graph, 'always_bool', [self, other])
+    return graph.make_node('And', [graph.make_node('Equal', [re(graph, self), re(graph, other)]), graph.make_node('Equal', [im(graph, self), im(graph, other)])], res.outputs)
+
+
+def complex_aten_eq_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+    """aten::eq.Tensor(Tensor self, Tensor other) -> Tensor"""
+    self, other = promote_complex(graph, 'always_bool', [self, other])
+    return graph.make_node('And', [graph.make_node('Equal', [re(graph, self), re(graph, other)]), graph.make_node('Equal', [im(graph, self), im(graph, other)])], res.outputs)
+
+
+def complex_aten_masked_fill_Scalar(graph: GraphBuilder, res: Res, self: Result, mask: Result, value: Scalar) -> Result:
+    """aten::masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor"""
+    return each_part(graph, res, aten_masked_fill_Scalar, {'self': self, 'value': value}, mask=mask)
+
+
+def complex_aten_masked_fill_Tensor(graph: GraphBuilder, res: Res, self: Result, mask: Result, value: Result) -> Result:
+    """aten::masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor"""
+    return each_part(graph, res, aten_masked_fill_Tensor, {'self': self, 'value': value}, mask=mask)
+
+
+def complex_aten_ne_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar) -> Result:
+    """aten::ne.Scalar(Tensor self, Scalar other) -> Tensor"""
+    self, other = promote_complex(graph, 'always_bool', [self, other])
+    return graph.make_node('Not', [graph.make_node('And', [graph.make_node('Equal', [re(graph, self), re(graph, other)]), graph.make_node('Equal', [im(graph, self), im(graph, other)])])], res.outputs)
+
+
+def complex_aten_ne_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+    """aten::ne.Tensor(Tensor self, Tensor other) -> Tensor"""
+    self, other = promote_complex(graph, 'always_bool', [self, other])
+    return graph.make_node('Not', [graph.make_node('And', [graph.make_node('Equal', [re(graph, self), re(graph, other)]), graph.make_node('Equal', [im(graph, self), im(graph, other)])])], res.outputs)
+
+
+def complex_aten_where_Scalar(graph: GraphBuilder, res: Res, condition: Result, self: Scalar, other: Scalar) -> Result:
+    """aten::where.Scalar(Tensor condition, Scalar self, Scalar other) -> Tensor"""
+    return complex_aten_where_self(graph, res, condition=condition, self=self, other=other)
+
+
+def complex_aten_where_ScalarOther(graph: GraphBuilder, res: Res, condition: Result, self: Result, other: Scalar) -> Result:
+    """aten::where.ScalarOther(Tensor condition, Tensor self, Scalar other) -> Tensor"""
+    return complex_aten_where_self(graph, res, condition=condition, self=self, other=other)
+
+
+def complex_aten_where_ScalarSelf(graph: GraphBuilder, res: Res, condition: Result, self: Scalar, other: Result) -> Result:
+    """aten::where.ScalarSelf(Tensor condition, Scalar self, Tensor other) -> Tensor"""
+    return complex_aten_where_self(graph, res, condition=condition, self=self, other=other)
+
+
+def complex_aten_where_self(graph: GraphBuilder, res: Res, condition: Result, self: Result, other: Result) -> Result:
+    """aten::where.self(Tensor condition, Tensor self, Tensor other) -> Tensor"""
+    return each_part(graph, res, aten_where_self, {'self': self, 'other': other}, condition=condition)
 
 
 def rule_aten_clamp(graph: GraphBuilder, self: Result, min: Scalar | None = None, max: Scalar | None = None) -> Rules:

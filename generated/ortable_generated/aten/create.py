@@ -3,9 +3,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.complex_value import each_part
 from ortable.dtypes import int64
 from ortable.known import given_shape, known_dtype, known_shape, scalar_shape
 from ortable.prelude import dim_of, dtype_of
+from ortable.prelude_complex import as_complex, part_dtype
 from ortable.prelude_make import as_scalar, cast, const, consts, filled
 from ortable.prelude_pointwise import arange_of, filled_like, int_range, linspace_values, triangle_indices
 from ortable.promotion import promoted_dtype, scalar_dtype
@@ -146,6 +148,98 @@ def aten_zeros(graph: GraphBuilder, res: Res, size: SymInts, *, dtype: Dtype | N
 def aten_zeros_like(graph: GraphBuilder, res: Res, self: Result, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Result:
     """aten::zeros_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
     return aten_full_like(graph, res, self=self, fill_value=0, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, memory_format=memory_format)
+
+
+def complex_aten_empty_like(graph: GraphBuilder, res: Res, self: Result, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Result:
+    """aten::empty_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
+    return complex_aten_full_like(graph, res, self=self, fill_value=0, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, memory_format=memory_format)
+
+
+def complex_aten_empty_memory_format(graph: GraphBuilder, res: Res, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Result:
+    """aten::empty.memory_format(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
+    return each_part(graph, res, aten_empty_memory_format, {}, size=size, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, memory_format=memory_format)
+
+
+def complex_aten_eye(graph: GraphBuilder, res: Res, n: SymInt, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
+    """aten::eye(SymInt n, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    rows = graph.make_node('Unsqueeze', [int_range(graph, 0, n, 1), consts(graph, [1], int64)])
+    return as_complex(graph, graph.make_node('Equal', [rows, int_range(graph, 0, n, 1)]), dtype_of(graph, res))
+
+
+def complex_aten_eye_m(graph: GraphBuilder, res: Res, n: SymInt, m: SymInt, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
+    """aten::eye.m(SymInt n, SymInt m, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    rows = graph.make_node('Unsqueeze', [int_range(graph, 0, n, 1), consts(graph, [1], int64)])
+    return as_complex(graph, graph.make_node('Equal', [rows, int_range(graph, 0, m, 1)]), dtype_of(graph, res))
+
+
+def complex_aten_full(graph: GraphBuilder, res: Res, size: SymInts, fill_value: Scalar, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
+    """aten::full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    return each_part(graph, res, aten_full, {'fill_value': fill_value}, size=size, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
+
+
+def complex_aten_full_like(graph: GraphBuilder, res: Res, self: Result, fill_value: Scalar, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Result:
+    """aten::full_like(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
+    return each_part(graph, res, aten_full_like, {'self': self, 'fill_value': fill_value}, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, memory_format=memory_format)
+
+
+def complex_aten_new_empty(graph: GraphBuilder, res: Res, self: Result, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
+    """aten::new_empty(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    return complex_aten_new_full(graph, res, self=self, size=size, fill_value=0, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
+
+
+def complex_aten_new_empty_strided(graph: GraphBuilder, res: Res, self: Result, size: SymInts, stride: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
+    """aten::new_empty_strided(Tensor self, SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    return complex_aten_new_full(graph, res, self=self, size=size, fill_value=0, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
+
+
+def complex_aten_new_full(graph: GraphBuilder, res: Res, self: Result, size: SymInts, fill_value: Scalar, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
+    """aten::new_full(Tensor self, SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    return each_part(graph, res, aten_new_full, {'self': self, 'fill_value': fill_value}, size=size, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
+
+
+def complex_aten_new_ones(graph: GraphBuilder, res: Res, self: Result, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
+    """aten::new_ones(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    return complex_aten_new_full(graph, res, self=self, size=size, fill_value=1, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
+
+
+def complex_aten_new_zeros(graph: GraphBuilder, res: Res, self: Result, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
+    """aten::new_zeros(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    return complex_aten_new_full(graph, res, self=self, size=size, fill_value=0, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
+
+
+def complex_aten_ones(graph: GraphBuilder, res: Res, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
+    """aten::ones(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    return as_complex(graph, filled(graph, size, 1, part_dtype(dtype_of(graph, res))), dtype_of(graph, res))
+
+
+def complex_aten_ones_like(graph: GraphBuilder, res: Res, self: Result, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Result:
+    """aten::ones_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
+    return complex_aten_full_like(graph, res, self=self, fill_value=1, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, memory_format=memory_format)
+
+
+def complex_aten_scalar_tensor(graph: GraphBuilder, res: Res, s: Scalar, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
+    """aten::scalar_tensor(Scalar s, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    return each_part(graph, res, aten_scalar_tensor, {'s': s}, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
+
+
+def complex_aten_tril(graph: GraphBuilder, res: Res, self: Result, diagonal: SymInt = 0) -> Result:
+    """aten::tril(Tensor self, SymInt diagonal=0) -> Tensor"""
+    return each_part(graph, res, aten_tril, {'self': self}, diagonal=diagonal)
+
+
+def complex_aten_triu(graph: GraphBuilder, res: Res, self: Result, diagonal: SymInt = 0) -> Result:
+    """aten::triu(Tensor self, SymInt diagonal=0) -> Tensor"""
+    return each_part(graph, res, aten_triu, {'self': self}, diagonal=diagonal)
+
+
+def complex_aten_zeros(graph: GraphBuilder, res: Res, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
+    """aten::zeros(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    return each_part(graph, res, aten_zeros, {}, size=size, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
+
+
+def complex_aten_zeros_like(graph: GraphBuilder, res: Res, self: Result, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Result:
+    """aten::zeros_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
+    return complex_aten_full_like(graph, res, self=self, fill_value=0, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, memory_format=memory_format)
 
 
 def rule_aten_arange(graph: GraphBuilder, end: Scalar, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:

@@ -3,10 +3,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.complex_value import each_part
 from ortable.dtypes import bfloat16, float32, int64, uint8
 from ortable.known import as_list, known_dtype, known_shape
 from ortable.lowerings.indexing import index_put, index_tensor
 from ortable.prelude import axis_of, count_of, dtype_of, is_int, one_hot_index, rank_of, shape_of
+from ortable.prelude_complex import c_truth
 from ortable.prelude_make import as_vec, at_least_1d, cast, const, with_rank_of
 from ortable.prelude_places import gather_dtype, nonzero_columns, nonzero_rows
 from ortable.prelude_shape import as_flat, common_sizes, counting, sizes_but, stretched, zeros_of
@@ -112,6 +114,66 @@ def aten_take_along_dim(graph: GraphBuilder, res: Res, self: Result, indices: Re
 def aten_where(graph: GraphBuilder, res: Res, condition: Result) -> Any:
     """aten::where(Tensor condition) -> Tensor[]"""
     return as_list(nonzero_columns(graph, condition))
+
+
+def complex_aten__unsafe_index_Tensor(graph: GraphBuilder, res: Res, self: Result, indices: Results) -> Result:
+    """aten::_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor"""
+    return complex_aten_index_Tensor(graph, res, self=self, indices=indices)
+
+
+def complex_aten__unsafe_index_put(graph: GraphBuilder, res: Res, self: Result, indices: Results, values: Result, accumulate: Bool = False) -> Result:
+    """aten::_unsafe_index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor"""
+    return complex_aten_index_put(graph, res, self=self, indices=indices, values=values, accumulate=accumulate)
+
+
+def complex_aten_argwhere(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::argwhere(Tensor self) -> Tensor"""
+    return nonzero_rows(graph, c_truth(graph, self))
+
+
+def complex_aten_embedding(graph: GraphBuilder, res: Res, weight: Result, indices: Result, padding_idx: SymInt = -1, scale_grad_by_freq: Bool = False, sparse: Bool = False) -> Result:
+    """aten::embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor"""
+    return each_part(graph, res, aten_embedding, {'weight': weight}, indices=indices, padding_idx=padding_idx, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
+
+
+def complex_aten_gather(graph: GraphBuilder, res: Res, self: Result, dim: Int, index: Result, *, sparse_grad: Bool = False) -> Result:
+    """aten::gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor"""
+    return each_part(graph, res, aten_gather, {'self': self}, dim=dim, index=index, sparse_grad=sparse_grad)
+
+
+def complex_aten_index_Tensor(graph: GraphBuilder, res: Res, self: Result, indices: Results) -> Result:
+    """aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor"""
+    return each_part(graph, res, aten_index_Tensor, {'self': self}, indices=indices)
+
+
+def complex_aten_index_put(graph: GraphBuilder, res: Res, self: Result, indices: Results, values: Result, accumulate: Bool = False) -> Result:
+    """aten::index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor"""
+    return each_part(graph, res, aten_index_put, {'self': self, 'values': values}, indices=indices, accumulate=accumulate)
+
+
+def complex_aten_index_select(graph: GraphBuilder, res: Res, self: Result, dim: Int, index: Result) -> Result:
+    """aten::index_select(Tensor self, int dim, Tensor index) -> Tensor"""
+    return each_part(graph, res, aten_index_select, {'self': self}, dim=dim, index=index)
+
+
+def complex_aten_masked_select(graph: GraphBuilder, res: Res, self: Result, mask: Result) -> Result:
+    """aten::masked_select(Tensor self, Tensor mask) -> Tensor"""
+    return each_part(graph, res, aten_masked_select, {'self': self}, mask=mask)
+
+
+def complex_aten_nonzero(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::nonzero(Tensor self) -> Tensor"""
+    return nonzero_rows(graph, c_truth(graph, self))
+
+
+def complex_aten_take(graph: GraphBuilder, res: Res, self: Result, index: Result) -> Result:
+    """aten::take(Tensor self, Tensor index) -> Tensor"""
+    return each_part(graph, res, aten_take, {'self': self}, index=index)
+
+
+def complex_aten_take_along_dim(graph: GraphBuilder, res: Res, self: Result, indices: Result, dim: Int | None = None) -> Result:
+    """aten::take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor"""
+    return each_part(graph, res, aten_take_along_dim, {'self': self}, indices=indices, dim=dim)
 
 
 def rule_aten__unsafe_index_Tensor(graph: GraphBuilder, self: Result, indices: Results) -> Rules:

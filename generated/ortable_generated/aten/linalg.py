@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING
 
 from ortable.dtypes import bfloat16, boolean, float32, int64
 from ortable.errors import UnsupportedCase
-from ortable.known import known_dtype, known_shape
+from ortable.known import known_dtype, known_shape, scalar_shape
 from ortable.prelude import differs, dim_of, dtype_of, is_float, product, rank_of, shape_of, swapped
+from ortable.prelude_complex import c_conj, c_matmul, c_permuted, c_scaled, c_sum, c_times, c_total, c_unsqueezed
 from ortable.prelude_make import as_vec, cast, cast_all, consts, permuted, reshape_to
 from ortable.prelude_nn import einsum_equation, matrix_product, scaled, untransposed
-from ortable.promotion import promote_values, promoted_dtype
+from ortable.promotion import promote_complex, promote_values, promoted_dtype
 from ortable.rules import keep_leading, unify
 
 if TYPE_CHECKING:
@@ -150,7 +151,99 @@ def aten_outer(graph: GraphBuilder, res: Res, self: Result, vec2: Result) -> Res
 
 def aten_vdot(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
     """aten::vdot(Tensor self, Tensor other) -> Tensor"""
-    return aten_dot(graph, res, self=self, tensor=other)
+    return matrix_product(graph, self, other)
+
+
+def complex_aten_addbmm(graph: GraphBuilder, res: Res, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
+    """aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
+    if beta == 0:
+        return c_scaled(graph, c_total(graph, c_matmul(graph, batch1, batch2), [0]), alpha)
+    total = c_total(graph, c_matmul(graph, batch1, batch2), [0])
+    return c_sum(graph, c_scaled(graph, total, alpha), c_scaled(graph, self, beta))
+
+
+def complex_aten_addmm(graph: GraphBuilder, res: Res, self: Result, mat1: Result, mat2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
+    """aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
+    if beta == 0:
+        return c_scaled(graph, c_matmul(graph, mat1, mat2), alpha)
+    return c_sum(graph, c_scaled(graph, c_matmul(graph, mat1, mat2), alpha), c_scaled(graph, self, beta))
+
+
+def complex_aten_addmv(graph: GraphBuilder, res: Res, self: Result, mat: Result, vec: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
+    """aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
+    if beta == 0:
+        return c_scaled(graph, c_matmul(graph, mat, vec), alpha)
+    return c_sum(graph, c_scaled(graph, c_matmul(graph, mat, vec), alpha), c_scaled(graph, self, beta))
+
+
+def complex_aten_addr(graph: GraphBuilder, res: Res, self: Result, vec1: Result, vec2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
+    """aten::addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
+    self, vec1, vec2 = promote_complex(graph, 'default', [self, vec1, vec2])
+    if beta == 0:
+        return c_scaled(graph, c_times(graph, c_unsqueezed(graph, vec1, [1]), vec2), alpha)
+    pairs = c_times(graph, c_unsqueezed(graph, vec1, [1]), vec2)
+    return c_sum(graph, c_scaled(graph, pairs, alpha), c_scaled(graph, self, beta))
+
+
+def complex_aten_baddbmm(graph: GraphBuilder, res: Res, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
+    """aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
+    if beta == 0:
+        return c_scaled(graph, c_matmul(graph, batch1, batch2), alpha)
+    return c_sum(graph, c_scaled(graph, c_matmul(graph, batch1, batch2), alpha), c_scaled(graph, self, beta))
+
+
+def complex_aten_bmm(graph: GraphBuilder, res: Res, self: Result, mat2: Result) -> Result:
+    """aten::bmm(Tensor self, Tensor mat2) -> Tensor"""
+    return c_matmul(graph, self, mat2)
+
+
+def complex_aten_dot(graph: GraphBuilder, res: Res, self: Result, tensor: Result) -> Result:
+    """aten::dot(Tensor self, Tensor tensor) -> Tensor"""
+    return c_matmul(graph, self, tensor)
+
+
+def complex_aten_ger(graph: GraphBuilder, res: Res, self: Result, vec2: Result) -> Result:
+    """aten::ger(Tensor self, Tensor vec2) -> Tensor"""
+    return complex_aten_outer(graph, res, self=self, vec2=vec2)
+
+
+def complex_aten_linalg_matmul(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+    """aten::linalg_matmul(Tensor self, Tensor other) -> Tensor"""
+    return complex_aten_matmul(graph, res, self=self, other=other)
+
+
+def complex_aten_linear(graph: GraphBuilder, res: Res, input: Result, weight: Result, bias: Result | None = None) -> Result:
+    """aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor"""
+    if bias is None:
+        return c_matmul(graph, input, c_permuted(graph, weight, swapped(rank_of(graph, weight), 0, -1)))
+    turned = c_permuted(graph, weight, swapped(rank_of(graph, weight), 0, -1))
+    return c_sum(graph, c_matmul(graph, input, turned), bias)
+
+
+def complex_aten_matmul(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+    """aten::matmul(Tensor self, Tensor other) -> Tensor"""
+    return c_matmul(graph, self, other)
+
+
+def complex_aten_mm(graph: GraphBuilder, res: Res, self: Result, mat2: Result) -> Result:
+    """aten::mm(Tensor self, Tensor mat2) -> Tensor"""
+    return c_matmul(graph, self, mat2)
+
+
+def complex_aten_mv(graph: GraphBuilder, res: Res, self: Result, vec: Result) -> Result:
+    """aten::mv(Tensor self, Tensor vec) -> Tensor"""
+    return c_matmul(graph, self, vec)
+
+
+def complex_aten_outer(graph: GraphBuilder, res: Res, self: Result, vec2: Result) -> Result:
+    """aten::outer(Tensor self, Tensor vec2) -> Tensor"""
+    self, vec2 = promote_complex(graph, 'default', [self, vec2])
+    return c_times(graph, c_unsqueezed(graph, self, [1]), vec2)
+
+
+def complex_aten_vdot(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+    """aten::vdot(Tensor self, Tensor other) -> Tensor"""
+    return c_matmul(graph, c_conj(graph, self), other)
 
 
 def rule_aten_addbmm(graph: GraphBuilder, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Rules:
@@ -218,4 +311,4 @@ def rule_aten_outer(graph: GraphBuilder, self: Result, vec2: Result) -> Rules:
 
 
 def rule_aten_vdot(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return rule_aten_dot(graph, self=self, tensor=other)
+    return ((known_dtype(graph, self), scalar_shape()),)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from ortable.dtypes import boolean
 from ortable.known import known_dtype, known_shape
 from ortable.prelude import is_bool
+from ortable.prelude_complex import c_truth
 from ortable.prelude_pointwise import in_dtype, shifted_left, shifted_right
 from ortable.promotion import promote_values, promoted_dtype
 from ortable.rules import broadcast
@@ -169,6 +170,26 @@ def aten_logical_or(graph: GraphBuilder, res: Res, self: Result, other: Result) 
 def aten_logical_xor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
     """aten::logical_xor(Tensor self, Tensor other) -> Tensor"""
     return graph.make_node('Xor', [in_dtype(graph, self, boolean), in_dtype(graph, other, boolean)], res.outputs)
+
+
+def complex_aten_logical_and(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+    """aten::logical_and(Tensor self, Tensor other) -> Tensor"""
+    return graph.make_node('And', [c_truth(graph, self), c_truth(graph, other)], res.outputs)
+
+
+def complex_aten_logical_not(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::logical_not(Tensor self) -> Tensor"""
+    return graph.make_node('Not', [c_truth(graph, self)], res.outputs)
+
+
+def complex_aten_logical_or(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+    """aten::logical_or(Tensor self, Tensor other) -> Tensor"""
+    return graph.make_node('Or', [c_truth(graph, self), c_truth(graph, other)], res.outputs)
+
+
+def complex_aten_logical_xor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+    """aten::logical_xor(Tensor self, Tensor other) -> Tensor"""
+    return graph.make_node('Xor', [c_truth(graph, self), c_truth(graph, other)], res.outputs)
 
 
 def rule_aten___and___Scalar(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ortable.complex_value import each_part
 from ortable.known import known_dtype
 from ortable.prelude import dtype_of
 from ortable.prelude_make import as_vec, const
@@ -76,6 +77,51 @@ def aten_replication_pad2d(graph: GraphBuilder, res: Res, self: Result, padding:
 def aten_replication_pad3d(graph: GraphBuilder, res: Res, self: Result, padding: SymInts) -> Result:
     """aten::replication_pad3d(Tensor self, SymInt[6] padding) -> Tensor"""
     return aten_pad(graph, res, self=self, pad=padding, mode='replicate', value=None)
+
+
+def complex_aten__pad_circular(graph: GraphBuilder, res: Res, self: Result, pad: SymInts) -> Result:
+    """aten::_pad_circular(Tensor self, SymInt[] pad) -> Tensor"""
+    return each_part(graph, res, aten__pad_circular, {'self': self}, pad=pad)
+
+
+def complex_aten_constant_pad_nd(graph: GraphBuilder, res: Res, self: Result, pad: SymInts, value: Scalar = 0) -> Result:
+    """aten::constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor"""
+    return each_part(graph, res, aten_constant_pad_nd, {'self': self, 'value': value}, pad=pad)
+
+
+def complex_aten_pad(graph: GraphBuilder, res: Res, self: Result, pad: SymInts, mode: Str = 'constant', value: Float | None = None) -> Result:
+    '''aten::pad(Tensor self, SymInt[] pad, str mode="constant", float? value=None) -> Tensor'''
+    return each_part(graph, res, aten_pad, {'self': self, 'value': value}, pad=pad, mode=mode)
+
+
+def complex_aten_reflection_pad1d(graph: GraphBuilder, res: Res, self: Result, padding: SymInts) -> Result:
+    """aten::reflection_pad1d(Tensor self, SymInt[2] padding) -> Tensor"""
+    return each_part(graph, res, aten_reflection_pad1d, {'self': self}, padding=padding)
+
+
+def complex_aten_reflection_pad2d(graph: GraphBuilder, res: Res, self: Result, padding: SymInts) -> Result:
+    """aten::reflection_pad2d(Tensor self, SymInt[4] padding) -> Tensor"""
+    return each_part(graph, res, aten_reflection_pad2d, {'self': self}, padding=padding)
+
+
+def complex_aten_reflection_pad3d(graph: GraphBuilder, res: Res, self: Result, padding: SymInts) -> Result:
+    """aten::reflection_pad3d(Tensor self, SymInt[6] padding) -> Tensor"""
+    return each_part(graph, res, aten_reflection_pad3d, {'self': self}, padding=padding)
+
+
+def complex_aten_replication_pad1d(graph: GraphBuilder, res: Res, self: Result, padding: SymInts) -> Result:
+    """aten::replication_pad1d(Tensor self, SymInt[2] padding) -> Tensor"""
+    return complex_aten_pad(graph, res, self=self, pad=padding, mode='replicate', value=None)
+
+
+def complex_aten_replication_pad2d(graph: GraphBuilder, res: Res, self: Result, padding: SymInts) -> Result:
+    """aten::replication_pad2d(Tensor self, SymInt[4] padding) -> Tensor"""
+    return complex_aten_pad(graph, res, self=self, pad=padding, mode='replicate', value=None)
+
+
+def complex_aten_replication_pad3d(graph: GraphBuilder, res: Res, self: Result, padding: SymInts) -> Result:
+    """aten::replication_pad3d(Tensor self, SymInt[6] padding) -> Tensor"""
+    return complex_aten_pad(graph, res, self=self, pad=padding, mode='replicate', value=None)
 
 
 def rule_aten__pad_circular(graph: GraphBuilder, self: Result, pad: SymInts) -> Rules:

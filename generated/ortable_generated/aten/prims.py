@@ -3,12 +3,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ortable_generated.aten.cast import aten__to_copy, rule_aten__to_copy
+from ortable_generated.aten.cast import aten__to_copy, complex_aten__to_copy, rule_aten__to_copy
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.known import Rules
     from ortable.prelude import Dtype, Result
+
+
+def complex_prims_convert_element_type(graph: GraphBuilder, res: Res, a: Result, dtype: Dtype) -> Result:
+    """prims::convert_element_type(Tensor a, ScalarType dtype) -> Tensor"""
+    return complex_aten__to_copy(graph, res, self=a, dtype=dtype)
 
 
 def prims_convert_element_type(graph: GraphBuilder, res: Res, a: Result, dtype: Dtype) -> Result:

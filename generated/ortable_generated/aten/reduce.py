@@ -3,10 +3,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.complex_value import each_part
 from ortable.dtypes import boolean, int16, int32, int64, int8, uint8
 from ortable.known import known_dtype, known_shape, scalar_shape
 from ortable.lowerings.reduction import cumprod
 from ortable.prelude import axes_of, axis_of, dtype_of, is_float, is_used, rank_of
+from ortable.prelude_complex import c_cast, c_prod, c_reshaped, c_truth
 from ortable.prelude_make import at_least_1d, cast, const, consts, reshape_to, squeezed, with_rank_of
 from ortable.prelude_nn import all_true, any_true, extreme_index, reduced_extreme
 from ortable.rules import accumulate, reduce_shape
@@ -179,6 +181,65 @@ def aten_sum_dim_IntList(graph: GraphBuilder, res: Res, self: Result, dim: Ints 
     """aten::sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
     axes = consts(graph, axes_of(graph, self, dim), int64)
     return graph.make_node('ReduceSum', [cast(graph, self, dtype_of(graph, res)), axes], res.outputs, keepdims=keepdim)
+
+
+def complex_aten_all(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::all(Tensor self) -> Tensor"""
+    return complex_aten_all_dims(graph, res, self=self, dim=None)
+
+
+def complex_aten_all_dim(graph: GraphBuilder, res: Res, self: Result, dim: Int, keepdim: Bool = False) -> Result:
+    """aten::all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor"""
+    return complex_aten_all_dims(graph, res, self=self, dim=[dim], keepdim=keepdim)
+
+
+def complex_aten_all_dims(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None = None, keepdim: Bool = False) -> Result:
+    """aten::all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"""
+    if dim is not None and len(dim) == 0:
+        return c_truth(graph, self)
+    return all_true(graph, c_truth(graph, self), axes_of(graph, self, dim), keepdim)
+
+
+def complex_aten_any(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::any(Tensor self) -> Tensor"""
+    return complex_aten_any_dims(graph, res, self=self, dim=None)
+
+
+def complex_aten_any_dim(graph: GraphBuilder, res: Res, self: Result, dim: Int, keepdim: Bool = False) -> Result:
+    """aten::any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor"""
+    return complex_aten_any_dims(graph, res, self=self, dim=[dim], keepdim=keepdim)
+
+
+def complex_aten_any_dims(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None = None, keepdim: Bool = False) -> Result:
+    """aten::any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"""
+    if dim is not None and len(dim) == 0:
+        return c_truth(graph, self)
+    return any_true(graph, c_truth(graph, self), axes_of(graph, self, dim), keepdim)
+
+
+def complex_aten_cumsum(graph: GraphBuilder, res: Res, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Result:
+    """aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"""
+    return each_part(graph, res, aten_cumsum, {'self': self}, dim=dim, dtype=dtype)
+
+
+def complex_aten_prod(graph: GraphBuilder, res: Res, self: Result, *, dtype: Dtype | None = None) -> Result:
+    """aten::prod(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
+    return c_prod(graph, c_reshaped(graph, c_cast(graph, self, dtype_of(graph, res)), [-1]), 0, False)
+
+
+def complex_aten_prod_dim_int(graph: GraphBuilder, res: Res, self: Result, dim: Int, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
+    """aten::prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
+    return c_prod(graph, c_cast(graph, self, dtype_of(graph, res)), axis_of(graph, self, dim), keepdim)
+
+
+def complex_aten_sum(graph: GraphBuilder, res: Res, self: Result, *, dtype: Dtype | None = None) -> Result:
+    """aten::sum(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
+    return complex_aten_sum_dim_IntList(graph, res, self=self, dim=None, dtype=dtype)
+
+
+def complex_aten_sum_dim_IntList(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
+    """aten::sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
+    return each_part(graph, res, aten_sum_dim_IntList, {'self': self}, dim=dim, keepdim=keepdim, dtype=dtype)
 
 
 def rule_aten_all(graph: GraphBuilder, self: Result) -> Rules:

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ortable.complex_value import each_part
 from ortable.dtypes import int64
 from ortable.errors import UnsupportedCase
 from ortable.known import given_shape, known_dtype, known_shape
@@ -216,6 +217,81 @@ def aten_value_selecting_reduction_backward(graph: GraphBuilder, res: Res, grad:
     index = indices if keepdim else graph.make_node('Unsqueeze', [indices, as_vec(graph, axis)])
     rows = grad if keepdim else graph.make_node('Unsqueeze', [grad, as_vec(graph, axis)])
     return graph.make_node('ScatterElements', [base, index, rows], res.outputs, axis=axis)
+
+
+def complex_aten_diag_embed(graph: GraphBuilder, res: Res, self: Result, offset: Int = 0, dim1: Int = -2, dim2: Int = -1) -> Result:
+    """aten::diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor"""
+    return each_part(graph, res, aten_diag_embed, {'self': self}, offset=offset, dim1=dim1, dim2=dim2)
+
+
+def complex_aten_diagonal_backward(graph: GraphBuilder, res: Res, grad_output: Result, input_sizes: SymInts, offset: Int, dim1: Int, dim2: Int) -> Result:
+    """aten::diagonal_backward(Tensor grad_output, SymInt[] input_sizes, int offset, int dim1, int dim2) -> Tensor"""
+    return each_part(graph, res, aten_diagonal_backward, {'grad_output': grad_output}, input_sizes=input_sizes, offset=offset, dim1=dim1, dim2=dim2)
+
+
+def complex_aten_diagonal_scatter(graph: GraphBuilder, res: Res, self: Result, src: Result, offset: Int = 0, dim1: Int = 0, dim2: Int = 1) -> Result:
+    """aten::diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor"""
+    return each_part(graph, res, aten_diagonal_scatter, {'self': self, 'src': src}, offset=offset, dim1=dim1, dim2=dim2)
+
+
+def complex_aten_index_add(graph: GraphBuilder, res: Res, self: Result, dim: Int, index: Result, source: Result, *, alpha: Scalar = 1) -> Result:
+    """aten::index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor"""
+    return each_part(graph, res, aten_index_add, {'self': self, 'source': source}, dim=dim, index=index, alpha=alpha)
+
+
+def complex_aten_index_copy(graph: GraphBuilder, res: Res, self: Result, dim: Int, index: Result, source: Result) -> Result:
+    """aten::index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor"""
+    return each_part(graph, res, aten_index_copy, {'self': self, 'source': source}, dim=dim, index=index)
+
+
+def complex_aten_index_fill_int_Scalar(graph: GraphBuilder, res: Res, self: Result, dim: Int, index: Result, value: Scalar) -> Result:
+    """aten::index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor"""
+    return each_part(graph, res, aten_index_fill_int_Scalar, {'self': self, 'value': value}, dim=dim, index=index)
+
+
+def complex_aten_index_fill_int_Tensor(graph: GraphBuilder, res: Res, self: Result, dim: Int, index: Result, value: Result) -> Result:
+    """aten::index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor"""
+    return each_part(graph, res, aten_index_fill_int_Tensor, {'self': self, 'value': value}, dim=dim, index=index)
+
+
+def complex_aten_masked_scatter(graph: GraphBuilder, res: Res, self: Result, mask: Result, source: Result) -> Result:
+    """aten::masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor"""
+    return each_part(graph, res, aten_masked_scatter, {'self': self, 'source': source}, mask=mask)
+
+
+def complex_aten_scatter_add(graph: GraphBuilder, res: Res, self: Result, dim: Int, index: Result, src: Result) -> Result:
+    """aten::scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor"""
+    return each_part(graph, res, aten_scatter_add, {'self': self, 'src': src}, dim=dim, index=index)
+
+
+def complex_aten_scatter_src(graph: GraphBuilder, res: Res, self: Result, dim: Int, index: Result, src: Result) -> Result:
+    """aten::scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor"""
+    return each_part(graph, res, aten_scatter_src, {'self': self, 'src': src}, dim=dim, index=index)
+
+
+def complex_aten_scatter_value(graph: GraphBuilder, res: Res, self: Result, dim: Int, index: Result, value: Scalar) -> Result:
+    """aten::scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor"""
+    return each_part(graph, res, aten_scatter_value, {'self': self, 'value': value}, dim=dim, index=index)
+
+
+def complex_aten_select_backward(graph: GraphBuilder, res: Res, grad_output: Result, input_sizes: SymInts, dim: Int, index: SymInt) -> Result:
+    """aten::select_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt index) -> Tensor"""
+    return each_part(graph, res, aten_select_backward, {'grad_output': grad_output}, input_sizes=input_sizes, dim=dim, index=index)
+
+
+def complex_aten_select_scatter(graph: GraphBuilder, res: Res, self: Result, src: Result, dim: Int, index: SymInt) -> Result:
+    """aten::select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor"""
+    return each_part(graph, res, aten_select_scatter, {'self': self, 'src': src}, dim=dim, index=index)
+
+
+def complex_aten_slice_backward(graph: GraphBuilder, res: Res, grad_output: Result, input_sizes: SymInts, dim: Int, start: SymInt, end: SymInt, step: SymInt) -> Result:
+    """aten::slice_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt start, SymInt end, SymInt step) -> Tensor"""
+    return each_part(graph, res, aten_slice_backward, {'grad_output': grad_output}, input_sizes=input_sizes, dim=dim, start=start, end=end, step=step)
+
+
+def complex_aten_slice_scatter(graph: GraphBuilder, res: Res, self: Result, src: Result, dim: Int = 0, start: SymInt | None = None, end: SymInt | None = None, step: SymInt = 1) -> Result:
+    """aten::slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor"""
+    return each_part(graph, res, aten_slice_scatter, {'self': self, 'src': src}, dim=dim, start=start, end=end, step=step)
 
 
 def rule_aten_diag_embed(graph: GraphBuilder, self: Result, offset: Int = 0, dim1: Int = -2, dim2: Int = -1) -> Rules:

@@ -3,10 +3,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.complex_value import each_part
 from ortable.errors import UnsupportedCase
 from ortable.known import given_shape, known_dtype, known_shape, swap
 from ortable.lowerings.views import as_strided
 from ortable.prelude import axes_of, axis_of, dim_of, dtype_of, is_complex, rank_of, shape_of, swapped
+from ortable.prelude_complex import c_conj, c_joined, c_permuted, part_dtype
 from ortable.prelude_make import as_scalar, as_vec, permuted, reshape_to, squeezed
 from ortable.prelude_shape import all_but, common_sizes, diagonal_length, flat_sizes, grown_sizes, moved_axes, ones_axes, other_axes, sliced, stretched, unflat_sizes, window_index, wrapped_index
 from ortable.rules import permute, reduce_shape
@@ -29,8 +31,6 @@ def aten__unsafe_view(graph: GraphBuilder, res: Res, self: Result, size: SymInts
 
 def aten_adjoint(graph: GraphBuilder, res: Res, self: Result) -> Result:
     """aten::adjoint(Tensor(a) self) -> Tensor(a)"""
-    if is_complex(graph, self):
-        raise UnsupportedCase('aten::adjoint: the conjugate of a complex tensor has no ONNX operator')
     return permuted(graph, self, swapped(rank_of(graph, self), -2, -1))
 
 
@@ -221,6 +221,190 @@ def aten_view_dtype(graph: GraphBuilder, res: Res, self: Result, dtype: Dtype) -
     if dtype_of(graph, self) == dtype:
         return self
     raise UnsupportedCase('aten::view.dtype: the bits of one dtype read as another, which ONNX has from opset 26 only (BitCast)')
+
+
+def complex_aten__reshape_alias(graph: GraphBuilder, res: Res, self: Result, size: SymInts, stride: SymInts) -> Result:
+    """aten::_reshape_alias(Tensor(a) self, SymInt[] size, SymInt[] stride) -> Tensor(a)"""
+    return complex_aten_view(graph, res, self=self, size=size)
+
+
+def complex_aten__unsafe_view(graph: GraphBuilder, res: Res, self: Result, size: SymInts) -> Result:
+    """aten::_unsafe_view(Tensor self, SymInt[] size) -> Tensor"""
+    return complex_aten_view(graph, res, self=self, size=size)
+
+
+def complex_aten_adjoint(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::adjoint(Tensor(a) self) -> Tensor(a)"""
+    return c_conj(graph, c_permuted(graph, self, swapped(rank_of(graph, self), -2, -1)))
+
+
+def complex_aten_alias(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::alias(Tensor(a) self) -> Tensor(a)"""
+    return each_part(graph, res, aten_alias, {'self': self})
+
+
+def complex_aten_as_strided(graph: GraphBuilder, res: Res, self: Result, size: SymInts, stride: SymInts, storage_offset: SymInt | None = None) -> Result:
+    """aten::as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)"""
+    return each_part(graph, res, aten_as_strided, {'self': self}, size=size, stride=stride, storage_offset=storage_offset)
+
+
+def complex_aten_broadcast_tensors(graph: GraphBuilder, res: Res, tensors: Results) -> Any:
+    """aten::broadcast_tensors(Tensor[] tensors) -> Tensor[]"""
+    return each_part(graph, res, aten_broadcast_tensors, {'tensors': tensors})
+
+
+def complex_aten_broadcast_to(graph: GraphBuilder, res: Res, self: Result, size: SymInts) -> Result:
+    """aten::broadcast_to(Tensor(a) self, SymInt[] size) -> Tensor(a)"""
+    return complex_aten_expand(graph, res, self=self, size=size, implicit=False)
+
+
+def complex_aten_diagonal(graph: GraphBuilder, res: Res, self: Result, offset: Int = 0, dim1: Int = 0, dim2: Int = 1) -> Result:
+    """aten::diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)"""
+    return each_part(graph, res, aten_diagonal, {'self': self}, offset=offset, dim1=dim1, dim2=dim2)
+
+
+def complex_aten_expand(graph: GraphBuilder, res: Res, self: Result, size: SymInts, *, implicit: Bool = False) -> Result:
+    """aten::expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)"""
+    return each_part(graph, res, aten_expand, {'self': self}, size=size, implicit=implicit)
+
+
+def complex_aten_expand_as(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+    """aten::expand_as(Tensor(a) self, Tensor other) -> Tensor(a)"""
+    return each_part(graph, res, aten_expand_as, {'self': self}, other=other)
+
+
+def complex_aten_flatten_using_ints(graph: GraphBuilder, res: Res, self: Result, start_dim: Int = 0, end_dim: Int = -1) -> Result:
+    """aten::flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)"""
+    return each_part(graph, res, aten_flatten_using_ints, {'self': self}, start_dim=start_dim, end_dim=end_dim)
+
+
+def complex_aten_lift_fresh_copy(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::lift_fresh_copy(Tensor self) -> Tensor"""
+    return complex_aten_alias(graph, res, self=self)
+
+
+def complex_aten_mT(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::mT(Tensor(a) self) -> Tensor(a)"""
+    return complex_aten_transpose_int(graph, res, self=self, dim0=-2, dim1=-1)
+
+
+def complex_aten_movedim_int(graph: GraphBuilder, res: Res, self: Result, source: Int, destination: Int) -> Result:
+    """aten::movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a)"""
+    return each_part(graph, res, aten_movedim_int, {'self': self}, source=source, destination=destination)
+
+
+def complex_aten_movedim_intlist(graph: GraphBuilder, res: Res, self: Result, source: Ints, destination: Ints) -> Result:
+    """aten::movedim.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)"""
+    return each_part(graph, res, aten_movedim_intlist, {'self': self}, source=source, destination=destination)
+
+
+def complex_aten_narrow(graph: GraphBuilder, res: Res, self: Result, dim: Int, start: SymInt, length: SymInt) -> Result:
+    """aten::narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)"""
+    return each_part(graph, res, aten_narrow, {'self': self}, dim=dim, start=start, length=length)
+
+
+def complex_aten_numpy_T(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::numpy_T(Tensor(a) self) -> Tensor(a)"""
+    return each_part(graph, res, aten_numpy_T, {'self': self})
+
+
+def complex_aten_permute(graph: GraphBuilder, res: Res, self: Result, dims: Ints) -> Result:
+    """aten::permute(Tensor(a) self, int[] dims) -> Tensor(a)"""
+    return each_part(graph, res, aten_permute, {'self': self}, dims=dims)
+
+
+def complex_aten_ravel(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::ravel(Tensor(a) self) -> Tensor(a)"""
+    return each_part(graph, res, aten_ravel, {'self': self})
+
+
+def complex_aten_reshape(graph: GraphBuilder, res: Res, self: Result, shape: SymInts) -> Result:
+    """aten::reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)"""
+    return each_part(graph, res, aten_reshape, {'self': self}, shape=shape)
+
+
+def complex_aten_reshape_as(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+    """aten::reshape_as(Tensor(a) self, Tensor other) -> Tensor(a)"""
+    return each_part(graph, res, aten_reshape_as, {'self': self}, other=other)
+
+
+def complex_aten_select_int(graph: GraphBuilder, res: Res, self: Result, dim: Int, index: SymInt) -> Result:
+    """aten::select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)"""
+    return each_part(graph, res, aten_select_int, {'self': self}, dim=dim, index=index)
+
+
+def complex_aten_slice_Tensor(graph: GraphBuilder, res: Res, self: Result, dim: Int = 0, start: SymInt | None = None, end: SymInt | None = None, step: SymInt = 1) -> Result:
+    """aten::slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)"""
+    return each_part(graph, res, aten_slice_Tensor, {'self': self}, dim=dim, start=start, end=end, step=step)
+
+
+def complex_aten_squeeze(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::squeeze(Tensor(a) self) -> Tensor(a)"""
+    return each_part(graph, res, aten_squeeze, {'self': self})
+
+
+def complex_aten_squeeze_dim(graph: GraphBuilder, res: Res, self: Result, dim: Int) -> Result:
+    """aten::squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)"""
+    return each_part(graph, res, aten_squeeze_dim, {'self': self}, dim=dim)
+
+
+def complex_aten_squeeze_dims(graph: GraphBuilder, res: Res, self: Result, dim: Ints) -> Result:
+    """aten::squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)"""
+    return each_part(graph, res, aten_squeeze_dims, {'self': self}, dim=dim)
+
+
+def complex_aten_swapaxes(graph: GraphBuilder, res: Res, self: Result, axis0: Int, axis1: Int) -> Result:
+    """aten::swapaxes(Tensor(a) self, int axis0, int axis1) -> Tensor(a)"""
+    return complex_aten_transpose_int(graph, res, self=self, dim0=axis0, dim1=axis1)
+
+
+def complex_aten_swapdims(graph: GraphBuilder, res: Res, self: Result, dim0: Int, dim1: Int) -> Result:
+    """aten::swapdims(Tensor(a) self, int dim0, int dim1) -> Tensor(a)"""
+    return complex_aten_transpose_int(graph, res, self=self, dim0=dim0, dim1=dim1)
+
+
+def complex_aten_t(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::t(Tensor(a) self) -> Tensor(a)"""
+    return each_part(graph, res, aten_t, {'self': self})
+
+
+def complex_aten_transpose_int(graph: GraphBuilder, res: Res, self: Result, dim0: Int, dim1: Int) -> Result:
+    """aten::transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)"""
+    return each_part(graph, res, aten_transpose_int, {'self': self}, dim0=dim0, dim1=dim1)
+
+
+def complex_aten_unflatten_int(graph: GraphBuilder, res: Res, self: Result, dim: Int, sizes: SymInts) -> Result:
+    """aten::unflatten.int(Tensor(a) self, int dim, SymInt[] sizes) -> Tensor(a)"""
+    return each_part(graph, res, aten_unflatten_int, {'self': self}, dim=dim, sizes=sizes)
+
+
+def complex_aten_unfold(graph: GraphBuilder, res: Res, self: Result, dimension: Int, size: Int, step: Int) -> Result:
+    """aten::unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)"""
+    return each_part(graph, res, aten_unfold, {'self': self}, dimension=dimension, size=size, step=step)
+
+
+def complex_aten_unsqueeze(graph: GraphBuilder, res: Res, self: Result, dim: Int) -> Result:
+    """aten::unsqueeze(Tensor(a) self, int dim) -> Tensor(a)"""
+    return each_part(graph, res, aten_unsqueeze, {'self': self}, dim=dim)
+
+
+def complex_aten_view(graph: GraphBuilder, res: Res, self: Result, size: SymInts) -> Result:
+    """aten::view(Tensor(a) self, SymInt[] size) -> Tensor(a)"""
+    return each_part(graph, res, aten_view, {'self': self}, size=size)
+
+
+def complex_aten_view_as(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+    """aten::view_as(Tensor(a) self, Tensor other) -> Tensor(a)"""
+    return complex_aten_reshape_as(graph, res, self=self, other=other)
+
+
+def complex_aten_view_dtype(graph: GraphBuilder, res: Res, self: Result, dtype: Dtype) -> Result:
+    """aten::view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)"""
+    if dtype_of(graph, self) == dtype:
+        return self
+    if dtype == part_dtype(dtype_of(graph, self)) and is_complex(graph, self):
+        return reshape_to(graph, c_joined(graph, self), [*shape_of(graph, self)[:-1], dim_of(graph, self, -1) * 2])
+    raise UnsupportedCase('aten::view.dtype: the bits of other dtypes')
 
 
 def rule_aten__reshape_alias(graph: GraphBuilder, self: Result, size: SymInts, stride: SymInts) -> Rules:

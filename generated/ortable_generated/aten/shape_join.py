@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.complex_value import each_part
 from ortable.dtypes import int64
 from ortable.known import as_list, known_dtype, known_shape, known_shapes
 from ortable.prelude import axis_of, count_of, dim_of, dtype_of, rank_of, shape_of, static, swapped
@@ -219,6 +220,151 @@ def aten_vstack(graph: GraphBuilder, res: Res, tensors: Results) -> Result:
     """aten::vstack(Tensor[] tensors) -> Tensor"""
     parts = [at_least_2d(graph, t) for t in cast_all(graph, tensors, common_dtype(graph, tensors))]
     return graph.make_node('Concat', [*parts], res.outputs, axis=0)
+
+
+def complex_aten_cat(graph: GraphBuilder, res: Res, tensors: Results, dim: Int = 0) -> Result:
+    """aten::cat(Tensor[] tensors, int dim=0) -> Tensor"""
+    return each_part(graph, res, aten_cat, {'tensors': tensors}, dim=dim)
+
+
+def complex_aten_chunk(graph: GraphBuilder, res: Res, self: Result, chunks: Int, dim: Int = 0) -> Any:
+    """aten::chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]"""
+    return each_part(graph, res, aten_chunk, {'self': self}, chunks=chunks, dim=dim)
+
+
+def complex_aten_column_stack(graph: GraphBuilder, res: Res, tensors: Results) -> Result:
+    """aten::column_stack(Tensor[] tensors) -> Tensor"""
+    return each_part(graph, res, aten_column_stack, {'tensors': tensors})
+
+
+def complex_aten_concat(graph: GraphBuilder, res: Res, tensors: Results, dim: Int = 0) -> Result:
+    """aten::concat(Tensor[] tensors, int dim=0) -> Tensor"""
+    return complex_aten_cat(graph, res, tensors=tensors, dim=dim)
+
+
+def complex_aten_concatenate(graph: GraphBuilder, res: Res, tensors: Results, dim: Int = 0) -> Result:
+    """aten::concatenate(Tensor[] tensors, int dim=0) -> Tensor"""
+    return complex_aten_cat(graph, res, tensors=tensors, dim=dim)
+
+
+def complex_aten_dstack(graph: GraphBuilder, res: Res, tensors: Results) -> Result:
+    """aten::dstack(Tensor[] tensors) -> Tensor"""
+    return each_part(graph, res, aten_dstack, {'tensors': tensors})
+
+
+def complex_aten_flip(graph: GraphBuilder, res: Res, self: Result, dims: Ints) -> Result:
+    """aten::flip(Tensor self, int[] dims) -> Tensor"""
+    return each_part(graph, res, aten_flip, {'self': self}, dims=dims)
+
+
+def complex_aten_fliplr(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::fliplr(Tensor self) -> Tensor"""
+    return complex_aten_flip(graph, res, self=self, dims=[1])
+
+
+def complex_aten_flipud(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::flipud(Tensor self) -> Tensor"""
+    return complex_aten_flip(graph, res, self=self, dims=[0])
+
+
+def complex_aten_hstack(graph: GraphBuilder, res: Res, tensors: Results) -> Result:
+    """aten::hstack(Tensor[] tensors) -> Tensor"""
+    return each_part(graph, res, aten_hstack, {'tensors': tensors})
+
+
+def complex_aten_meshgrid(graph: GraphBuilder, res: Res, tensors: Results) -> Any:
+    """aten::meshgrid(Tensor[] tensors) -> Tensor[]"""
+    return each_part(graph, res, aten_meshgrid, {'tensors': tensors})
+
+
+def complex_aten_meshgrid_indexing(graph: GraphBuilder, res: Res, tensors: Results, *, indexing: Str) -> Any:
+    """aten::meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]"""
+    return each_part(graph, res, aten_meshgrid_indexing, {'tensors': tensors}, indexing=indexing)
+
+
+def complex_aten_repeat(graph: GraphBuilder, res: Res, self: Result, repeats: SymInts) -> Result:
+    """aten::repeat(Tensor self, SymInt[] repeats) -> Tensor"""
+    return each_part(graph, res, aten_repeat, {'self': self}, repeats=repeats)
+
+
+def complex_aten_repeat_interleave_self_Tensor(graph: GraphBuilder, res: Res, self: Result, repeats: Result, dim: Int | None = None, *, output_size: SymInt | None = None) -> Result:
+    """aten::repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor"""
+    return each_part(graph, res, aten_repeat_interleave_self_Tensor, {'self': self}, repeats=repeats, dim=dim, output_size=output_size)
+
+
+def complex_aten_repeat_interleave_self_int(graph: GraphBuilder, res: Res, self: Result, repeats: SymInt, dim: Int | None = None, *, output_size: SymInt | None = None) -> Result:
+    """aten::repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor"""
+    return each_part(graph, res, aten_repeat_interleave_self_int, {'self': self}, repeats=repeats, dim=dim, output_size=output_size)
+
+
+def complex_aten_roll(graph: GraphBuilder, res: Res, self: Result, shifts: SymInts, dims: Ints = ()) -> Result:
+    """aten::roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor"""
+    return each_part(graph, res, aten_roll, {'self': self}, shifts=shifts, dims=dims)
+
+
+def complex_aten_rot90(graph: GraphBuilder, res: Res, self: Result, k: Int = 1, dims: Ints = (0, 1)) -> Result:
+    """aten::rot90(Tensor self, int k=1, int[] dims=[0, 1]) -> Tensor"""
+    return each_part(graph, res, aten_rot90, {'self': self}, k=k, dims=dims)
+
+
+def complex_aten_split_Tensor(graph: GraphBuilder, res: Res, self: Result, split_size: SymInt, dim: Int = 0) -> Any:
+    """aten::split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]"""
+    return each_part(graph, res, aten_split_Tensor, {'self': self}, split_size=split_size, dim=dim)
+
+
+def complex_aten_split_sizes(graph: GraphBuilder, res: Res, self: Result, split_size: SymInts, dim: Int = 0) -> Any:
+    """aten::split.sizes(Tensor(a -> *) self, SymInt[] split_size, int dim=0) -> Tensor(a)[]"""
+    return complex_aten_split_with_sizes(graph, res, self=self, split_sizes=split_size, dim=dim)
+
+
+def complex_aten_split_with_sizes(graph: GraphBuilder, res: Res, self: Result, split_sizes: SymInts, dim: Int = 0) -> Any:
+    """aten::split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]"""
+    return each_part(graph, res, aten_split_with_sizes, {'self': self}, split_sizes=split_sizes, dim=dim)
+
+
+def complex_aten_stack(graph: GraphBuilder, res: Res, tensors: Results, dim: Int = 0) -> Result:
+    """aten::stack(Tensor[] tensors, int dim=0) -> Tensor"""
+    return each_part(graph, res, aten_stack, {'tensors': tensors}, dim=dim)
+
+
+def complex_aten_tensor_split_indices(graph: GraphBuilder, res: Res, self: Result, indices: SymInts, dim: Int = 0) -> Any:
+    """aten::tensor_split.indices(Tensor(a -> *) self, SymInt[] indices, int dim=0) -> Tensor(a)[]"""
+    return each_part(graph, res, aten_tensor_split_indices, {'self': self}, indices=indices, dim=dim)
+
+
+def complex_aten_tensor_split_sections(graph: GraphBuilder, res: Res, self: Result, sections: SymInt, dim: Int = 0) -> Any:
+    """aten::tensor_split.sections(Tensor(a -> *) self, SymInt sections, int dim=0) -> Tensor(a)[]"""
+    return each_part(graph, res, aten_tensor_split_sections, {'self': self}, sections=sections, dim=dim)
+
+
+def complex_aten_tile(graph: GraphBuilder, res: Res, self: Result, dims: SymInts) -> Result:
+    """aten::tile(Tensor self, SymInt[] dims) -> Tensor"""
+    return each_part(graph, res, aten_tile, {'self': self}, dims=dims)
+
+
+def complex_aten_unbind_int(graph: GraphBuilder, res: Res, self: Result, dim: Int = 0) -> Any:
+    """aten::unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]"""
+    return each_part(graph, res, aten_unbind_int, {'self': self}, dim=dim)
+
+
+def complex_aten_unsafe_chunk(graph: GraphBuilder, res: Res, self: Result, chunks: Int, dim: Int = 0) -> Any:
+    """aten::unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]"""
+    return complex_aten_chunk(graph, res, self=self, chunks=chunks, dim=dim)
+
+
+def complex_aten_unsafe_split_Tensor(graph: GraphBuilder, res: Res, self: Result, split_size: SymInt, dim: Int = 0) -> Any:
+    """aten::unsafe_split.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]"""
+    return complex_aten_split_Tensor(graph, res, self=self, split_size=split_size, dim=dim)
+
+
+def complex_aten_unsafe_split_with_sizes(graph: GraphBuilder, res: Res, self: Result, split_sizes: SymInts, dim: Int = 0) -> Any:
+    """aten::unsafe_split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]"""
+    return complex_aten_split_with_sizes(graph, res, self=self, split_sizes=split_sizes, dim=dim)
+
+
+def complex_aten_vstack(graph: GraphBuilder, res: Res, tensors: Results) -> Result:
+    """aten::vstack(Tensor[] tensors) -> Tensor"""
+    return each_part(graph, res, aten_vstack, {'tensors': tensors})
 
 
 def rule_aten_cat(graph: GraphBuilder, tensors: Results, dim: Int = 0) -> Rules:

@@ -3,9 +3,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.complex_value import each_part, part_type
 from ortable.dtypes import boolean, int64
 from ortable.known import known_dtype, known_shape
 from ortable.prelude import axes_of, dtype_of
+from ortable.prelude_complex import c_abs, c_truth, im, part_dtype, re
 from ortable.prelude_make import cast, const, consts, squeezed
 from ortable.prelude_nn import as_float, count_over, freedom, reduced_extreme, wide_dtype
 from ortable.promotion import promote_values
@@ -182,6 +184,99 @@ def aten_var_mean_dim(graph: GraphBuilder, res: Res, self: Result, dim: Ints | N
     return aten_var_mean_correction(graph, res, self=self, dim=dim, correction=1 if unbiased else 0, keepdim=keepdim)
 
 
+def complex_aten_linalg_vector_norm(graph: GraphBuilder, res: Res, self: Result, ord: Scalar = 2, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
+    """aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
+    if as_float(ord) == 2:
+        size = cast(graph, c_abs(graph, self), dtype_of(graph, res))
+        return graph.make_node('ReduceL2', [size, consts(graph, axes_of(graph, self, dim), int64)], res.outputs, keepdims=keepdim)
+    if as_float(ord) == float('inf') or as_float(ord) == -float('inf'):
+        size = cast(graph, c_abs(graph, self), dtype_of(graph, res))
+        return reduced_extreme(graph, size, axes_of(graph, self, dim), keepdim, as_float(ord) > 0)
+    if as_float(ord) == 0:
+        marks = cast(graph, c_truth(graph, self), dtype_of(graph, res))
+        return graph.make_node('ReduceSum', [marks, consts(graph, axes_of(graph, self, dim), int64)], res.outputs, keepdims=keepdim)
+    power = as_float(ord)
+    raised = graph.make_node('Pow', [cast(graph, c_abs(graph, self), dtype_of(graph, res)), const(graph, power, dtype_of(graph, res))])
+    total = graph.make_node('ReduceSum', [raised, consts(graph, axes_of(graph, self, dim), int64)], keepdims=keepdim)
+    return graph.make_node('Pow', [total, const(graph, 1 / power, dtype_of(graph, res))], res.outputs)
+
+
+def complex_aten_mean(graph: GraphBuilder, res: Res, self: Result, *, dtype: Dtype | None = None) -> Result:
+    """aten::mean(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
+    return complex_aten_mean_dim(graph, res, self=self, dim=None, dtype=dtype)
+
+
+def complex_aten_mean_dim(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
+    """aten::mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
+    return each_part(graph, res, aten_mean_dim, {'self': self}, dim=dim, keepdim=keepdim, dtype=dtype)
+
+
+def complex_aten_norm_Scalar(graph: GraphBuilder, res: Res, self: Result, p: Scalar = 2) -> Result:
+    """aten::norm.Scalar(Tensor self, Scalar p=2) -> Tensor"""
+    return complex_aten_linalg_vector_norm(graph, res, self=self, ord=p, dim=None)
+
+
+def complex_aten_norm_ScalarOpt_dim(graph: GraphBuilder, res: Res, self: Result, p: Scalar | None, dim: Ints, keepdim: Bool = False) -> Result:
+    """aten::norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor"""
+    return complex_aten_linalg_vector_norm(graph, res, self=self, ord=2 if p is None else p, dim=dim, keepdim=keepdim)
+
+
+def complex_aten_norm_ScalarOpt_dim_dtype(graph: GraphBuilder, res: Res, self: Result, p: Scalar | None, dim: Ints, keepdim: Bool, *, dtype: Dtype) -> Result:
+    """aten::norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType dtype) -> Tensor"""
+    return complex_aten_linalg_vector_norm(graph, res, self=self, ord=2 if p is None else p, dim=dim, keepdim=keepdim, dtype=dtype)
+
+
+def complex_aten_norm_ScalarOpt_dtype(graph: GraphBuilder, res: Res, self: Result, p: Scalar | None, *, dtype: Dtype) -> Result:
+    """aten::norm.ScalarOpt_dtype(Tensor self, Scalar? p, *, ScalarType dtype) -> Tensor"""
+    return complex_aten_linalg_vector_norm(graph, res, self=self, ord=2 if p is None else p, dim=None, dtype=dtype)
+
+
+def complex_aten_std(graph: GraphBuilder, res: Res, self: Result, unbiased: Bool = True) -> Result:
+    """aten::std(Tensor self, bool unbiased=True) -> Tensor"""
+    return complex_aten_std_correction(graph, res, self=self, dim=None, correction=1 if unbiased else 0)
+
+
+def complex_aten_std_correction(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Result:
+    """aten::std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"""
+    axes = axes_of(graph, self, dim)
+    less = 1 if correction is None else correction
+    own = part_dtype(dtype_of(graph, self))
+    a = graph.make_node('Sub', [re(graph, self), graph.make_node('ReduceMean', [re(graph, self), consts(graph, axes, int64)], keepdims=1)])
+    b = graph.make_node('Sub', [im(graph, self), graph.make_node('ReduceMean', [im(graph, self), consts(graph, axes, int64)], keepdims=1)])
+    squares = graph.make_node('Add', [graph.make_node('Mul', [a, a]), graph.make_node('Mul', [b, b])])
+    total = graph.make_node('ReduceSum', [squares, consts(graph, axes, int64)], keepdims=keepdim)
+    found = graph.make_node('Div', [total, freedom(graph, count_over(graph, self, axes), less, own)])
+    return graph.make_node('Sqrt', [found], res.outputs)
+
+
+def complex_aten_std_dim(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None, unbiased: Bool = True, keepdim: Bool = False) -> Result:
+    """aten::std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor"""
+    return complex_aten_std_correction(graph, res, self=self, dim=dim, correction=1 if unbiased else 0, keepdim=keepdim)
+
+
+def complex_aten_var(graph: GraphBuilder, res: Res, self: Result, unbiased: Bool = True) -> Result:
+    """aten::var(Tensor self, bool unbiased=True) -> Tensor"""
+    return complex_aten_var_correction(graph, res, self=self, dim=None, correction=1 if unbiased else 0)
+
+
+def complex_aten_var_correction(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Result:
+    """aten::var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"""
+    axes = axes_of(graph, self, dim)
+    less = 1 if correction is None else correction
+    own = part_dtype(dtype_of(graph, self))
+    a = graph.make_node('Sub', [re(graph, self), graph.make_node('ReduceMean', [re(graph, self), consts(graph, axes, int64)], keepdims=1)])
+    b = graph.make_node('Sub', [im(graph, self), graph.make_node('ReduceMean', [im(graph, self), consts(graph, axes, int64)], keepdims=1)])
+    squares = graph.make_node('Add', [graph.make_node('Mul', [a, a]), graph.make_node('Mul', [b, b])])
+    total = graph.make_node('ReduceSum', [squares, consts(graph, axes, int64)], keepdims=keepdim)
+    found = graph.make_node('Div', [total, freedom(graph, count_over(graph, self, axes), less, own)])
+    return found
+
+
+def complex_aten_var_dim(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None, unbiased: Bool = True, keepdim: Bool = False) -> Result:
+    """aten::var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor"""
+    return complex_aten_var_correction(graph, res, self=self, dim=dim, correction=1 if unbiased else 0, keepdim=keepdim)
+
+
 def rule_aten_count_nonzero(graph: GraphBuilder, self: Result, dim: Int | None = None) -> Rules:
     return rule_aten_count_nonzero_dim_IntList(graph, self=self, dim=[] if dim is None else [dim])
 
@@ -191,7 +286,7 @@ def rule_aten_count_nonzero_dim_IntList(graph: GraphBuilder, self: Result, dim: 
 
 
 def rule_aten_linalg_vector_norm(graph: GraphBuilder, self: Result, ord: Scalar = 2, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Rules:
-    return ((known_dtype(graph, self) if dtype is None else dtype, reduce_shape(known_shape(graph, self), dim, keepdim)),)
+    return ((part_type(known_dtype(graph, self)) if dtype is None else dtype, reduce_shape(known_shape(graph, self), dim, keepdim)),)
 
 
 def rule_aten_logsumexp(graph: GraphBuilder, self: Result, dim: Ints, keepdim: Bool = False) -> Rules:
@@ -227,7 +322,7 @@ def rule_aten_std(graph: GraphBuilder, self: Result, unbiased: Bool = True) -> R
 
 
 def rule_aten_std_correction(graph: GraphBuilder, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), reduce_shape(known_shape(graph, self), dim, keepdim)),)
+    return ((part_type(known_dtype(graph, self)), reduce_shape(known_shape(graph, self), dim, keepdim)),)
 
 
 def rule_aten_std_dim(graph: GraphBuilder, self: Result, dim: Ints | None, unbiased: Bool = True, keepdim: Bool = False) -> Rules:
@@ -251,7 +346,7 @@ def rule_aten_var(graph: GraphBuilder, self: Result, unbiased: Bool = True) -> R
 
 
 def rule_aten_var_correction(graph: GraphBuilder, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), reduce_shape(known_shape(graph, self), dim, keepdim)),)
+    return ((part_type(known_dtype(graph, self)), reduce_shape(known_shape(graph, self), dim, keepdim)),)
 
 
 def rule_aten_var_dim(graph: GraphBuilder, self: Result, dim: Ints | None, unbiased: Bool = True, keepdim: Bool = False) -> Rules:

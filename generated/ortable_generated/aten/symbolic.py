@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.complex_value import each_part
 from ortable.dtypes import int64
 from ortable.errors import UnsupportedCase
 from ortable.known import as_list, known_dtype, scalar_shape
@@ -50,6 +51,36 @@ def aten_sym_size(graph: GraphBuilder, res: Res, self: Result) -> Any:
 def aten_sym_size_int(graph: GraphBuilder, res: Res, self: Result, dim: Int) -> Any:
     """aten::sym_size.int(Tensor self, int dim) -> SymInt"""
     return dim_of(graph, self, dim)
+
+
+def complex_aten_numel(graph: GraphBuilder, res: Res, self: Result) -> Any:
+    """aten::numel(Tensor self) -> int"""
+    return complex_aten_sym_numel(graph, res, self=self)
+
+
+def complex_aten_size(graph: GraphBuilder, res: Res, self: Result) -> Any:
+    """aten::size(Tensor self) -> int[]"""
+    return complex_aten_sym_size(graph, res, self=self)
+
+
+def complex_aten_size_int(graph: GraphBuilder, res: Res, self: Result, dim: Int) -> Any:
+    """aten::size.int(Tensor self, int dim) -> int"""
+    return complex_aten_sym_size_int(graph, res, self=self, dim=dim)
+
+
+def complex_aten_sym_numel(graph: GraphBuilder, res: Res, self: Result) -> Any:
+    """aten::sym_numel(Tensor self) -> SymInt"""
+    return each_part(graph, res, aten_sym_numel, {'self': self})
+
+
+def complex_aten_sym_size(graph: GraphBuilder, res: Res, self: Result) -> Any:
+    """aten::sym_size(Tensor self) -> SymInt[]"""
+    return each_part(graph, res, aten_sym_size, {'self': self})
+
+
+def complex_aten_sym_size_int(graph: GraphBuilder, res: Res, self: Result, dim: Int) -> Any:
+    """aten::sym_size.int(Tensor self, int dim) -> SymInt"""
+    return each_part(graph, res, aten_sym_size_int, {'self': self}, dim=dim)
 
 
 def rule_aten__local_scalar_dense(graph: GraphBuilder, self: Result) -> Rules:

@@ -3,13 +3,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ortable.complex_value import each_part
 from ortable.dtypes import boolean, float64
 from ortable.errors import UnsupportedCase
 from ortable.known import known_dtype, known_shape
-from ortable.prelude import dtype_of, is_bool, is_complex, is_float, is_signed
+from ortable.prelude import dtype_of, is_bool, is_float, is_signed
+from ortable.prelude_complex import as_complex, c_abs, c_is_zero, c_over, c_scaled, c_times, c_times_i, c_where, complex_of, im, re
+from ortable.prelude_complex_math import c_acos, c_acosh, c_asin, c_atanh, c_cosh, c_exp, c_expm1, c_log, c_log1p, c_sinh, c_sqrt, c_tanh
 from ortable.prelude_make import cast, const
 from ortable.prelude_pointwise import atan2_of, atan_of, const_like, erfc_of, expm1_of, filled_like, is_sign_set, largest_finite, log1p_of, opmath, truncated
-from ortable.promotion import promote_values, promoted_dtype
+from ortable.promotion import promote_complex, promote_values, promoted_dtype
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -20,8 +23,6 @@ if TYPE_CHECKING:
 def aten_abs(graph: GraphBuilder, res: Res, self: Result) -> Result:
     """aten::abs(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'complex_to_float', [self])
-    if is_complex(graph, self):
-        raise UnsupportedCase('aten::abs: ONNX Runtime has no complex numbers')
     return graph.make_node('Abs', [self], res.outputs)
 
 
@@ -365,6 +366,206 @@ def aten_tan(graph: GraphBuilder, res: Res, self: Result) -> Result:
 def aten_trunc(graph: GraphBuilder, res: Res, self: Result) -> Result:
     """aten::trunc(Tensor self) -> Tensor"""
     return truncated(graph, self)
+
+
+def complex_aten_abs(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::abs(Tensor self) -> Tensor"""
+    self, = promote_complex(graph, 'complex_to_float', [self])
+    return c_abs(graph, self)
+
+
+def complex_aten_absolute(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::absolute(Tensor self) -> Tensor"""
+    return complex_aten_abs(graph, res, self=self)
+
+
+def complex_aten_acos(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::acos(Tensor self) -> Tensor"""
+    self, = promote_complex(graph, 'int_to_float', [self])
+    return c_acos(graph, self)
+
+
+def complex_aten_acosh(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::acosh(Tensor self) -> Tensor"""
+    self, = promote_complex(graph, 'int_to_float', [self])
+    return c_acosh(graph, self)
+
+
+def complex_aten_asin(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::asin(Tensor self) -> Tensor"""
+    self, = promote_complex(graph, 'int_to_float', [self])
+    return c_asin(graph, self)
+
+
+def complex_aten_asinh(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::asinh(Tensor self) -> Tensor"""
+    self, = promote_complex(graph, 'int_to_float', [self])
+    return c_times_i(graph, c_asin(graph, c_times_i(graph, self)), -1)
+
+
+def complex_aten_atan(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::atan(Tensor self) -> Tensor"""
+    self, = promote_complex(graph, 'int_to_float', [self])
+    return c_times_i(graph, c_atanh(graph, c_times_i(graph, self)), -1)
+
+
+def complex_aten_atanh(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::atanh(Tensor self) -> Tensor"""
+    self, = promote_complex(graph, 'int_to_float', [self])
+    return c_atanh(graph, self)
+
+
+def complex_aten_cos(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::cos(Tensor self) -> Tensor"""
+    self, = promote_complex(graph, 'int_to_float', [self])
+    return c_cosh(graph, c_times_i(graph, self))
+
+
+def complex_aten_cosh(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::cosh(Tensor self) -> Tensor"""
+    self, = promote_complex(graph, 'int_to_float', [self])
+    return c_cosh(graph, self)
+
+
+def complex_aten_exp(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::exp(Tensor self) -> Tensor"""
+    self, = promote_complex(graph, 'int_to_float', [self])
+    return c_exp(graph, self)
+
+
+def complex_aten_exp2(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::exp2(Tensor self) -> Tensor"""
+    self, = promote_complex(graph, 'int_to_float', [self])
+    return c_exp(graph, c_scaled(graph, self, 0.6931471805599453))
+
+
+def complex_aten_expm1(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::expm1(Tensor self) -> Tensor"""
+    self, = promote_complex(graph, 'int_to_float', [self])
+    return c_expm1(graph, self)
+
+
+def complex_aten_isfinite(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::isfinite(Tensor self) -> Tensor"""
+    top = const_like(graph, float('inf'), re(graph, self))
+    return graph.make_node('And', [graph.make_node('Less', [graph.make_node('Abs', [re(graph, self)]), top]), graph.make_node('Less', [graph.make_node('Abs', [im(graph, self)]), top])], res.outputs)
+
+
+def complex_aten_isinf(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::isinf(Tensor self) -> Tensor"""
+    return graph.make_node('Or', [graph.make_node('IsInf', [re(graph, self)]), graph.make_node('IsInf', [im(graph, self)])], res.outputs)
+
+
+def complex_aten_isnan(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::isnan(Tensor self) -> Tensor"""
+    return graph.make_node('Or', [graph.make_node('IsNaN', [re(graph, self)]), graph.make_node('IsNaN', [im(graph, self)])], res.outputs)
+
+
+def complex_aten_log(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::log(Tensor self) -> Tensor"""
+    self, = promote_complex(graph, 'int_to_float', [self])
+    return c_log(graph, self)
+
+
+def complex_aten_log10(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::log10(Tensor self) -> Tensor"""
+    self, = promote_complex(graph, 'int_to_float', [self])
+    return c_scaled(graph, c_log(graph, self), 0.4342944819032518)
+
+
+def complex_aten_log1p(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::log1p(Tensor self) -> Tensor"""
+    self, = promote_complex(graph, 'int_to_float', [self])
+    return c_log1p(graph, self)
+
+
+def complex_aten_log2(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::log2(Tensor self) -> Tensor"""
+    self, = promote_complex(graph, 'int_to_float', [self])
+    return c_scaled(graph, c_log(graph, self), 1.4426950408889634)
+
+
+def complex_aten_nan_to_num(graph: GraphBuilder, res: Res, self: Result, nan: Float | None = None, posinf: Float | None = None, neginf: Float | None = None) -> Result:
+    """aten::nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor"""
+    return each_part(graph, res, aten_nan_to_num, {'self': self}, nan=nan, posinf=posinf, neginf=neginf)
+
+
+def complex_aten_neg(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::neg(Tensor self) -> Tensor"""
+    return each_part(graph, res, aten_neg, {'self': self})
+
+
+def complex_aten_negative(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::negative(Tensor self) -> Tensor"""
+    return complex_aten_neg(graph, res, self=self)
+
+
+def complex_aten_positive(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::positive(Tensor(a) self) -> Tensor(a)"""
+    return each_part(graph, res, aten_positive, {'self': self})
+
+
+def complex_aten_reciprocal(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::reciprocal(Tensor self) -> Tensor"""
+    self, = promote_complex(graph, 'int_to_float', [self])
+    return c_over(graph, as_complex(graph, 1, dtype_of(graph, self)), self)
+
+
+def complex_aten_rsqrt(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::rsqrt(Tensor self) -> Tensor"""
+    self, = promote_complex(graph, 'int_to_float', [self])
+    return c_over(graph, as_complex(graph, 1, dtype_of(graph, self)), c_sqrt(graph, self))
+
+
+def complex_aten_sgn(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::sgn(Tensor self) -> Tensor"""
+    return complex_aten_sign(graph, res, self=self)
+
+
+def complex_aten_sign(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::sign(Tensor self) -> Tensor"""
+    # only sgn takes complex tensors, which it scales to length 1
+    size = c_abs(graph, self)
+    zero = graph.make_node('Equal', [size, const_like(graph, 0, size)])
+    return c_where(graph, zero, self, complex_of(graph, graph.make_node('Div', [re(graph, self), size]), graph.make_node('Div', [im(graph, self), size])))
+
+
+def complex_aten_sin(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::sin(Tensor self) -> Tensor"""
+    self, = promote_complex(graph, 'int_to_float', [self])
+    return c_times_i(graph, c_sinh(graph, c_times_i(graph, self)), -1)
+
+
+def complex_aten_sinc(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::sinc(Tensor self) -> Tensor"""
+    self, = promote_complex(graph, 'int_to_float', [self])
+    x = c_scaled(graph, self, 3.141592653589793)
+    found = c_over(graph, c_times_i(graph, c_sinh(graph, c_times_i(graph, x)), -1), x)
+    return c_where(graph, c_is_zero(graph, self), as_complex(graph, 1, dtype_of(graph, self)), found)
+
+
+def complex_aten_sinh(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::sinh(Tensor self) -> Tensor"""
+    self, = promote_complex(graph, 'int_to_float', [self])
+    return c_sinh(graph, self)
+
+
+def complex_aten_sqrt(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::sqrt(Tensor self) -> Tensor"""
+    self, = promote_complex(graph, 'int_to_float', [self])
+    return c_sqrt(graph, self)
+
+
+def complex_aten_square(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::square(Tensor self) -> Tensor"""
+    self, = promote_complex(graph, 'bool_to_long', [self])
+    return c_times(graph, self, self)
+
+
+def complex_aten_tan(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::tan(Tensor self) -> Tensor"""
+    self, = promote_complex(graph, 'int_to_float', [self])
+    return c_times_i(graph, c_tanh(graph, c_times_i(graph, self)), -1)
 
 
 def rule_aten_abs(graph: GraphBuilder, self: Result) -> Rules:

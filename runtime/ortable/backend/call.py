@@ -126,7 +126,7 @@ class OrtBackend:
         self._from_dlpack = capi.OrtValue.from_dlpack
         self._names = [fetch.name for fetch in compiled.fetches]
         self._tensors = [
-            (role.index, role.name, role.elem_type == dtypes.boolean, role.permutation)
+            (role.index, role.name, _reinterpreted(role.elem_type), role.permutation)
             for role in compiled.inputs
             if role.kind is InputKind.TENSOR and role.name in compiled.fed
         ]
@@ -138,7 +138,7 @@ class OrtBackend:
         self._adjusted = [
             (index, fetch)
             for index, fetch in enumerate(compiled.fetches)
-            if fetch.is_bool or fetch.permutation is not None or fetch.strides is not None
+            if fetch.is_bool or fetch.is_complex or fetch.permutation or fetch.strides is not None
         ]
         self._dim_values: dict[int, Any] = {}
 
@@ -155,7 +155,7 @@ class OrtBackend:
 
     def _run(self, args: Sequence[Any]) -> list[torch.Tensor]:
         feeds: dict[str, Any] = {}
-        for index, name, is_bool, permutation in self._tensors:
+        for index, name, as_real, permutation in self._tensors:
             tensor = args[index]
             if permutation is not None:
                 tensor = tensor.permute(permutation)
@@ -163,9 +163,9 @@ class OrtBackend:
                 tensor = tensor.contiguous()
             if tensor.is_neg():
                 tensor = tensor.resolve_neg()
-            if is_bool:
-                tensor = tensor.view(torch.uint8)
-            feeds[name] = self._from_dlpack(_to_dlpack(tensor), is_bool)
+            if as_real is not None:
+                tensor = as_real(tensor)
+            feeds[name] = self._from_dlpack(_to_dlpack(tensor), as_real is _bytes)
         for index, name in self._dims:
             feeds[name] = self._dim_value(args[index])
         outputs = self.session._sess.run_with_ort_values(feeds, self._names, self.run_options)
@@ -175,6 +175,8 @@ class OrtBackend:
             values = SymbolValues(args, self._results.sources)
             for i, fetch in self._adjusted:
                 tensor = fetched[i].view(torch.bool) if fetch.is_bool else fetched[i]
+                if fetch.is_complex:
+                    tensor = torch.view_as_complex(tensor)
                 fetched[i] = as_promised(tensor, fetch, values)
         return fetched
 
@@ -191,6 +193,22 @@ class OrtBackend:
             found = self._from_dlpack(_to_dlpack(torch.tensor([value], dtype=torch.int64)), False)
             self._dim_values[value] = found
         return found
+
+
+def _bytes(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.view(torch.uint8)
+
+
+def _parts(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.view_as_real(tensor.resolve_conj())
+
+
+def _reinterpreted(elem_type: int | None) -> Callable[[torch.Tensor], torch.Tensor] | None:
+    """What makes a tensor of dlpack out of one of this type, where that is not the tensor itself:
+    bool as bytes, complex numbers as pairs."""
+    if elem_type == dtypes.boolean:
+        return _bytes
+    return _parts if dtypes.is_complex_type(elem_type) else None
 
 
 def as_promised(tensor: torch.Tensor, fetch: Fetch, values: SymbolValues) -> torch.Tensor:

@@ -14,7 +14,9 @@ from onnx import GraphProto, ModelProto
 from torch.fx import Graph, GraphModule, Node
 
 from ortable import dtypes
+from ortable.complex_value import join_pair, part_type
 from ortable.errors import FunctionNotFoundError, OptionError
+from ortable.interpreter.complex_numbers import transposed
 
 from .inputs import InputPlan, check_inputs, declare_inputs, shape_of, strides_of
 from .options import OrtOptions
@@ -153,17 +155,21 @@ def _declare_output(builder: Any, node: Node, name: str, result: Any, kept: bool
         builder.make_tensor_output(name, dtypes.int64, (1,), indexed=False, is_dimension=True)
         return Fetch(name)
     elem_type, shape, strides = dtypes.from_torch(value.dtype), shape_of(value), strides_of(value)
-    is_bool = elem_type == dtypes.boolean
+    is_bool, is_complex = elem_type == dtypes.boolean, dtypes.is_complex_type(elem_type)
     identity = tuple(range(len(shape)))
     order = dense_order(shape, strides) if kept else identity
     if order is not None and order != identity:
-        result = builder.make_node("Transpose", [result], perm=list(order))
+        result = transposed(builder, result, order)
         shape = tuple(shape[axis] for axis in order)
+    full = shape
+    if is_complex:
+        result, full, elem_type = join_pair(builder, result), (*shape, 2), part_type(elem_type)
     _name_output(builder, result, name)
-    builder.make_tensor_output(name, elem_type, shape, indexed=False)
+    builder.make_tensor_output(name, elem_type, full, indexed=False)
     if order is None and strides != contiguous_strides(shape):
-        return Fetch(name, is_bool, strides=strides)
-    return Fetch(name, is_bool, None if order in (None, identity) else inverse(order))
+        return Fetch(name, is_bool, strides=strides, is_complex=is_complex)
+    permutation = None if order in (None, identity) else inverse(order)
+    return Fetch(name, is_bool, permutation, is_complex=is_complex)
 
 
 def _name_output(builder: Any, result: str, name: str) -> None:

@@ -11,13 +11,14 @@ from torch.fx import GraphModule, Node
 from ortable import dims, dtypes
 from ortable.dims import Dim, SymDim
 from ortable.errors import ConversionError, ProviderError
+from ortable.interpreter.complex_numbers import declare_input, transposed
 
 from .roles import DimSource, InputKind, InputRole
 from .strides import dense_order, inverse
 
 __all__ = ["InputPlan", "check_inputs", "declare_inputs", "shape_of", "strides_of"]
 
-_NO_DLPACK = (torch.complex64, torch.complex128, torch.complex32)
+_NO_DLPACK = (torch.complex32,)
 
 
 def shape_of(value: torch.Tensor) -> tuple[Dim, ...]:
@@ -88,7 +89,7 @@ def check_inputs(plan: InputPlan, provider_names: tuple[str, ...]) -> None:
         if value.dtype in _NO_DLPACK or value.dtype.itemsize == 0:
             raise ConversionError(
                 f"Argument {index} ({node.name}) has dtype {value.dtype}, which ONNX Runtime "
-                "cannot take; split complex tensors with torch.view_as_real before the model."
+                "cannot take; convert the tensor before the model."
             )
         if value.device.type != "cpu":
             raise ProviderError(
@@ -111,7 +112,7 @@ def declare_inputs(
         role, bound = _declare(builder, index, node, node in copies)
         roles.append(role)
         if node in copies:
-            interpreter.values[copies[node]] = bound
+            interpreter.values[copies[node]] = interpreter.noted(bound)
     return tuple(roles)
 
 
@@ -133,8 +134,8 @@ def _declare(builder: Any, index: int, node: Node, live: bool) -> tuple[InputRol
     name = f"input{index}"
     order = dense_order(shape, strides_of(value))
     if order is None or order == tuple(range(len(shape))):
-        builder.make_tensor_input(name, elem_type, shape)
-        return InputRole(index, InputKind.TENSOR, name, elem_type, shape), name
-    builder.make_tensor_input(name, elem_type, tuple(shape[axis] for axis in order))
-    bound = builder.make_node("Transpose", [name], perm=list(inverse(order)))
+        bound = declare_input(builder, name, elem_type, shape)
+        return InputRole(index, InputKind.TENSOR, name, elem_type, shape), bound
+    declared = declare_input(builder, name, elem_type, tuple(shape[axis] for axis in order))
+    bound = transposed(builder, declared, inverse(order))
     return InputRole(index, InputKind.TENSOR, name, elem_type, shape, permutation=order), bound

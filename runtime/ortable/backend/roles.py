@@ -90,13 +90,15 @@ class Fetch:
     and how to give it the strides that torch promised.
 
     `permutation` is applied to the fetched tensor (a view, no copy); `strides`, when not None, are
-    strides that no permutation gives: the result is copied into them.
+    strides that no permutation gives: the result is copied into them.  A complex result comes back
+    as a real one with a last dimension of 2.
     """
 
     name: str
     is_bool: bool = False
     permutation: tuple[int, ...] | None = None
     strides: tuple[Dim, ...] | None = None
+    is_complex: bool = False
 
 
 @dataclass(frozen=True)

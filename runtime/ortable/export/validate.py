@@ -14,6 +14,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ..errors import ExportError, OptionError
+from ..interpreter.complex_numbers import real_tensor
 
 # dtype -> (relative, absolute) tolerance; integers and booleans are equal.
 TOLERANCES: dict[torch.dtype, tuple[float, float]] = {
@@ -94,7 +95,8 @@ def _eager(callee: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[tor
         returned = module(*given, **named)
     leaves = [leaf for leaf in pytree.tree_leaves(returned) if leaf is not None]
     return [
-        leaf.detach().cpu() if isinstance(leaf, torch.Tensor) else _scalar(leaf) for leaf in leaves
+        real_tensor(leaf.detach().cpu()) if isinstance(leaf, torch.Tensor) else _scalar(leaf)
+        for leaf in leaves
     ]
 
 
@@ -110,6 +112,7 @@ def _array(leaf: Any) -> Any:
     import numpy as np
 
     if isinstance(leaf, torch.Tensor):
+        leaf = real_tensor(leaf)
         if leaf.dtype == torch.bfloat16:
             import ml_dtypes
 

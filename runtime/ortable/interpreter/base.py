@@ -74,8 +74,8 @@ class InterpreterState:
     ) -> Converter:
         """``converter``, or the one for complex tensors when an argument or a result is one."""
         found = complex_numbers.chosen(self.tables, key, converter, res, args, kwargs)
-        self.has_complex = self.has_complex or found is not converter
-        return found
+        self.has_complex = self.has_complex or found is not None
+        return converter if found is None else found
 
     @property
     def owner(self) -> Any:

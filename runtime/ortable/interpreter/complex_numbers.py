@@ -31,15 +31,15 @@ def chosen(
     res: Res,
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
-) -> Converter:
-    """``converter``, or the one for complex tensors when an argument or a result is one.
+) -> Converter | None:
+    """The converter for complex tensors when an argument or a result is one, else None.
 
     A converter that a dispatcher put in the place of the tables' own is kept.
     Raises UnsupportedCase, with the lines to add, when the entry has no complex form.
     """
     result = not dtypes.COMPLEX_TYPES.isdisjoint(res.dtypes)
     if not (result or contains_complex(args) or contains_complex(kwargs.values())):
-        return converter
+        return None
     if converter is complex_getitem or converter is not tables.converters.get(key, converter):
         return converter
     found = tables.complex_converters.get(key)
@@ -63,6 +63,16 @@ def declare_input(builder: Any, name: str, dtype: int, shape: tuple[Any, ...]) -
         return name
     builder.make_tensor_input(name, part_type(dtype), (*shape, 2), is_dimension=False)
     return split_pair(builder, name)
+
+
+def transposed(builder: Any, value: Any, perm: Sequence[int]) -> Any:
+    """A result, or both parts of a pair, with permuted axes."""
+    if value.__class__ is ComplexValue:
+        parts = [
+            builder.make_node("Transpose", [p], perm=list(perm)) for p in (value.real, value.imag)
+        ]
+        return ComplexValue(parts[0], parts[1], value.dtype)
+    return builder.make_node("Transpose", [value], perm=list(perm))
 
 
 def real_tensor(tensor: Any) -> Any:
