@@ -1,21 +1,17 @@
-"""Lower-case words of the spec language for special functions: series, error functions, orthogonal
-polynomials.
+"""Lower-case words of the spec language for special functions: series, quotients of polynomials,
+error functions.
 
-Each is a published approximation; the tables are in ``special_tables.py``. Where torch computes in
-float32 with a formula that loses digits, or through a library, these compute in float64 and round
-once.
+Each is a published approximation; the tables are in ``special_tables.py``.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ortable import dtypes
-from ortable.loops import while_any
 from ortable.prelude import Floats, Result, Str
-from ortable.prelude_make import cast
-from ortable.prelude_pointwise import atan2_of, const_like, erfc_of, polynomial
+from ortable.prelude_pointwise import const_like, erfc_of, polynomial
 from ortable.special_tables import TABLES
 
 if TYPE_CHECKING:
@@ -103,54 +99,38 @@ def erfcx_of(graph: Graph, x: Result) -> Result:
     return make("Where", [make("Less", [x, const_like(graph, 0, x)]), left, found])
 
 
-def acos_of(graph: Graph, x: Result) -> Result:
-    """The arc cosine; for float64, which has no kernel, by the angle of a point."""
+def ndtri_tail(graph: Graph, y: Result) -> Result:
+    """How far below the mean a normal variable is with probability ``y`` < 0.14: Cephes ndtri.c.
+
+    Infinite at 0, NaN below.
+    """
     make = graph.make_node
-    if graph.get_type(x) != dtypes.float64:
-        return make("Acos", [x])
-    one = const_like(graph, 1, x)
-    side = make("Sqrt", [make("Mul", [make("Sub", [one, x]), make("Add", [one, x])])])
-    return make("Where", [make("IsNaN", [side]), side, atan2_of(graph, side, x)])
+    log = make("Log", [y])
+    x = make("Sqrt", [make("Mul", [log, const_like(graph, -2, y)])])
+    z = make("Reciprocal", [x])
+    near, far = (ratio_of(graph, z, f"ndtri_p{k}", f"ndtri_q{k}") for k in (1, 2))
+    late = make("Less", [x, const_like(graph, 8, y)])
+    curve = make("Mul", [z, make("Where", [late, near, far])])
+    found = make("Sub", [make("Sub", [x, make("Mul", [make("Log", [x]), z])]), curve])
+    return make("Where", [make("Equal", [y, const_like(graph, 0, y)]), x, found])
 
 
-def whole_order(graph: Graph, n: Result) -> Result:
-    """The order of a polynomial: ``n`` truncated to int64 as torch does, in its own dtype."""
-    return cast(graph, cast(graph, n, dtypes.int64), graph.get_type(n))
-
-
-def recurrence(graph: Graph, x: Result, n: Result, second: Result, weights: Floats) -> Result:
-    """Orthogonal polynomials of order ``n`` by three terms: P0 = 1, P1 = ``second``, then with the
-    weights u, v, w0, w1, y: (1 + y k) P[k+1] = (u k + (1 + v k) x) P[k] - (w0 + w1 k) P[k-1].
-    Zero for a negative order."""
+def erfinv_start(graph: Graph, y: Result) -> Result:
+    """A first guess of the inverse error function, as torch's: three digits."""
     make = graph.make_node
-    zero, one = const_like(graph, 0, x), const_like(graph, 1, x)
-    blank = make("Mul", [make("Add", [x, n]), zero])
-    first = make("Add", [make("Where", [make("IsNaN", [blank]), zero, blank]), one])
-    start = make("Where", [make("Equal", [first, one]), second, zero])
-
-    def step(body: Any, names: list[str]) -> tuple[list[str], str]:
-        place, before, last = names
-        going = body.make_node("Less", [place, n])
-        found = _three_terms(body, x, place, before, last, weights)
-        moved = body.make_node("Add", [place, const_like(body, 1, place)])
-        kept = [body.make_node("Where", [going, a, b]) for a, b in ((last, before), (found, last))]
-        return [moved, *kept], body.make_node("Less", [moved, n])
-
-    found = while_any(graph, "order", [one, first, start], step)[2]
-    found = make("Where", [make("Equal", [n, zero]), one, found])
-    return make("Where", [make("Less", [n, zero]), zero, found])
+    near = make("Mul", [y, ratio_of(graph, make("Mul", [y, y]), "erfinv_a", "erfinv_b")])
+    size = make("Abs", [y])
+    half = const_like(graph, 0.5, y)
+    rest = make("Mul", [make("Sub", [const_like(graph, 1, y), size]), half])
+    z = make("Sqrt", [make("Neg", [make("Log", [rest])])])
+    far = make("Mul", [make("Sign", [y]), ratio_of(graph, z, "erfinv_c", "erfinv_d")])
+    return make("Where", [make("LessOrEqual", [size, const_like(graph, 0.7, y)]), near, far])
 
 
-def _three_terms(body: Graph, x: str, place: str, before: str, last: str, weights: Floats) -> str:
-    """One step of ``recurrence``; weights that are 0 make no nodes."""
-    make, (u, v, w0, w1, y) = body.make_node, weights
-
-    def times(factor: float, base: float) -> str:
-        scaled = make("Mul", [place, const_like(body, factor, place)]) if factor != 1 else place
-        return make("Add", [scaled, const_like(body, base, place)]) if base else scaled
-
-    slope = make("Mul", [times(v, 1), x]) if v else x
-    slope = make("Add", [times(u, 0), slope]) if u else slope
-    old = make("Mul", [times(w1, w0), before]) if w1 else before
-    found = make("Sub", [make("Mul", [slope, last]), old])
-    return make("Div", [found, times(y, 1)]) if y else found
+def erfinv_step(graph: Graph, y: Result, x: Result) -> Result:
+    """One step of Newton's method towards the x whose error function is ``y``."""
+    make = graph.make_node
+    off = make("Sub", [erf_of(graph, x), y])
+    slope = make("Exp", [make("Neg", [make("Mul", [x, x])])])
+    slope = make("Mul", [slope, const_like(graph, 2 / math.sqrt(math.pi), y)])
+    return make("Sub", [x, make("Div", [off, slope])])

@@ -8,7 +8,8 @@ from ortable.errors import UnsupportedCase
 from ortable.known import known_dtype, known_shape
 from ortable.prelude import dtype_of, is_bool, is_complex, is_float, is_signed
 from ortable.prelude_make import cast, const
-from ortable.prelude_pointwise import atan2_of, atan_of, const_like, erfc_of, expm1_of, filled_like, is_sign_set, largest_finite, log1p_of, opmath, truncated
+from ortable.prelude_pointwise import atan2_of, atan_of, const_like, expm1_of, filled_like, is_sign_set, largest_finite, log1p_of, opmath, truncated
+from ortable.prelude_special import erf_of, erfc_wide
 from ortable.promotion import promote_values, promoted_dtype
 
 if TYPE_CHECKING:
@@ -116,15 +117,13 @@ def aten_deg2rad(graph: GraphBuilder, res: Res, self: Result) -> Result:
 def aten_erf(graph: GraphBuilder, res: Res, self: Result) -> Result:
     """aten::erf(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
-    return graph.make_node('Erf', [self], res.outputs)
+    return erf_of(graph, self)
 
 
 def aten_erfc(graph: GraphBuilder, res: Res, self: Result) -> Result:
     """aten::erfc(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
-    if dtype_of(graph, self) == float64:
-        raise UnsupportedCase('aten::erfc: ONNX Runtime has no Erf for float64')
-    return cast(graph, erfc_of(graph, opmath(graph, self)), dtype_of(graph, self))
+    return cast(graph, erfc_wide(graph, opmath(graph, self)), dtype_of(graph, self))
 
 
 def aten_exp(graph: GraphBuilder, res: Res, self: Result) -> Result:
