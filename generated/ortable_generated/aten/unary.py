@@ -271,7 +271,7 @@ def aten_reciprocal(graph: GraphBuilder, res: Res, self: Result) -> Result:
 
 def aten_round(graph: GraphBuilder, res: Res, self: Result) -> Result:
     """aten::round(Tensor self) -> Tensor"""
-    return graph.make_node('Round', [self], res.outputs)
+    return graph.make_node('Round', [self], res.outputs) if is_float(graph, self) else self
 
 
 def aten_round_decimals(graph: GraphBuilder, res: Res, self: Result, *, decimals: Int) -> Result:
