@@ -129,7 +129,7 @@ def zeta_of(graph: Graph, x: Result, q: Result) -> Result:
     pole = make("And", [low, make("Equal", [q, make("Floor", [q])])])
     last, total = _zeta_head(graph, make("Where", [pole, one, q]), x)
     term = make("Pow", [last, make("Neg", [x])])
-    found = make("Add", [total, _zeta_tail(graph, x, last, term)])
+    found = make("Add", [total, _zeta_tail(graph, x, last, term, total)])
     whole = make("Equal", [x, make("Floor", [x])])
     found = make("Where", [make("And", [low, make("Not", [whole])]), nan, found])
     found = make("Where", [pole, endless, found])
@@ -159,7 +159,7 @@ def _zeta_head(graph: Graph, q: str, power: str) -> tuple[str, str]:
     return found[0], found[1]
 
 
-def _zeta_tail(graph: Graph, power: str, last: str, term: str) -> str:
+def _zeta_tail(graph: Graph, power: str, last: str, term: str, total: str) -> str:
     """What the sum lacks after the term ``last ** -power``."""
     make, one = graph.make_node, const_like(graph, 1, power)
     inverse = make("Reciprocal", [last])
@@ -173,9 +173,11 @@ def _zeta_tail(graph: Graph, power: str, last: str, term: str) -> str:
     series = make("Mul", [make("Mul", [power, inverse]), found])
     main = make("Div", [last, make("Sub", [power, one])])
     whole = make("Add", [make("Sub", [main, const_like(graph, 0.5, power)]), series])
-    # a term that underflowed has no rest, though its factors may be infinite
-    nothing = make("Equal", [term, const_like(graph, 0, power)])
-    return make("Where", [nothing, const_like(graph, 0, power), make("Mul", [term, whole])])
+    # a term that underflowed has no rest, though its factors may be infinite; torch gives NaN where
+    # the sum underflowed, too
+    zero = const_like(graph, 0, power)
+    nothing = make("And", [make("Equal", [term, zero]), make("Greater", [total, zero])])
+    return make("Where", [nothing, zero, make("Mul", [term, whole])])
 
 
 def signed_factorial(n: Int) -> Float:

@@ -49,7 +49,7 @@ def aten_acosh(graph: GraphBuilder, res: Res, self: Result) -> Result:
         return graph.make_node('Acosh', [self], res.outputs)
     one = const(graph, 1, float64)
     over = graph.make_node('Sub', [self, one])
-    return log1p_of(graph, graph.make_node('Add', [over, graph.make_node('Sqrt', [graph.make_node('Mul', [over, graph.make_node('Add', [self, one])])])]))
+    return log1p_of(graph, graph.make_node('Add', [over, graph.make_node('Mul', [graph.make_node('Sqrt', [over]), graph.make_node('Sqrt', [graph.make_node('Add', [self, one])])])]))
 
 
 def aten_asin(graph: GraphBuilder, res: Res, self: Result) -> Result:
@@ -71,7 +71,8 @@ def aten_asinh(graph: GraphBuilder, res: Res, self: Result) -> Result:
     size = graph.make_node('Abs', [self])
     one = const(graph, 1, float64)
     root = graph.make_node('Add', [one, graph.make_node('Sqrt', [graph.make_node('Add', [one, graph.make_node('Mul', [self, self])])])])
-    return graph.make_node('Mul', [graph.make_node('Sign', [self]), log1p_of(graph, graph.make_node('Add', [size, graph.make_node('Div', [graph.make_node('Mul', [size, size]), root])]))], res.outputs)
+    found = graph.make_node('Mul', [graph.make_node('Sign', [self]), log1p_of(graph, graph.make_node('Add', [size, graph.make_node('Div', [graph.make_node('Mul', [size, size]), root])]))])
+    return graph.make_node('Where', [graph.make_node('IsInf', [self]), self, found], res.outputs)
 
 
 def aten_atan(graph: GraphBuilder, res: Res, self: Result) -> Result:
@@ -337,8 +338,11 @@ def aten_sinh(graph: GraphBuilder, res: Res, self: Result) -> Result:
     self, = promote_values(graph, 'int_to_float', [self])
     if dtype_of(graph, self) != float64:
         return graph.make_node('Sinh', [self], res.outputs)
+    one = const(graph, 1, float64)
     grown = expm1_of(graph, self)
-    return graph.make_node('Mul', [graph.make_node('Add', [grown, graph.make_node('Div', [grown, graph.make_node('Add', [grown, const(graph, 1, float64)])])]), const(graph, 0.5, float64)], res.outputs)
+    near = graph.make_node('Add', [grown, graph.make_node('Div', [grown, graph.make_node('Add', [grown, one])])])
+    found = graph.make_node('Where', [graph.make_node('Less', [graph.make_node('Abs', [self]), one]), near, graph.make_node('Sub', [graph.make_node('Exp', [self]), graph.make_node('Exp', [graph.make_node('Neg', [self])])])])
+    return graph.make_node('Mul', [found, const(graph, 0.5, float64)], res.outputs)
 
 
 def aten_sqrt(graph: GraphBuilder, res: Res, self: Result) -> Result:
