@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.dtypes import boolean, float32, float64, int32
+from ortable.dtypes import boolean, float32, float64, int32, int64
 from ortable.errors import UnsupportedCase
 from ortable.known import known_dtype, known_shape
 from ortable.prelude import dtype_of, is_complex, is_float, rank_of
@@ -85,9 +85,11 @@ def aten_isreal(graph: GraphBuilder, res: Res, self: Result) -> Result:
 def aten_lcm(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
     """aten::lcm(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
+    wide = int64 if dtype_of(graph, res) == int64 else int32
     common = gcd_of(graph, self, other)
     none = graph.make_node('Equal', [common, const_like(graph, 0, common)])
-    least = graph.make_node('Abs', [graph.make_node('Mul', [graph.make_node('Div', [self, graph.make_node('Where', [none, const_like(graph, 1, common), common])]), other])])
+    reduced = cast(graph, graph.make_node('Div', [self, graph.make_node('Where', [none, const_like(graph, 1, common), common])]), wide)
+    least = cast(graph, graph.make_node('Abs', [graph.make_node('Mul', [reduced, cast(graph, other, wide)])]), dtype_of(graph, res))
     return graph.make_node('Where', [none, common, least], res.outputs)
 
 

@@ -3,10 +3,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.dtypes import float64
-from ortable.errors import UnsupportedCase
+from ortable.dtypes import float32, float64
 from ortable.prelude import dtype_of, is_int
-from ortable.prelude_make import as_tensor, cast, const, consts
+from ortable.prelude_make import as_tensor, cast, cast_all, const, consts
 from ortable.prelude_number import linspace_of, logspace_values, window_values
 from ortable.prelude_pointwise import arange_of
 from ortable.promotion import scalar_dtype
@@ -120,7 +119,10 @@ def aten_logspace_Tensor_Scalar(graph: GraphBuilder, res: Res, start: Result, en
 def aten_logspace_Tensor_Tensor(graph: GraphBuilder, res: Res, start: Result, end: Result, steps: Int, base: Float = 10.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::logspace.Tensor_Tensor(Tensor start, Tensor end, int steps, float base=10., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     if is_int(graph, res):
-        raise UnsupportedCase('aten::logspace.Tensor_Tensor: integers of a logspace between tensors, which torch rounds by way of float32')
+        # torch truncates the ends and the base, and steps in float32
+        ends = cast_all(graph, [as_tensor(graph, start), as_tensor(graph, end)], dtype_of(graph, res))
+        powers = cast(graph, linspace_of(graph, ends[0], ends[1], steps, float32), float64)
+        return cast(graph, graph.make_node('Pow', [const(graph, int(base), float64), powers]), dtype_of(graph, res))
     powers = linspace_of(graph, as_tensor(graph, start), as_tensor(graph, end), steps, float64)
     return cast(graph, graph.make_node('Pow', [const(graph, base, float64), powers]), dtype_of(graph, res))
 
