@@ -10,6 +10,7 @@ from ortable.prelude_complex import as_complex, c_over, c_scaled, c_sum
 from ortable.prelude_complex_math import c_exp, c_tanh
 from ortable.prelude_make import cast, const, per_channel
 from ortable.prelude_pointwise import const_like, log1p_of, opmath, softplus_of
+from ortable.prelude_special import erf_of
 from ortable.promotion import promote_complex, promote_values, promoted_dtype
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def aten_gelu(graph: GraphBuilder, res: Res, self: Result, *, approximate: Str =
         half = graph.make_node('Mul', [x, const_like(graph, 0.5, x)])
         return cast(graph, graph.make_node('Mul', [half, graph.make_node('Add', [graph.make_node('Tanh', [inner]), const_like(graph, 1, x)])]), dtype_of(graph, self))
     x = opmath(graph, self)
-    curve = graph.make_node('Erf', [graph.make_node('Mul', [x, const_like(graph, square_root(0.5), x)])])
+    curve = erf_of(graph, graph.make_node('Mul', [x, const_like(graph, square_root(0.5), x)]))
     half = graph.make_node('Mul', [x, const_like(graph, 0.5, x)])
     return cast(graph, graph.make_node('Mul', [half, graph.make_node('Add', [curve, const_like(graph, 1, x)])]), dtype_of(graph, self))
 

@@ -8,6 +8,7 @@ from ortable.prelude import dtype_of, is_used, square_root
 from ortable.prelude_complex import as_complex, c_conj, c_sum, c_times
 from ortable.prelude_make import cast
 from ortable.prelude_pointwise import const_like, opmath, softplus_of
+from ortable.prelude_special import erf_of
 from ortable.rules import broadcast
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def aten_gelu_backward(graph: GraphBuilder, res: Res, grad_output: Result, self:
         slope = graph.make_node('Add', [graph.make_node('Mul', [const_like(graph, 0.5, x), graph.make_node('Add', [one, t])]), graph.make_node('Mul', [outer, inner])])
         return cast(graph, graph.make_node('Mul', [opmath(graph, grad_output), slope]), dtype_of(graph, self))
     x = opmath(graph, self)
-    curve = graph.make_node('Erf', [graph.make_node('Mul', [x, const_like(graph, square_root(0.5), x)])])
+    curve = erf_of(graph, graph.make_node('Mul', [x, const_like(graph, square_root(0.5), x)]))
     area = graph.make_node('Mul', [const_like(graph, 0.5, x), graph.make_node('Add', [curve, const_like(graph, 1, x)])])
     bell = graph.make_node('Exp', [graph.make_node('Mul', [graph.make_node('Mul', [x, x]), const_like(graph, -0.5, x)])])
     slope = graph.make_node('Add', [area, graph.make_node('Mul', [graph.make_node('Mul', [x, bell]), const_like(graph, 1 / square_root(2 * 3.141592653589793), x)])])

@@ -39,7 +39,7 @@ def aten_clamp_max(graph: GraphBuilder, res: Res, self: Result, max: Scalar) -> 
 
 def aten_clamp_max_Tensor(graph: GraphBuilder, res: Res, self: Result, max: Result) -> Result:
     """aten::clamp_max.Tensor(Tensor self, Tensor max) -> Tensor"""
-    return aten_clamp_Tensor(graph, res, self=self, max=max)
+    return aten_minimum(graph, res, self=self, other=max)
 
 
 def aten_clamp_min(graph: GraphBuilder, res: Res, self: Result, min: Scalar) -> Result:
@@ -49,7 +49,7 @@ def aten_clamp_min(graph: GraphBuilder, res: Res, self: Result, min: Scalar) -> 
 
 def aten_clamp_min_Tensor(graph: GraphBuilder, res: Res, self: Result, min: Result) -> Result:
     """aten::clamp_min.Tensor(Tensor self, Tensor min) -> Tensor"""
-    return aten_clamp_Tensor(graph, res, self=self, min=min)
+    return aten_maximum(graph, res, self=self, other=min)
 
 
 def aten_clip(graph: GraphBuilder, res: Res, self: Result, min: Scalar | None = None, max: Scalar | None = None) -> Result:
@@ -270,7 +270,7 @@ def rule_aten_clamp_max(graph: GraphBuilder, self: Result, max: Scalar) -> Rules
 
 
 def rule_aten_clamp_max_Tensor(graph: GraphBuilder, self: Result, max: Result) -> Rules:
-    return rule_aten_clamp_Tensor(graph, self=self, max=max)
+    return rule_aten_minimum(graph, self=self, other=max)
 
 
 def rule_aten_clamp_min(graph: GraphBuilder, self: Result, min: Scalar) -> Rules:
@@ -278,7 +278,7 @@ def rule_aten_clamp_min(graph: GraphBuilder, self: Result, min: Scalar) -> Rules
 
 
 def rule_aten_clamp_min_Tensor(graph: GraphBuilder, self: Result, min: Result) -> Rules:
-    return rule_aten_clamp_Tensor(graph, self=self, min=min)
+    return rule_aten_maximum(graph, self=self, other=min)
 
 
 def rule_aten_clip(graph: GraphBuilder, self: Result, min: Scalar | None = None, max: Scalar | None = None) -> Rules:

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 
 from ortable.complex_value import each_part
 from ortable.dtypes import boolean, float64
-from ortable.errors import UnsupportedCase
 from ortable.known import known_dtype, known_shape
 from ortable.prelude import dtype_of, is_bool, is_float, is_signed
 from ortable.prelude_complex import as_complex, c_abs, c_is_zero, c_over, c_scaled, c_times, c_times_i, c_where, complex_of, im, re
 from ortable.prelude_complex_math import c_acos, c_acosh, c_asin, c_atanh, c_cosh, c_exp, c_expm1, c_log, c_log1p, c_sinh, c_sqrt, c_tanh
 from ortable.prelude_make import cast, const
-from ortable.prelude_pointwise import atan2_of, atan_of, const_like, erfc_of, expm1_of, filled_like, is_sign_set, largest_finite, log1p_of, opmath, truncated
+from ortable.prelude_pointwise import atan2_of, atan_of, const_like, expm1_of, filled_like, is_sign_set, largest_finite, log1p_of, opmath, truncated
+from ortable.prelude_special import erf_of, erfc_wide
 from ortable.promotion import promote_complex, promote_values, promoted_dtype
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def aten_acosh(graph: GraphBuilder, res: Res, self: Result) -> Result:
         return graph.make_node('Acosh', [self], res.outputs)
     one = const(graph, 1, float64)
     over = graph.make_node('Sub', [self, one])
-    return log1p_of(graph, graph.make_node('Add', [over, graph.make_node('Sqrt', [graph.make_node('Mul', [over, graph.make_node('Add', [self, one])])])]))
+    return log1p_of(graph, graph.make_node('Add', [over, graph.make_node('Mul', [graph.make_node('Sqrt', [over]), graph.make_node('Sqrt', [graph.make_node('Add', [self, one])])])]))
 
 
 def aten_asin(graph: GraphBuilder, res: Res, self: Result) -> Result:
@@ -71,7 +71,8 @@ def aten_asinh(graph: GraphBuilder, res: Res, self: Result) -> Result:
     size = graph.make_node('Abs', [self])
     one = const(graph, 1, float64)
     root = graph.make_node('Add', [one, graph.make_node('Sqrt', [graph.make_node('Add', [one, graph.make_node('Mul', [self, self])])])])
-    return graph.make_node('Mul', [graph.make_node('Sign', [self]), log1p_of(graph, graph.make_node('Add', [size, graph.make_node('Div', [graph.make_node('Mul', [size, size]), root])]))], res.outputs)
+    found = graph.make_node('Mul', [graph.make_node('Sign', [self]), log1p_of(graph, graph.make_node('Add', [size, graph.make_node('Div', [graph.make_node('Mul', [size, size]), root])]))])
+    return graph.make_node('Where', [graph.make_node('IsInf', [self]), self, found], res.outputs)
 
 
 def aten_atan(graph: GraphBuilder, res: Res, self: Result) -> Result:
@@ -117,15 +118,13 @@ def aten_deg2rad(graph: GraphBuilder, res: Res, self: Result) -> Result:
 def aten_erf(graph: GraphBuilder, res: Res, self: Result) -> Result:
     """aten::erf(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
-    return graph.make_node('Erf', [self], res.outputs)
+    return erf_of(graph, self)
 
 
 def aten_erfc(graph: GraphBuilder, res: Res, self: Result) -> Result:
     """aten::erfc(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
-    if dtype_of(graph, self) == float64:
-        raise UnsupportedCase('aten::erfc: ONNX Runtime has no Erf for float64')
-    return cast(graph, erfc_of(graph, opmath(graph, self)), dtype_of(graph, self))
+    return cast(graph, erfc_wide(graph, opmath(graph, self)), dtype_of(graph, self))
 
 
 def aten_exp(graph: GraphBuilder, res: Res, self: Result) -> Result:
@@ -273,7 +272,7 @@ def aten_reciprocal(graph: GraphBuilder, res: Res, self: Result) -> Result:
 
 def aten_round(graph: GraphBuilder, res: Res, self: Result) -> Result:
     """aten::round(Tensor self) -> Tensor"""
-    return graph.make_node('Round', [self], res.outputs)
+    return graph.make_node('Round', [self], res.outputs) if is_float(graph, self) else self
 
 
 def aten_round_decimals(graph: GraphBuilder, res: Res, self: Result, *, decimals: Int) -> Result:
@@ -339,8 +338,11 @@ def aten_sinh(graph: GraphBuilder, res: Res, self: Result) -> Result:
     self, = promote_values(graph, 'int_to_float', [self])
     if dtype_of(graph, self) != float64:
         return graph.make_node('Sinh', [self], res.outputs)
+    one = const(graph, 1, float64)
     grown = expm1_of(graph, self)
-    return graph.make_node('Mul', [graph.make_node('Add', [grown, graph.make_node('Div', [grown, graph.make_node('Add', [grown, const(graph, 1, float64)])])]), const(graph, 0.5, float64)], res.outputs)
+    near = graph.make_node('Add', [grown, graph.make_node('Div', [grown, graph.make_node('Add', [grown, one])])])
+    found = graph.make_node('Where', [graph.make_node('Less', [graph.make_node('Abs', [self]), one]), near, graph.make_node('Sub', [graph.make_node('Exp', [self]), graph.make_node('Exp', [graph.make_node('Neg', [self])])])])
+    return graph.make_node('Mul', [found, const(graph, 0.5, float64)], res.outputs)
 
 
 def aten_sqrt(graph: GraphBuilder, res: Res, self: Result) -> Result:

@@ -1,0 +1,147 @@
+# Generated from specs/aten/number.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ortable.dtypes import boolean, float32, float64, int32, int64
+from ortable.known import known_dtype, known_shape
+from ortable.prelude import dtype_of, is_float, rank_of
+from ortable.prelude_gamma import gcd_of
+from ortable.prelude_make import cast, const
+from ortable.prelude_number import exponent_of, neighbour, scaled_by_power
+from ortable.prelude_pointwise import const_like, log1p_of, opmath
+from ortable.promotion import promote_values, promoted_dtype
+from ortable.rules import broadcast
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+    from ortable.known import Rules
+    from ortable.prelude import Bool, Float, Result, Scalar
+
+
+def aten_float_power_Scalar(graph: GraphBuilder, res: Res, self: Scalar, exponent: Result) -> Result:
+    """aten::float_power.Scalar(Scalar self, Tensor exponent) -> Tensor"""
+    return graph.make_node('Pow', [const(graph, self, float64), cast(graph, exponent, float64)], res.outputs)
+
+
+def aten_float_power_Tensor_Scalar(graph: GraphBuilder, res: Res, self: Result, exponent: Scalar) -> Result:
+    """aten::float_power.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor"""
+    if exponent == 0.5:
+        # torch takes the root, which differs from C's pow at -inf
+        return graph.make_node('Sqrt', [cast(graph, self, float64)], res.outputs)
+    return graph.make_node('Pow', [cast(graph, self, float64), const(graph, exponent, float64)], res.outputs)
+
+
+def aten_float_power_Tensor_Tensor(graph: GraphBuilder, res: Res, self: Result, exponent: Result) -> Result:
+    """aten::float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor"""
+    return graph.make_node('Pow', [cast(graph, self, float64), cast(graph, exponent, float64)], res.outputs)
+
+
+def aten_frexp_Tensor(graph: GraphBuilder, res: Res, self: Result) -> Any:
+    """aten::frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)"""
+    x = cast(graph, self, float64)
+    power = exponent_of(graph, x)
+    return (cast(graph, scaled_by_power(graph, x, graph.make_node('Neg', [power])), dtype_of(graph, self)), cast(graph, power, int32))
+
+
+def aten_gcd(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+    """aten::gcd(Tensor self, Tensor other) -> Tensor"""
+    self, other = promote_values(graph, 'default', [self, other])
+    return gcd_of(graph, self, other)
+
+
+def aten_isclose(graph: GraphBuilder, res: Res, self: Result, other: Result, rtol: Float = 1e-05, atol: Float = 1e-08, equal_nan: Bool = False) -> Result:
+    """aten::isclose(Tensor self, Tensor other, float rtol=1.0000000000000001e-05, float atol=1e-08, bool equal_nan=False) -> Tensor"""
+    same = graph.make_node('Equal', [self, other])
+    paired = equal_nan and is_float(graph, self)
+    same = graph.make_node('Or', [same, graph.make_node('And', [graph.make_node('IsNaN', [self]), graph.make_node('IsNaN', [other])])]) if paired else same
+    x = self if is_float(graph, self) else cast(graph, self, float32)
+    y = other if is_float(graph, other) else cast(graph, other, float32)
+    bound = graph.make_node('Abs', [graph.make_node('Mul', [const_like(graph, rtol, y), y])])
+    bound = graph.make_node('Add', [const_like(graph, atol, y), bound])
+    off = graph.make_node('Abs', [graph.make_node('Sub', [x, y])])
+    near = graph.make_node('And', [graph.make_node('Less', [off, const_like(graph, float('inf'), off)]), graph.make_node('LessOrEqual', [off, bound])])
+    return same if rtol == 0 and atol == 0 else graph.make_node('Or', [same, near], res.outputs)
+
+
+def aten_lcm(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+    """aten::lcm(Tensor self, Tensor other) -> Tensor"""
+    self, other = promote_values(graph, 'default', [self, other])
+    wide = int64 if dtype_of(graph, res) == int64 else int32
+    common = gcd_of(graph, self, other)
+    none = graph.make_node('Equal', [common, const_like(graph, 0, common)])
+    reduced = cast(graph, graph.make_node('Div', [self, graph.make_node('Where', [none, const_like(graph, 1, common), common])]), wide)
+    least = cast(graph, graph.make_node('Abs', [graph.make_node('Mul', [reduced, cast(graph, other, wide)])]), dtype_of(graph, res))
+    return graph.make_node('Where', [none, common, least], res.outputs)
+
+
+def aten_ldexp_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+    """aten::ldexp.Tensor(Tensor self, Tensor other) -> Tensor"""
+    dtype = dtype_of(graph, res)
+    if is_float(graph, other):
+        wide = dtype if rank_of(graph, other) == 0 else dtype_of(graph, other)
+        power = graph.make_node('Pow', [const(graph, 2, wide), cast(graph, other, wide)])
+        return graph.make_node('Mul', [cast(graph, self, dtype), cast(graph, power, dtype)], res.outputs)
+    # an exponent beyond the range of float64 may still bring a number back into it
+    power = graph.make_node('Clip', [cast(graph, other, float64), const(graph, -2100, float64), const(graph, 2100, float64)])
+    half = graph.make_node('Floor', [graph.make_node('Mul', [power, const(graph, 0.5, float64)])])
+    once = scaled_by_power(graph, cast(graph, cast(graph, self, dtype), float64), half)
+    return cast(graph, scaled_by_power(graph, once, graph.make_node('Sub', [power, half])), dtype)
+
+
+def aten_logaddexp2(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+    """aten::logaddexp2(Tensor self, Tensor other) -> Tensor"""
+    self, other = promote_values(graph, 'default', [self, other])
+    x = opmath(graph, self)
+    y = opmath(graph, other)
+    high = graph.make_node('Max', [x, y])
+    apart = graph.make_node('Neg', [graph.make_node('Abs', [graph.make_node('Sub', [x, y])])])
+    over = log1p_of(graph, graph.make_node('Exp', [graph.make_node('Mul', [apart, const_like(graph, 0.6931471805599453, x)])]))
+    found = graph.make_node('Add', [high, graph.make_node('Div', [over, const_like(graph, 0.6931471805599453, x)])])
+    return cast(graph, graph.make_node('Where', [graph.make_node('Equal', [x, y]), graph.make_node('Add', [high, const_like(graph, 1, high)]), found]), dtype_of(graph, res))
+
+
+def aten_nextafter(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+    """aten::nextafter(Tensor self, Tensor other) -> Tensor"""
+    self, other = promote_values(graph, 'default', [self, other])
+    return neighbour(graph, self, other)
+
+
+def rule_aten_float_power_Scalar(graph: GraphBuilder, self: Scalar, exponent: Result) -> Rules:
+    return ((float64, known_shape(graph, exponent)),)
+
+
+def rule_aten_float_power_Tensor_Scalar(graph: GraphBuilder, self: Result, exponent: Scalar) -> Rules:
+    return ((float64, known_shape(graph, self)),)
+
+
+def rule_aten_float_power_Tensor_Tensor(graph: GraphBuilder, self: Result, exponent: Result) -> Rules:
+    return ((float64, broadcast(known_shape(graph, self), known_shape(graph, exponent))),)
+
+
+def rule_aten_frexp_Tensor(graph: GraphBuilder, self: Result) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)), (int32, known_shape(graph, self)),)
+
+
+def rule_aten_gcd(graph: GraphBuilder, self: Result, other: Result) -> Rules:
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+
+
+def rule_aten_isclose(graph: GraphBuilder, self: Result, other: Result, rtol: Float = 1e-05, atol: Float = 1e-08, equal_nan: Bool = False) -> Rules:
+    return ((boolean, broadcast(known_shape(graph, self), known_shape(graph, other))),)
+
+
+def rule_aten_lcm(graph: GraphBuilder, self: Result, other: Result) -> Rules:
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+
+
+def rule_aten_ldexp_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+
+
+def rule_aten_logaddexp2(graph: GraphBuilder, self: Result, other: Result) -> Rules:
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+
+
+def rule_aten_nextafter(graph: GraphBuilder, self: Result, other: Result) -> Rules:
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)

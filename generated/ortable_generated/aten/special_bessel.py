@@ -1,0 +1,211 @@
+# Generated from specs/aten/special_bessel.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ortable.known import known_shape
+from ortable.prelude import dtype_of
+from ortable.prelude_bessel import airy_left, airy_near, airy_right, bessel_j0_of, bessel_j1_of, bessel_k0_near, bessel_k1_near, bessel_k_joined, bessel_k_tail, bessel_series, bessel_tail
+from ortable.prelude_make import cast
+from ortable.prelude_pointwise import const_like, opmath, polynomial
+from ortable.prelude_special import ratio_of
+from ortable.promotion import promote_values, promoted_dtype
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+    from ortable.known import Rules
+    from ortable.prelude import Result
+
+
+def aten_i0(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::i0(Tensor self) -> Tensor"""
+    self, = promote_values(graph, 'int_to_float', [self])
+    size = graph.make_node('Abs', [opmath(graph, self)])
+    return cast(graph, graph.make_node('Mul', [graph.make_node('Exp', [size]), bessel_series(graph, size, 'i0')]), dtype_of(graph, self))
+
+
+def aten_special_airy_ai(graph: GraphBuilder, res: Res, x: Result) -> Result:
+    """aten::special_airy_ai(Tensor x) -> Tensor"""
+    x, = promote_values(graph, 'int_to_float', [x])
+    zero = const_like(graph, 0, x)
+    near = airy_near(graph, x)
+    right = airy_right(graph, x)
+    left = airy_left(graph, x)
+    found = graph.make_node('Where', [graph.make_node('Less', [x, const_like(graph, -2.09, x)]), left, near])
+    found = graph.make_node('Where', [graph.make_node('GreaterOrEqual', [x, const_like(graph, 2.09, x)]), right, found])
+    found = graph.make_node('Where', [graph.make_node('Greater', [x, const_like(graph, 103.892, x)]), zero, found])
+    return graph.make_node('Where', [graph.make_node('IsInf', [x]), const_like(graph, float('nan'), x), found], res.outputs)
+
+
+def aten_special_bessel_j0(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::special_bessel_j0(Tensor self) -> Tensor"""
+    self, = promote_values(graph, 'int_to_float', [self])
+    return bessel_j0_of(graph, self)
+
+
+def aten_special_bessel_j1(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::special_bessel_j1(Tensor self) -> Tensor"""
+    self, = promote_values(graph, 'int_to_float', [self])
+    return bessel_j1_of(graph, self)
+
+
+def aten_special_bessel_y0(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::special_bessel_y0(Tensor self) -> Tensor"""
+    self, = promote_values(graph, 'int_to_float', [self])
+    near = ratio_of(graph, graph.make_node('Mul', [self, self]), 'y0_yp', 'y0_yq')
+    wave = graph.make_node('Mul', [graph.make_node('Mul', [const_like(graph, 2 / 3.141592653589793, self), graph.make_node('Log', [self])]), bessel_j0_of(graph, self)])
+    tail = bessel_tail(graph, self, 'j0', 3.141592653589793 / 4, True)
+    found = graph.make_node('Where', [graph.make_node('LessOrEqual', [self, const_like(graph, 5, self)]), graph.make_node('Add', [near, wave]), tail])
+    return graph.make_node('Where', [graph.make_node('Equal', [self, const_like(graph, 0, self)]), const_like(graph, -float('inf'), self), found], res.outputs)
+
+
+def aten_special_bessel_y1(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::special_bessel_y1(Tensor self) -> Tensor"""
+    self, = promote_values(graph, 'int_to_float', [self])
+    near = graph.make_node('Mul', [self, ratio_of(graph, graph.make_node('Mul', [self, self]), 'y1_yp', 'y1_yq')])
+    wave = graph.make_node('Sub', [graph.make_node('Mul', [bessel_j1_of(graph, self), graph.make_node('Log', [self])]), graph.make_node('Reciprocal', [self])])
+    wave = graph.make_node('Mul', [const_like(graph, 2 / 3.141592653589793, self), wave])
+    tail = bessel_tail(graph, self, 'j1', 3 * 3.141592653589793 / 4, True)
+    found = graph.make_node('Where', [graph.make_node('LessOrEqual', [self, const_like(graph, 5, self)]), graph.make_node('Add', [near, wave]), tail])
+    return graph.make_node('Where', [graph.make_node('Equal', [self, const_like(graph, 0, self)]), const_like(graph, -float('inf'), self), found], res.outputs)
+
+
+def aten_special_i0(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::special_i0(Tensor self) -> Tensor"""
+    return aten_i0(graph, res, self=self)
+
+
+def aten_special_i0e(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::special_i0e(Tensor self) -> Tensor"""
+    self, = promote_values(graph, 'int_to_float', [self])
+    return cast(graph, bessel_series(graph, graph.make_node('Abs', [opmath(graph, self)]), 'i0'), dtype_of(graph, self))
+
+
+def aten_special_i1(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::special_i1(Tensor self) -> Tensor"""
+    self, = promote_values(graph, 'int_to_float', [self])
+    x = opmath(graph, self)
+    size = graph.make_node('Abs', [x])
+    found = graph.make_node('Mul', [graph.make_node('Exp', [size]), bessel_series(graph, size, 'i1')])
+    return cast(graph, graph.make_node('Where', [graph.make_node('Less', [x, const_like(graph, 0, x)]), graph.make_node('Neg', [found]), found]), dtype_of(graph, self))
+
+
+def aten_special_i1e(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::special_i1e(Tensor self) -> Tensor"""
+    self, = promote_values(graph, 'int_to_float', [self])
+    x = opmath(graph, self)
+    found = bessel_series(graph, graph.make_node('Abs', [x]), 'i1')
+    return cast(graph, graph.make_node('Where', [graph.make_node('Less', [x, const_like(graph, 0, x)]), graph.make_node('Neg', [found]), found]), dtype_of(graph, self))
+
+
+def aten_special_modified_bessel_i0(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::special_modified_bessel_i0(Tensor self) -> Tensor"""
+    return aten_i0(graph, res, self=self)
+
+
+def aten_special_modified_bessel_i1(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::special_modified_bessel_i1(Tensor self) -> Tensor"""
+    return aten_special_i1(graph, res, self=self)
+
+
+def aten_special_modified_bessel_k0(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::special_modified_bessel_k0(Tensor self) -> Tensor"""
+    self, = promote_values(graph, 'int_to_float', [self])
+    tail = graph.make_node('Mul', [graph.make_node('Exp', [graph.make_node('Neg', [self])]), bessel_k_tail(graph, self, 'k0')])
+    return bessel_k_joined(graph, self, bessel_k0_near(graph, self), tail)
+
+
+def aten_special_modified_bessel_k1(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::special_modified_bessel_k1(Tensor self) -> Tensor"""
+    self, = promote_values(graph, 'int_to_float', [self])
+    tail = graph.make_node('Mul', [graph.make_node('Exp', [graph.make_node('Neg', [self])]), bessel_k_tail(graph, self, 'k1')])
+    return bessel_k_joined(graph, self, bessel_k1_near(graph, self), tail)
+
+
+def aten_special_scaled_modified_bessel_k0(graph: GraphBuilder, res: Res, x: Result) -> Result:
+    """aten::special_scaled_modified_bessel_k0(Tensor x) -> Tensor"""
+    x, = promote_values(graph, 'int_to_float', [x])
+    return bessel_k_joined(graph, x, graph.make_node('Mul', [bessel_k0_near(graph, x), graph.make_node('Exp', [x])]), bessel_k_tail(graph, x, 'k0'))
+
+
+def aten_special_scaled_modified_bessel_k1(graph: GraphBuilder, res: Res, x: Result) -> Result:
+    """aten::special_scaled_modified_bessel_k1(Tensor x) -> Tensor"""
+    x, = promote_values(graph, 'int_to_float', [x])
+    return bessel_k_joined(graph, x, graph.make_node('Mul', [bessel_k1_near(graph, x), graph.make_node('Exp', [x])]), bessel_k_tail(graph, x, 'k1'))
+
+
+def aten_special_spherical_bessel_j0(graph: GraphBuilder, res: Res, x: Result) -> Result:
+    """aten::special_spherical_bessel_j0(Tensor x) -> Tensor"""
+    x, = promote_values(graph, 'int_to_float', [x])
+    series = [1 / 6227020800, -1 / 39916800, 1 / 362880, -1 / 5040, 1 / 120, -1 / 6, 1.0]
+    near = polynomial(graph, graph.make_node('Mul', [x, x]), series)
+    far = graph.make_node('Where', [graph.make_node('IsInf', [x]), const_like(graph, 0, x), graph.make_node('Div', [graph.make_node('Sin', [x]), x])])
+    return graph.make_node('Where', [graph.make_node('Less', [graph.make_node('Abs', [x]), const_like(graph, 0.5, x)]), near, far], res.outputs)
+
+
+def rule_aten_i0(graph: GraphBuilder, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+
+
+def rule_aten_special_airy_ai(graph: GraphBuilder, x: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', x), known_shape(graph, x)),)
+
+
+def rule_aten_special_bessel_j0(graph: GraphBuilder, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+
+
+def rule_aten_special_bessel_j1(graph: GraphBuilder, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+
+
+def rule_aten_special_bessel_y0(graph: GraphBuilder, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+
+
+def rule_aten_special_bessel_y1(graph: GraphBuilder, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+
+
+def rule_aten_special_i0(graph: GraphBuilder, self: Result) -> Rules:
+    return rule_aten_i0(graph, self=self)
+
+
+def rule_aten_special_i0e(graph: GraphBuilder, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+
+
+def rule_aten_special_i1(graph: GraphBuilder, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+
+
+def rule_aten_special_i1e(graph: GraphBuilder, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+
+
+def rule_aten_special_modified_bessel_i0(graph: GraphBuilder, self: Result) -> Rules:
+    return rule_aten_i0(graph, self=self)
+
+
+def rule_aten_special_modified_bessel_i1(graph: GraphBuilder, self: Result) -> Rules:
+    return rule_aten_special_i1(graph, self=self)
+
+
+def rule_aten_special_modified_bessel_k0(graph: GraphBuilder, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+
+
+def rule_aten_special_modified_bessel_k1(graph: GraphBuilder, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+
+
+def rule_aten_special_scaled_modified_bessel_k0(graph: GraphBuilder, x: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', x), known_shape(graph, x)),)
+
+
+def rule_aten_special_scaled_modified_bessel_k1(graph: GraphBuilder, x: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', x), known_shape(graph, x)),)
+
+
+def rule_aten_special_spherical_bessel_j0(graph: GraphBuilder, x: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', x), known_shape(graph, x)),)

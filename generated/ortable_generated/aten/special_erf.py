@@ -1,0 +1,127 @@
+# Generated from specs/aten/special_erf.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ortable.dtypes import float32, float64
+from ortable.known import known_shape
+from ortable.prelude import dtype_of, square_root
+from ortable.prelude_make import cast, const
+from ortable.prelude_pointwise import const_like, log1p_of, opmath, polynomial
+from ortable.prelude_special import erfc_wide, erfcx_of, erfinv_start, erfinv_step, ndtri_tail, published, ratio_of
+from ortable.promotion import promote_values, promoted_dtype
+from ortable_generated.aten.unary import aten_erf, aten_erfc, rule_aten_erf, rule_aten_erfc
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+    from ortable.known import Rules
+    from ortable.prelude import Result
+
+
+def aten_erfinv(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::erfinv(Tensor self) -> Tensor"""
+    self, = promote_values(graph, 'int_to_float', [self])
+    if dtype_of(graph, self) == float64:
+        # torch's formula, a rational start and two steps of Newton's method
+        start = erfinv_start(graph, self)
+        found = erfinv_step(graph, self, erfinv_step(graph, self, start))
+        ends = graph.make_node('Mul', [graph.make_node('Sign', [self]), const(graph, float('inf'), float64)])
+        one = const(graph, 1, float64)
+        found = graph.make_node('Where', [graph.make_node('Equal', [graph.make_node('Abs', [self]), one]), ends, found])
+        return graph.make_node('Where', [graph.make_node('Greater', [graph.make_node('Abs', [self]), one]), const(graph, float('nan'), float64), found], res.outputs)
+    # M. Giles, Approximating the erfinv function: relative error 4e-7, as torch's
+    x = opmath(graph, self)
+    one = const(graph, 1, float32)
+    w = graph.make_node('Neg', [graph.make_node('Log', [graph.make_node('Mul', [graph.make_node('Sub', [one, x]), graph.make_node('Add', [one, x])])])])
+    near = polynomial(graph, graph.make_node('Sub', [w, const(graph, 2.5, float32)]), published('erfinv_low'))
+    far = polynomial(graph, graph.make_node('Sub', [graph.make_node('Sqrt', [w]), const(graph, 3, float32)]), published('erfinv_high'))
+    found = graph.make_node('Mul', [x, graph.make_node('Where', [graph.make_node('Less', [w, const(graph, 5, float32)]), near, far])])
+    ends = graph.make_node('Mul', [x, const(graph, float('inf'), float32)])
+    return cast(graph, graph.make_node('Where', [graph.make_node('Equal', [graph.make_node('Abs', [x]), one]), ends, found]), dtype_of(graph, self))
+
+
+def aten_special_erf(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::special_erf(Tensor self) -> Tensor"""
+    return aten_erf(graph, res, self=self)
+
+
+def aten_special_erfc(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::special_erfc(Tensor self) -> Tensor"""
+    return aten_erfc(graph, res, self=self)
+
+
+def aten_special_erfcx(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::special_erfcx(Tensor self) -> Tensor"""
+    self, = promote_values(graph, 'int_to_float', [self])
+    return erfcx_of(graph, self)
+
+
+def aten_special_erfinv(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::special_erfinv(Tensor self) -> Tensor"""
+    return aten_erfinv(graph, res, self=self)
+
+
+def aten_special_log_ndtr(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::special_log_ndtr(Tensor self) -> Tensor"""
+    self, = promote_values(graph, 'int_to_float', [self])
+    t = graph.make_node('Mul', [self, const_like(graph, square_root(0.5), self)])
+    half = const_like(graph, 0.5, self)
+    far = graph.make_node('Sub', [graph.make_node('Log', [graph.make_node('Mul', [erfcx_of(graph, graph.make_node('Neg', [t])), half])]), graph.make_node('Mul', [t, t])])
+    near = log1p_of(graph, graph.make_node('Neg', [graph.make_node('Mul', [erfc_wide(graph, t), half])]))
+    return graph.make_node('Where', [graph.make_node('Less', [self, const_like(graph, -1, self)]), far, near], res.outputs)
+
+
+def aten_special_ndtr(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::special_ndtr(Tensor self) -> Tensor"""
+    self, = promote_values(graph, 'int_to_float', [self])
+    x = opmath(graph, self)
+    t = graph.make_node('Neg', [graph.make_node('Mul', [x, const_like(graph, square_root(0.5), x)])])
+    return cast(graph, graph.make_node('Mul', [erfc_wide(graph, t), const_like(graph, 0.5, x)]), dtype_of(graph, self))
+
+
+def aten_special_ndtri(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::special_ndtri(Tensor self) -> Tensor"""
+    self, = promote_values(graph, 'int_to_float', [self])
+    one = const_like(graph, 1, self)
+    edge = const_like(graph, 0.1353352832366127, self)
+    upper = graph.make_node('Greater', [self, graph.make_node('Sub', [one, edge])])
+    y = graph.make_node('Where', [upper, graph.make_node('Sub', [one, self]), self])
+    tail = ndtri_tail(graph, y)
+    tail = graph.make_node('Where', [upper, tail, graph.make_node('Neg', [tail])])
+    off = graph.make_node('Sub', [self, const_like(graph, 0.5, self)])
+    square = graph.make_node('Mul', [off, off])
+    inner = graph.make_node('Add', [off, graph.make_node('Mul', [off, graph.make_node('Mul', [square, ratio_of(graph, square, 'ndtri_p0', 'ndtri_q0')])])])
+    middle = graph.make_node('Mul', [inner, const_like(graph, 2.5066282746310007, self)])
+    return graph.make_node('Where', [graph.make_node('Greater', [y, edge]), middle, tail], res.outputs)
+
+
+def rule_aten_erfinv(graph: GraphBuilder, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+
+
+def rule_aten_special_erf(graph: GraphBuilder, self: Result) -> Rules:
+    return rule_aten_erf(graph, self=self)
+
+
+def rule_aten_special_erfc(graph: GraphBuilder, self: Result) -> Rules:
+    return rule_aten_erfc(graph, self=self)
+
+
+def rule_aten_special_erfcx(graph: GraphBuilder, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+
+
+def rule_aten_special_erfinv(graph: GraphBuilder, self: Result) -> Rules:
+    return rule_aten_erfinv(graph, self=self)
+
+
+def rule_aten_special_log_ndtr(graph: GraphBuilder, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+
+
+def rule_aten_special_ndtr(graph: GraphBuilder, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+
+
+def rule_aten_special_ndtri(graph: GraphBuilder, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)

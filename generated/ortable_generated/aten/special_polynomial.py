@@ -1,0 +1,424 @@
+# Generated from specs/aten/special_polynomial.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ortable.dtypes import float64
+from ortable.known import known_shape
+from ortable.prelude import dtype_of
+from ortable.prelude_pointwise import const_like
+from ortable.prelude_polynomial import acos_of, chebyshev_v, chebyshev_w, recurrence, truncated_order, turns_on
+from ortable.promotion import promote_values, promoted_dtype
+from ortable.rules import broadcast
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+    from ortable.known import Rules
+    from ortable.prelude import Result, Scalar
+
+
+def aten_special_chebyshev_polynomial_t(graph: GraphBuilder, res: Res, x: Result, n: Result) -> Result:
+    """aten::special_chebyshev_polynomial_t(Tensor x, Tensor n) -> Tensor"""
+    x, n = promote_values(graph, 'int_to_float', [x, n])
+    order = truncated_order(graph, n)
+    twice = graph.make_node('Add', [x, x])
+    turning = turns_on(graph, x, order, 6)
+    wave = graph.make_node('Cos', [graph.make_node('Mul', [order, acos_of(graph, x)])])
+    steps_left = graph.make_node('Where', [turning, const_like(graph, 0, order), order])
+    found = recurrence(graph, twice, steps_left, x, [0, 0, 1, 0, 0])
+    return graph.make_node('Where', [turning, wave, found], res.outputs)
+
+
+def aten_special_chebyshev_polynomial_t_n_scalar(graph: GraphBuilder, res: Res, x: Result, n: Scalar) -> Result:
+    """aten::special_chebyshev_polynomial_t.n_scalar(Tensor x, Scalar n) -> Tensor"""
+    return aten_special_chebyshev_polynomial_t(graph, res, x=x, n=n)
+
+
+def aten_special_chebyshev_polynomial_t_x_scalar(graph: GraphBuilder, res: Res, x: Scalar, n: Result) -> Result:
+    """aten::special_chebyshev_polynomial_t.x_scalar(Scalar x, Tensor n) -> Tensor"""
+    return aten_special_chebyshev_polynomial_t(graph, res, x=x, n=n)
+
+
+def aten_special_chebyshev_polynomial_u(graph: GraphBuilder, res: Res, x: Result, n: Result) -> Result:
+    """aten::special_chebyshev_polynomial_u(Tensor x, Tensor n) -> Tensor"""
+    x, n = promote_values(graph, 'int_to_float', [x, n])
+    order = truncated_order(graph, n)
+    one = const_like(graph, 1, x)
+    twice = graph.make_node('Add', [x, x])
+    turning = turns_on(graph, x, order, 8)
+    angle = acos_of(graph, x)
+    wave = graph.make_node('Div', [graph.make_node('Sin', [graph.make_node('Mul', [graph.make_node('Add', [order, one]), angle])]), graph.make_node('Sin', [angle])])
+    steps_left = graph.make_node('Where', [turning, const_like(graph, 0, order), order])
+    found = recurrence(graph, twice, steps_left, twice, [0, 0, 1, 0, 0])
+    return graph.make_node('Where', [turning, wave, found], res.outputs)
+
+
+def aten_special_chebyshev_polynomial_u_n_scalar(graph: GraphBuilder, res: Res, x: Result, n: Scalar) -> Result:
+    """aten::special_chebyshev_polynomial_u.n_scalar(Tensor x, Scalar n) -> Tensor"""
+    return aten_special_chebyshev_polynomial_u(graph, res, x=x, n=n)
+
+
+def aten_special_chebyshev_polynomial_u_x_scalar(graph: GraphBuilder, res: Res, x: Scalar, n: Result) -> Result:
+    """aten::special_chebyshev_polynomial_u.x_scalar(Scalar x, Tensor n) -> Tensor"""
+    return aten_special_chebyshev_polynomial_u(graph, res, x=x, n=n)
+
+
+def aten_special_chebyshev_polynomial_v(graph: GraphBuilder, res: Res, x: Result, n: Result) -> Result:
+    """aten::special_chebyshev_polynomial_v(Tensor x, Tensor n) -> Tensor"""
+    x, n = promote_values(graph, 'int_to_float', [x, n])
+    order = truncated_order(graph, n)
+    one = const_like(graph, 1, x)
+    twice = graph.make_node('Add', [x, x])
+    turning = turns_on(graph, x, order, 8)
+    angle = acos_of(graph, x)
+    wave = chebyshev_v(graph, order, angle)
+    steps_left = graph.make_node('Where', [turning, const_like(graph, 0, order), order])
+    found = recurrence(graph, twice, steps_left, graph.make_node('Sub', [twice, one]), [0, 0, 1, 0, 0])
+    return graph.make_node('Where', [turning, wave, found], res.outputs)
+
+
+def aten_special_chebyshev_polynomial_v_n_scalar(graph: GraphBuilder, res: Res, x: Result, n: Scalar) -> Result:
+    """aten::special_chebyshev_polynomial_v.n_scalar(Tensor x, Scalar n) -> Tensor"""
+    return aten_special_chebyshev_polynomial_v(graph, res, x=x, n=n)
+
+
+def aten_special_chebyshev_polynomial_v_x_scalar(graph: GraphBuilder, res: Res, x: Scalar, n: Result) -> Result:
+    """aten::special_chebyshev_polynomial_v.x_scalar(Scalar x, Tensor n) -> Tensor"""
+    return aten_special_chebyshev_polynomial_v(graph, res, x=x, n=n)
+
+
+def aten_special_chebyshev_polynomial_w(graph: GraphBuilder, res: Res, x: Result, n: Result) -> Result:
+    """aten::special_chebyshev_polynomial_w(Tensor x, Tensor n) -> Tensor"""
+    x, n = promote_values(graph, 'int_to_float', [x, n])
+    order = truncated_order(graph, n)
+    one = const_like(graph, 1, x)
+    twice = graph.make_node('Add', [x, x])
+    turning = turns_on(graph, x, order, 8)
+    angle = acos_of(graph, x)
+    wave = chebyshev_w(graph, order, angle)
+    steps_left = graph.make_node('Where', [turning, const_like(graph, 0, order), order])
+    found = recurrence(graph, twice, steps_left, graph.make_node('Add', [twice, one]), [0, 0, 1, 0, 0])
+    return graph.make_node('Where', [turning, wave, found], res.outputs)
+
+
+def aten_special_chebyshev_polynomial_w_n_scalar(graph: GraphBuilder, res: Res, x: Result, n: Scalar) -> Result:
+    """aten::special_chebyshev_polynomial_w.n_scalar(Tensor x, Scalar n) -> Tensor"""
+    return aten_special_chebyshev_polynomial_w(graph, res, x=x, n=n)
+
+
+def aten_special_chebyshev_polynomial_w_x_scalar(graph: GraphBuilder, res: Res, x: Scalar, n: Result) -> Result:
+    """aten::special_chebyshev_polynomial_w.x_scalar(Scalar x, Tensor n) -> Tensor"""
+    return aten_special_chebyshev_polynomial_w(graph, res, x=x, n=n)
+
+
+def aten_special_hermite_polynomial_h(graph: GraphBuilder, res: Res, x: Result, n: Result) -> Result:
+    """aten::special_hermite_polynomial_h(Tensor x, Tensor n) -> Tensor"""
+    x, n = promote_values(graph, 'int_to_float', [x, n])
+    order = truncated_order(graph, n)
+    found = recurrence(graph, graph.make_node('Add', [x, x]), order, graph.make_node('Add', [x, x]), [0, 0, 0, 2, 0])
+    limit = const_like(graph, 512 if dtype_of(graph, x) == float64 else 128, x)
+    return graph.make_node('Where', [graph.make_node('Greater', [order, limit]), const_like(graph, float('nan'), x), found], res.outputs)
+
+
+def aten_special_hermite_polynomial_h_n_scalar(graph: GraphBuilder, res: Res, x: Result, n: Scalar) -> Result:
+    """aten::special_hermite_polynomial_h.n_scalar(Tensor x, Scalar n) -> Tensor"""
+    return aten_special_hermite_polynomial_h(graph, res, x=x, n=n)
+
+
+def aten_special_hermite_polynomial_h_x_scalar(graph: GraphBuilder, res: Res, x: Scalar, n: Result) -> Result:
+    """aten::special_hermite_polynomial_h.x_scalar(Scalar x, Tensor n) -> Tensor"""
+    return aten_special_hermite_polynomial_h(graph, res, x=x, n=n)
+
+
+def aten_special_hermite_polynomial_he(graph: GraphBuilder, res: Res, x: Result, n: Result) -> Result:
+    """aten::special_hermite_polynomial_he(Tensor x, Tensor n) -> Tensor"""
+    x, n = promote_values(graph, 'int_to_float', [x, n])
+    order = truncated_order(graph, n)
+    found = recurrence(graph, x, order, x, [0, 0, 0, 1, 0])
+    limit = const_like(graph, 512 if dtype_of(graph, x) == float64 else 128, x)
+    return graph.make_node('Where', [graph.make_node('Greater', [order, limit]), const_like(graph, float('nan'), x), found], res.outputs)
+
+
+def aten_special_hermite_polynomial_he_n_scalar(graph: GraphBuilder, res: Res, x: Result, n: Scalar) -> Result:
+    """aten::special_hermite_polynomial_he.n_scalar(Tensor x, Scalar n) -> Tensor"""
+    return aten_special_hermite_polynomial_he(graph, res, x=x, n=n)
+
+
+def aten_special_hermite_polynomial_he_x_scalar(graph: GraphBuilder, res: Res, x: Scalar, n: Result) -> Result:
+    """aten::special_hermite_polynomial_he.x_scalar(Scalar x, Tensor n) -> Tensor"""
+    return aten_special_hermite_polynomial_he(graph, res, x=x, n=n)
+
+
+def aten_special_laguerre_polynomial_l(graph: GraphBuilder, res: Res, x: Result, n: Result) -> Result:
+    """aten::special_laguerre_polynomial_l(Tensor x, Tensor n) -> Tensor"""
+    x, n = promote_values(graph, 'int_to_float', [x, n])
+    y = graph.make_node('Sub', [const_like(graph, 1, x), x])
+    return recurrence(graph, y, truncated_order(graph, n), y, [2, 0, 0, 1, 1])
+
+
+def aten_special_laguerre_polynomial_l_n_scalar(graph: GraphBuilder, res: Res, x: Result, n: Scalar) -> Result:
+    """aten::special_laguerre_polynomial_l.n_scalar(Tensor x, Scalar n) -> Tensor"""
+    return aten_special_laguerre_polynomial_l(graph, res, x=x, n=n)
+
+
+def aten_special_laguerre_polynomial_l_x_scalar(graph: GraphBuilder, res: Res, x: Scalar, n: Result) -> Result:
+    """aten::special_laguerre_polynomial_l.x_scalar(Scalar x, Tensor n) -> Tensor"""
+    return aten_special_laguerre_polynomial_l(graph, res, x=x, n=n)
+
+
+def aten_special_legendre_polynomial_p(graph: GraphBuilder, res: Res, x: Result, n: Result) -> Result:
+    """aten::special_legendre_polynomial_p(Tensor x, Tensor n) -> Tensor"""
+    x, n = promote_values(graph, 'int_to_float', [x, n])
+    return recurrence(graph, x, truncated_order(graph, n), x, [0, 2, 0, 1, 1])
+
+
+def aten_special_legendre_polynomial_p_n_scalar(graph: GraphBuilder, res: Res, x: Result, n: Scalar) -> Result:
+    """aten::special_legendre_polynomial_p.n_scalar(Tensor x, Scalar n) -> Tensor"""
+    return aten_special_legendre_polynomial_p(graph, res, x=x, n=n)
+
+
+def aten_special_legendre_polynomial_p_x_scalar(graph: GraphBuilder, res: Res, x: Scalar, n: Result) -> Result:
+    """aten::special_legendre_polynomial_p.x_scalar(Scalar x, Tensor n) -> Tensor"""
+    return aten_special_legendre_polynomial_p(graph, res, x=x, n=n)
+
+
+def aten_special_shifted_chebyshev_polynomial_t(graph: GraphBuilder, res: Res, x: Result, n: Result) -> Result:
+    """aten::special_shifted_chebyshev_polynomial_t(Tensor x, Tensor n) -> Tensor"""
+    x, n = promote_values(graph, 'int_to_float', [x, n])
+    y = graph.make_node('Sub', [graph.make_node('Add', [x, x]), const_like(graph, 1, x)])
+    order = truncated_order(graph, n)
+    twice = graph.make_node('Add', [y, y])
+    turning = turns_on(graph, y, order, 6)
+    wave = graph.make_node('Cos', [graph.make_node('Mul', [order, acos_of(graph, y)])])
+    steps_left = graph.make_node('Where', [turning, const_like(graph, 0, order), order])
+    found = recurrence(graph, twice, steps_left, y, [0, 0, 1, 0, 0])
+    return graph.make_node('Where', [turning, wave, found], res.outputs)
+
+
+def aten_special_shifted_chebyshev_polynomial_t_n_scalar(graph: GraphBuilder, res: Res, x: Result, n: Scalar) -> Result:
+    """aten::special_shifted_chebyshev_polynomial_t.n_scalar(Tensor x, Scalar n) -> Tensor"""
+    return aten_special_shifted_chebyshev_polynomial_t(graph, res, x=x, n=n)
+
+
+def aten_special_shifted_chebyshev_polynomial_t_x_scalar(graph: GraphBuilder, res: Res, x: Scalar, n: Result) -> Result:
+    """aten::special_shifted_chebyshev_polynomial_t.x_scalar(Scalar x, Tensor n) -> Tensor"""
+    return aten_special_shifted_chebyshev_polynomial_t(graph, res, x=x, n=n)
+
+
+def aten_special_shifted_chebyshev_polynomial_u(graph: GraphBuilder, res: Res, x: Result, n: Result) -> Result:
+    """aten::special_shifted_chebyshev_polynomial_u(Tensor x, Tensor n) -> Tensor"""
+    x, n = promote_values(graph, 'int_to_float', [x, n])
+    y = graph.make_node('Sub', [graph.make_node('Add', [x, x]), const_like(graph, 1, x)])
+    order = truncated_order(graph, n)
+    one = const_like(graph, 1, y)
+    twice = graph.make_node('Add', [y, y])
+    turning = turns_on(graph, y, order, 6)
+    angle = acos_of(graph, y)
+    wave = graph.make_node('Div', [graph.make_node('Sin', [graph.make_node('Mul', [graph.make_node('Add', [order, one]), angle])]), graph.make_node('Sin', [angle])])
+    steps_left = graph.make_node('Where', [turning, const_like(graph, 0, order), order])
+    found = recurrence(graph, twice, steps_left, twice, [0, 0, 1, 0, 0])
+    return graph.make_node('Where', [turning, wave, found], res.outputs)
+
+
+def aten_special_shifted_chebyshev_polynomial_u_n_scalar(graph: GraphBuilder, res: Res, x: Result, n: Scalar) -> Result:
+    """aten::special_shifted_chebyshev_polynomial_u.n_scalar(Tensor x, Scalar n) -> Tensor"""
+    return aten_special_shifted_chebyshev_polynomial_u(graph, res, x=x, n=n)
+
+
+def aten_special_shifted_chebyshev_polynomial_u_x_scalar(graph: GraphBuilder, res: Res, x: Scalar, n: Result) -> Result:
+    """aten::special_shifted_chebyshev_polynomial_u.x_scalar(Scalar x, Tensor n) -> Tensor"""
+    return aten_special_shifted_chebyshev_polynomial_u(graph, res, x=x, n=n)
+
+
+def aten_special_shifted_chebyshev_polynomial_v(graph: GraphBuilder, res: Res, x: Result, n: Result) -> Result:
+    """aten::special_shifted_chebyshev_polynomial_v(Tensor x, Tensor n) -> Tensor"""
+    x, n = promote_values(graph, 'int_to_float', [x, n])
+    y = graph.make_node('Sub', [graph.make_node('Add', [x, x]), const_like(graph, 1, x)])
+    order = truncated_order(graph, n)
+    one = const_like(graph, 1, y)
+    twice = graph.make_node('Add', [y, y])
+    turning = turns_on(graph, y, order, 6)
+    angle = acos_of(graph, y)
+    wave = chebyshev_v(graph, order, angle)
+    steps_left = graph.make_node('Where', [turning, const_like(graph, 0, order), order])
+    found = recurrence(graph, twice, steps_left, graph.make_node('Sub', [twice, one]), [0, 0, 1, 0, 0])
+    return graph.make_node('Where', [turning, wave, found], res.outputs)
+
+
+def aten_special_shifted_chebyshev_polynomial_v_n_scalar(graph: GraphBuilder, res: Res, x: Result, n: Scalar) -> Result:
+    """aten::special_shifted_chebyshev_polynomial_v.n_scalar(Tensor x, Scalar n) -> Tensor"""
+    return aten_special_shifted_chebyshev_polynomial_v(graph, res, x=x, n=n)
+
+
+def aten_special_shifted_chebyshev_polynomial_v_x_scalar(graph: GraphBuilder, res: Res, x: Scalar, n: Result) -> Result:
+    """aten::special_shifted_chebyshev_polynomial_v.x_scalar(Scalar x, Tensor n) -> Tensor"""
+    return aten_special_shifted_chebyshev_polynomial_v(graph, res, x=x, n=n)
+
+
+def aten_special_shifted_chebyshev_polynomial_w(graph: GraphBuilder, res: Res, x: Result, n: Result) -> Result:
+    """aten::special_shifted_chebyshev_polynomial_w(Tensor x, Tensor n) -> Tensor"""
+    x, n = promote_values(graph, 'int_to_float', [x, n])
+    y = graph.make_node('Sub', [graph.make_node('Add', [x, x]), const_like(graph, 1, x)])
+    order = truncated_order(graph, n)
+    one = const_like(graph, 1, y)
+    twice = graph.make_node('Add', [y, y])
+    turning = turns_on(graph, y, order, 4)
+    angle = acos_of(graph, y)
+    wave = chebyshev_w(graph, order, angle)
+    steps_left = graph.make_node('Where', [turning, const_like(graph, 0, order), order])
+    found = recurrence(graph, twice, steps_left, graph.make_node('Add', [twice, one]), [0, 0, 1, 0, 0])
+    return graph.make_node('Where', [turning, wave, found], res.outputs)
+
+
+def aten_special_shifted_chebyshev_polynomial_w_n_scalar(graph: GraphBuilder, res: Res, x: Result, n: Scalar) -> Result:
+    """aten::special_shifted_chebyshev_polynomial_w.n_scalar(Tensor x, Scalar n) -> Tensor"""
+    return aten_special_shifted_chebyshev_polynomial_w(graph, res, x=x, n=n)
+
+
+def aten_special_shifted_chebyshev_polynomial_w_x_scalar(graph: GraphBuilder, res: Res, x: Scalar, n: Result) -> Result:
+    """aten::special_shifted_chebyshev_polynomial_w.x_scalar(Scalar x, Tensor n) -> Tensor"""
+    return aten_special_shifted_chebyshev_polynomial_w(graph, res, x=x, n=n)
+
+
+def rule_aten_special_chebyshev_polynomial_t(graph: GraphBuilder, x: Result, n: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', x, n), broadcast(known_shape(graph, x), known_shape(graph, n))),)
+
+
+def rule_aten_special_chebyshev_polynomial_t_n_scalar(graph: GraphBuilder, x: Result, n: Scalar) -> Rules:
+    return rule_aten_special_chebyshev_polynomial_t(graph, x=x, n=n)
+
+
+def rule_aten_special_chebyshev_polynomial_t_x_scalar(graph: GraphBuilder, x: Scalar, n: Result) -> Rules:
+    return rule_aten_special_chebyshev_polynomial_t(graph, x=x, n=n)
+
+
+def rule_aten_special_chebyshev_polynomial_u(graph: GraphBuilder, x: Result, n: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', x, n), broadcast(known_shape(graph, x), known_shape(graph, n))),)
+
+
+def rule_aten_special_chebyshev_polynomial_u_n_scalar(graph: GraphBuilder, x: Result, n: Scalar) -> Rules:
+    return rule_aten_special_chebyshev_polynomial_u(graph, x=x, n=n)
+
+
+def rule_aten_special_chebyshev_polynomial_u_x_scalar(graph: GraphBuilder, x: Scalar, n: Result) -> Rules:
+    return rule_aten_special_chebyshev_polynomial_u(graph, x=x, n=n)
+
+
+def rule_aten_special_chebyshev_polynomial_v(graph: GraphBuilder, x: Result, n: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', x, n), broadcast(known_shape(graph, x), known_shape(graph, n))),)
+
+
+def rule_aten_special_chebyshev_polynomial_v_n_scalar(graph: GraphBuilder, x: Result, n: Scalar) -> Rules:
+    return rule_aten_special_chebyshev_polynomial_v(graph, x=x, n=n)
+
+
+def rule_aten_special_chebyshev_polynomial_v_x_scalar(graph: GraphBuilder, x: Scalar, n: Result) -> Rules:
+    return rule_aten_special_chebyshev_polynomial_v(graph, x=x, n=n)
+
+
+def rule_aten_special_chebyshev_polynomial_w(graph: GraphBuilder, x: Result, n: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', x, n), broadcast(known_shape(graph, x), known_shape(graph, n))),)
+
+
+def rule_aten_special_chebyshev_polynomial_w_n_scalar(graph: GraphBuilder, x: Result, n: Scalar) -> Rules:
+    return rule_aten_special_chebyshev_polynomial_w(graph, x=x, n=n)
+
+
+def rule_aten_special_chebyshev_polynomial_w_x_scalar(graph: GraphBuilder, x: Scalar, n: Result) -> Rules:
+    return rule_aten_special_chebyshev_polynomial_w(graph, x=x, n=n)
+
+
+def rule_aten_special_hermite_polynomial_h(graph: GraphBuilder, x: Result, n: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', x, n), broadcast(known_shape(graph, x), known_shape(graph, n))),)
+
+
+def rule_aten_special_hermite_polynomial_h_n_scalar(graph: GraphBuilder, x: Result, n: Scalar) -> Rules:
+    return rule_aten_special_hermite_polynomial_h(graph, x=x, n=n)
+
+
+def rule_aten_special_hermite_polynomial_h_x_scalar(graph: GraphBuilder, x: Scalar, n: Result) -> Rules:
+    return rule_aten_special_hermite_polynomial_h(graph, x=x, n=n)
+
+
+def rule_aten_special_hermite_polynomial_he(graph: GraphBuilder, x: Result, n: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', x, n), broadcast(known_shape(graph, x), known_shape(graph, n))),)
+
+
+def rule_aten_special_hermite_polynomial_he_n_scalar(graph: GraphBuilder, x: Result, n: Scalar) -> Rules:
+    return rule_aten_special_hermite_polynomial_he(graph, x=x, n=n)
+
+
+def rule_aten_special_hermite_polynomial_he_x_scalar(graph: GraphBuilder, x: Scalar, n: Result) -> Rules:
+    return rule_aten_special_hermite_polynomial_he(graph, x=x, n=n)
+
+
+def rule_aten_special_laguerre_polynomial_l(graph: GraphBuilder, x: Result, n: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', x, n), broadcast(known_shape(graph, x), known_shape(graph, n))),)
+
+
+def rule_aten_special_laguerre_polynomial_l_n_scalar(graph: GraphBuilder, x: Result, n: Scalar) -> Rules:
+    return rule_aten_special_laguerre_polynomial_l(graph, x=x, n=n)
+
+
+def rule_aten_special_laguerre_polynomial_l_x_scalar(graph: GraphBuilder, x: Scalar, n: Result) -> Rules:
+    return rule_aten_special_laguerre_polynomial_l(graph, x=x, n=n)
+
+
+def rule_aten_special_legendre_polynomial_p(graph: GraphBuilder, x: Result, n: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', x, n), broadcast(known_shape(graph, x), known_shape(graph, n))),)
+
+
+def rule_aten_special_legendre_polynomial_p_n_scalar(graph: GraphBuilder, x: Result, n: Scalar) -> Rules:
+    return rule_aten_special_legendre_polynomial_p(graph, x=x, n=n)
+
+
+def rule_aten_special_legendre_polynomial_p_x_scalar(graph: GraphBuilder, x: Scalar, n: Result) -> Rules:
+    return rule_aten_special_legendre_polynomial_p(graph, x=x, n=n)
+
+
+def rule_aten_special_shifted_chebyshev_polynomial_t(graph: GraphBuilder, x: Result, n: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', x, n), broadcast(known_shape(graph, x), known_shape(graph, n))),)
+
+
+def rule_aten_special_shifted_chebyshev_polynomial_t_n_scalar(graph: GraphBuilder, x: Result, n: Scalar) -> Rules:
+    return rule_aten_special_shifted_chebyshev_polynomial_t(graph, x=x, n=n)
+
+
+def rule_aten_special_shifted_chebyshev_polynomial_t_x_scalar(graph: GraphBuilder, x: Scalar, n: Result) -> Rules:
+    return rule_aten_special_shifted_chebyshev_polynomial_t(graph, x=x, n=n)
+
+
+def rule_aten_special_shifted_chebyshev_polynomial_u(graph: GraphBuilder, x: Result, n: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', x, n), broadcast(known_shape(graph, x), known_shape(graph, n))),)
+
+
+def rule_aten_special_shifted_chebyshev_polynomial_u_n_scalar(graph: GraphBuilder, x: Result, n: Scalar) -> Rules:
+    return rule_aten_special_shifted_chebyshev_polynomial_u(graph, x=x, n=n)
+
+
+def rule_aten_special_shifted_chebyshev_polynomial_u_x_scalar(graph: GraphBuilder, x: Scalar, n: Result) -> Rules:
+    return rule_aten_special_shifted_chebyshev_polynomial_u(graph, x=x, n=n)
+
+
+def rule_aten_special_shifted_chebyshev_polynomial_v(graph: GraphBuilder, x: Result, n: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', x, n), broadcast(known_shape(graph, x), known_shape(graph, n))),)
+
+
+def rule_aten_special_shifted_chebyshev_polynomial_v_n_scalar(graph: GraphBuilder, x: Result, n: Scalar) -> Rules:
+    return rule_aten_special_shifted_chebyshev_polynomial_v(graph, x=x, n=n)
+
+
+def rule_aten_special_shifted_chebyshev_polynomial_v_x_scalar(graph: GraphBuilder, x: Scalar, n: Result) -> Rules:
+    return rule_aten_special_shifted_chebyshev_polynomial_v(graph, x=x, n=n)
+
+
+def rule_aten_special_shifted_chebyshev_polynomial_w(graph: GraphBuilder, x: Result, n: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', x, n), broadcast(known_shape(graph, x), known_shape(graph, n))),)
+
+
+def rule_aten_special_shifted_chebyshev_polynomial_w_n_scalar(graph: GraphBuilder, x: Result, n: Scalar) -> Rules:
+    return rule_aten_special_shifted_chebyshev_polynomial_w(graph, x=x, n=n)
+
+
+def rule_aten_special_shifted_chebyshev_polynomial_w_x_scalar(graph: GraphBuilder, x: Scalar, n: Result) -> Rules:
+    return rule_aten_special_shifted_chebyshev_polynomial_w(graph, x=x, n=n)
