@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from ortable import dtypes
+from ortable import dims, dtypes
 from ortable.errors import UnsupportedCase
 from ortable.lowerings import linalg_factor as factor
 from ortable.lowerings import linalg_jacobi as jacobi
@@ -19,6 +19,7 @@ from ortable.prelude import (
     Result,
     Results,
     Scalar,
+    Str,
     SymInt,
     SymInts,
     dim_of,
@@ -26,9 +27,9 @@ from ortable.prelude import (
     shape_of,
 )
 from ortable.prelude_make import cast, const, consts, cropped, permuted, squeezed, unsqueezed
-from ortable.prelude_nn import reduced_extreme
+from ortable.prelude_nn import machine_epsilon, reduced_extreme
 from ortable.prelude_pointwise import const_like
-from ortable.prelude_shape import counting, sliced, stretched
+from ortable.prelude_shape import counting, sliced, stretched, zeros_of
 from ortable.rules_shape import broadcast
 
 if TYPE_CHECKING:
@@ -68,6 +69,11 @@ def leading_part(graph: Graph, x: Result, rows: SymInt, columns: SymInt) -> Resu
 def smaller_side(graph: Graph, x: Result) -> SymInt:
     """How many rows or columns matrices have, whichever is less."""
     return matrix.fewer(graph, x)
+
+
+def longer_side(graph: Graph, x: Result) -> SymInt:
+    """How many rows or columns matrices have, whichever is more."""
+    return dims.maximum(*shape_of(graph, x)[-2:])
 
 
 def diagonal_elements(graph: Graph, x: Result) -> Result:
@@ -211,10 +217,10 @@ def reflected(graph: Graph, x: Result, tau: Result, other: Result, adjoint: Bool
 # -- eigenvalues and singular values ----------------------------------------------------------------
 
 
-def symmetric_parts(graph: Graph, x: Result, uplo: Scalar = "L") -> Results:
+def symmetric_parts(graph: Graph, x: Result, uplo: Str = "L") -> Results:
     """[values, vectors] of symmetric matrices, ascending; one triangle of ``x`` is read."""
     flat = matrix.flat_batch(graph, x)
-    order = ("LessOrEqual", "GreaterOrEqual")[str(uplo).upper() == "L"]
+    order = ("LessOrEqual", "GreaterOrEqual")[uplo.upper() == "L"]
     kept = graph.make_node(order, [matrix.places(graph, flat, -2), matrix.places(graph, flat, -1)])
     flat = graph.make_node("Where", [kept, flat, matrix.turned(graph, flat)])
     batch = matrix.batch_of(graph, x)
@@ -252,6 +258,26 @@ def singular_parts(graph: Graph, x: Result, full: Bool) -> Results:
     parts = (right, left) if wide else (left, right)
     found = [parts[0], _first(graph, lengths, count), matrix.turned(graph, parts[1])]
     return [matrix.with_batch(graph, each, batch) for each in found]
+
+
+def noise_floor(
+    graph: Graph, values: Result, size: SymInt, atol: Result | None, rtol: Result | None
+) -> Result:
+    """What singular values must exceed to count: max(atol, rtol * the largest one), with torch's
+    defaults for matrices whose longer side is ``size``."""
+    make, own = graph.make_node, graph.get_type(values)
+    zero, last = const(graph, 0, own), consts(graph, [-1], dtypes.int64)
+    if rtol is None:
+        rtol = make("Mul", [const(graph, machine_epsilon(own), own), const(graph, size, own)])
+        if atol is not None:
+            rtol = make("Where", [make("Greater", [atol, zero]), zero, rtol])
+    nothing = zeros_of(graph, [*shape_of(graph, values)[:-1], 1], own)
+    padded = make("Concat", [values, nothing], axis=-1)
+    most = make("ReduceMax", [padded, _last_axis(graph, padded)], keepdims=0)
+    floor = make("Mul", [cast(graph, rtol, own), most])
+    if atol is not None:
+        floor = make("Max", [floor, cast(graph, atol, own)])
+    return make("Unsqueeze", [floor, last])
 
 
 def _tall(graph: Graph, x: str) -> tuple[str, bool]:
