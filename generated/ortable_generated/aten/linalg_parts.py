@@ -1,0 +1,271 @@
+# Generated from specs/aten/linalg_parts.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ortable.dtypes import complex64, int32, int64
+from ortable.errors import UnsupportedCase
+from ortable.known import known_dtype, known_shape
+from ortable.lowerings.linalg_power import matrix_exp, matrix_power, multi_dot
+from ortable.prelude import dim_of, dtype_of, is_float, is_used, shape_of
+from ortable.prelude_linalg import flipped_matrix, leading_part, longer_side, noise_floor, orthogonal_part, reflected, reflectors_of, singular_lengths, singular_parts, smaller_side, symmetric_parts, upper_part
+from ortable.prelude_make import const, consts
+from ortable.prelude_shape import zeros_of
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+    from ortable.known import Rules
+    from ortable.prelude import Bool, Int, Result, Results, Str
+
+
+def aten__linalg_eigh(graph: GraphBuilder, res: Res, A: Result, UPLO: Str = 'L', compute_v: Bool = True) -> Any:
+    '''aten::_linalg_eigh(Tensor A, str UPLO="L", bool compute_v=True) -> (Tensor eigenvalues, Tensor eigenvectors)'''
+    parts = symmetric_parts(graph, A, UPLO)
+    return (parts[0], parts[1] if compute_v else zeros_of(graph, [0], dtype_of(graph, A)))
+
+
+def aten__linalg_svd(graph: GraphBuilder, res: Res, A: Result, full_matrices: Bool = False, compute_uv: Bool = True, *, driver: Str | None = None) -> Any:
+    """aten::_linalg_svd(Tensor A, bool full_matrices=False, bool compute_uv=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)"""
+    if compute_uv and (not is_used(res[0])) and (not is_used(res[2])):
+        return (None, singular_lengths(graph, A), None)
+    if not compute_uv:
+        return (zeros_of(graph, [0], dtype_of(graph, A)), singular_lengths(graph, A), zeros_of(graph, [0], dtype_of(graph, A)))
+    parts = singular_parts(graph, A, full_matrices)
+    return (parts[0], parts[1], parts[2])
+
+
+def aten_chain_matmul(graph: GraphBuilder, res: Res, matrices: Results) -> Result:
+    """aten::chain_matmul(Tensor[] matrices) -> Tensor"""
+    return aten_linalg_multi_dot(graph, res, tensors=matrices)
+
+
+def aten_geqrf(graph: GraphBuilder, res: Res, self: Result) -> Any:
+    """aten::geqrf(Tensor self) -> (Tensor a, Tensor tau)"""
+    found = reflectors_of(graph, self)
+    return (found[0], found[1])
+
+
+def aten_linalg_eig(graph: GraphBuilder, res: Res, self: Result) -> Any:
+    """aten::linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)"""
+    if is_float(graph, self):
+        raise UnsupportedCase('aten::linalg_eig: eigenvalues of a general matrix, which are complex')
+    raise UnsupportedCase('aten::linalg_eig: eigenvalues of a complex matrix')
+
+
+def aten_linalg_eigh(graph: GraphBuilder, res: Res, self: Result, UPLO: Str = 'L') -> Any:
+    '''aten::linalg_eigh(Tensor self, str UPLO="L") -> (Tensor eigenvalues, Tensor eigenvectors)'''
+    parts = symmetric_parts(graph, self, UPLO)
+    return (parts[0], parts[1])
+
+
+def aten_linalg_eigvals(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::linalg_eigvals(Tensor self) -> Tensor"""
+    return aten_linalg_eig(graph, res, self=self)
+
+
+def aten_linalg_eigvalsh(graph: GraphBuilder, res: Res, self: Result, UPLO: Str = 'L') -> Result:
+    '''aten::linalg_eigvalsh(Tensor self, str UPLO="L") -> Tensor'''
+    return symmetric_parts(graph, self, UPLO)[0]
+
+
+def aten_linalg_householder_product(graph: GraphBuilder, res: Res, input: Result, tau: Result) -> Result:
+    """aten::linalg_householder_product(Tensor input, Tensor tau) -> Tensor"""
+    return orthogonal_part(graph, input, tau, dim_of(graph, input, -1))
+
+
+def aten_linalg_ldl_factor_ex(graph: GraphBuilder, res: Res, self: Result, *, hermitian: Bool = False, check_errors: Bool = False) -> Any:
+    """aten::linalg_ldl_factor_ex(Tensor self, *, bool hermitian=False, bool check_errors=False) -> (Tensor LD, Tensor pivots, Tensor info)"""
+    if is_float(graph, self):
+        raise UnsupportedCase('aten::linalg_ldl_factor_ex: the pivots of Bunch and Kaufman, which no operator of ONNX finds')
+    raise UnsupportedCase('aten::linalg_ldl_factor_ex: a complex matrix')
+
+
+def aten_linalg_matrix_exp(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::linalg_matrix_exp(Tensor self) -> Tensor"""
+    return matrix_exp(graph, res, self=self)
+
+
+def aten_linalg_matrix_power(graph: GraphBuilder, res: Res, self: Result, n: Int) -> Result:
+    """aten::linalg_matrix_power(Tensor self, int n) -> Tensor"""
+    return matrix_power(graph, res, self=self, n=n)
+
+
+def aten_linalg_multi_dot(graph: GraphBuilder, res: Res, tensors: Results) -> Result:
+    """aten::linalg_multi_dot(Tensor[] tensors) -> Tensor"""
+    return multi_dot(graph, res, tensors=tensors)
+
+
+def aten_linalg_pinv_atol_rtol_tensor(graph: GraphBuilder, res: Res, self: Result, *, atol: Result | None = None, rtol: Result | None = None, hermitian: Bool = False) -> Result:
+    """aten::linalg_pinv.atol_rtol_tensor(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor"""
+    longer = longer_side(graph, self)
+    if hermitian:
+        parts = symmetric_parts(graph, self)
+        zero = const(graph, 0, dtype_of(graph, self))
+        kept = graph.make_node('Greater', [graph.make_node('Abs', [parts[0]]), noise_floor(graph, graph.make_node('Abs', [parts[0]]), longer, atol, rtol)])
+        scales = graph.make_node('Where', [kept, graph.make_node('Reciprocal', [graph.make_node('Where', [kept, parts[0], const(graph, 1, dtype_of(graph, self))])]), zero])
+        left = graph.make_node('Mul', [parts[1], graph.make_node('Unsqueeze', [scales, consts(graph, [-2], int64)])])
+        return graph.make_node('MatMul', [left, flipped_matrix(graph, parts[1])], res.outputs)
+    parts = singular_parts(graph, self, False)
+    zero = const(graph, 0, dtype_of(graph, self))
+    kept = graph.make_node('Greater', [parts[1], noise_floor(graph, parts[1], longer, atol, rtol)])
+    scales = graph.make_node('Where', [kept, graph.make_node('Reciprocal', [graph.make_node('Where', [kept, parts[1], const(graph, 1, dtype_of(graph, self))])]), zero])
+    left = graph.make_node('Mul', [flipped_matrix(graph, parts[2]), graph.make_node('Unsqueeze', [scales, consts(graph, [-2], int64)])])
+    return graph.make_node('MatMul', [left, flipped_matrix(graph, parts[0])], res.outputs)
+
+
+def aten_linalg_qr(graph: GraphBuilder, res: Res, A: Result, mode: Str = 'reduced') -> Any:
+    '''aten::linalg_qr(Tensor A, str mode="reduced") -> (Tensor Q, Tensor R)'''
+    rows = dim_of(graph, A, -2)
+    columns = dim_of(graph, A, -1)
+    count = smaller_side(graph, A)
+    if mode == 'complete':
+        found = reflectors_of(graph, A)
+        return (orthogonal_part(graph, found[0], found[1], rows), upper_part(graph, found[0]))
+    if mode == 'r':
+        found = reflectors_of(graph, A)
+        return (zeros_of(graph, [0], dtype_of(graph, A)), upper_part(graph, leading_part(graph, found[0], count, columns)))
+    found = reflectors_of(graph, A)
+    whole = orthogonal_part(graph, found[0], found[1], count)
+    return (whole, upper_part(graph, leading_part(graph, found[0], count, columns)))
+
+
+def aten_linalg_svd(graph: GraphBuilder, res: Res, A: Result, full_matrices: Bool = True, *, driver: Str | None = None) -> Any:
+    """aten::linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)"""
+    parts = singular_parts(graph, A, full_matrices)
+    return (parts[0], parts[1], parts[2])
+
+
+def aten_linalg_svdvals(graph: GraphBuilder, res: Res, A: Result, *, driver: Str | None = None) -> Result:
+    """aten::linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor"""
+    return singular_lengths(graph, A)
+
+
+def aten_matrix_exp(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::matrix_exp(Tensor self) -> Tensor"""
+    return aten_linalg_matrix_exp(graph, res, self=self)
+
+
+def aten_matrix_power(graph: GraphBuilder, res: Res, self: Result, n: Int) -> Result:
+    """aten::matrix_power(Tensor self, int n) -> Tensor"""
+    return aten_linalg_matrix_power(graph, res, self=self, n=n)
+
+
+def aten_orgqr(graph: GraphBuilder, res: Res, self: Result, input2: Result) -> Result:
+    """aten::orgqr(Tensor self, Tensor input2) -> Tensor"""
+    return aten_linalg_householder_product(graph, res, input=self, tau=input2)
+
+
+def aten_ormqr(graph: GraphBuilder, res: Res, self: Result, input2: Result, input3: Result, left: Bool = True, transpose: Bool = False) -> Result:
+    """aten::ormqr(Tensor self, Tensor input2, Tensor input3, bool left=True, bool transpose=False) -> Tensor"""
+    if left:
+        return reflected(graph, self, input2, input3, transpose)
+    return flipped_matrix(graph, reflected(graph, self, input2, flipped_matrix(graph, input3), not transpose))
+
+
+def aten_qr(graph: GraphBuilder, res: Res, self: Result, some: Bool = True) -> Any:
+    """aten::qr(Tensor self, bool some=True) -> (Tensor Q, Tensor R)"""
+    count = smaller_side(graph, self) if some else dim_of(graph, self, -2)
+    found = reflectors_of(graph, self)
+    whole = orthogonal_part(graph, found[0], found[1], count)
+    return (whole, upper_part(graph, leading_part(graph, found[0], count, dim_of(graph, self, -1))))
+
+
+def aten_svd(graph: GraphBuilder, res: Res, self: Result, some: Bool = True, compute_uv: Bool = True) -> Any:
+    """aten::svd(Tensor self, bool some=True, bool compute_uv=True) -> (Tensor U, Tensor S, Tensor V)"""
+    if not compute_uv:
+        left = zeros_of(graph, shape_of(graph, res[0]), dtype_of(graph, self))
+        return (left, singular_lengths(graph, self), zeros_of(graph, shape_of(graph, res[2]), dtype_of(graph, self)))
+    parts = singular_parts(graph, self, not some)
+    return (parts[0], parts[1], flipped_matrix(graph, parts[2]))
+
+
+def rule_aten__linalg_eigh(graph: GraphBuilder, A: Result, UPLO: Str = 'L', compute_v: Bool = True) -> Rules:
+    return ((known_dtype(graph, A), None), (known_dtype(graph, A), None),)
+
+
+def rule_aten__linalg_svd(graph: GraphBuilder, A: Result, full_matrices: Bool = False, compute_uv: Bool = True, *, driver: Str | None = None) -> Rules:
+    return ((known_dtype(graph, A), None), (known_dtype(graph, A), None), (known_dtype(graph, A), None),)
+
+
+def rule_aten_chain_matmul(graph: GraphBuilder, matrices: Results) -> Rules:
+    return rule_aten_linalg_multi_dot(graph, tensors=matrices)
+
+
+def rule_aten_geqrf(graph: GraphBuilder, self: Result) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)), (known_dtype(graph, self), None),)
+
+
+def rule_aten_linalg_eig(graph: GraphBuilder, self: Result) -> Rules:
+    return ((complex64, None), (complex64, None),)
+
+
+def rule_aten_linalg_eigh(graph: GraphBuilder, self: Result, UPLO: Str = 'L') -> Rules:
+    return ((known_dtype(graph, self), None), (known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_linalg_eigvals(graph: GraphBuilder, self: Result) -> Rules:
+    return rule_aten_linalg_eig(graph, self=self)
+
+
+def rule_aten_linalg_eigvalsh(graph: GraphBuilder, self: Result, UPLO: Str = 'L') -> Rules:
+    return ((known_dtype(graph, self), None),)
+
+
+def rule_aten_linalg_householder_product(graph: GraphBuilder, input: Result, tau: Result) -> Rules:
+    return ((known_dtype(graph, input), known_shape(graph, input)),)
+
+
+def rule_aten_linalg_ldl_factor_ex(graph: GraphBuilder, self: Result, *, hermitian: Bool = False, check_errors: Bool = False) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)), (int32, None), (int32, None),)
+
+
+def rule_aten_linalg_matrix_exp(graph: GraphBuilder, self: Result) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_linalg_matrix_power(graph: GraphBuilder, self: Result, n: Int) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_linalg_multi_dot(graph: GraphBuilder, tensors: Results) -> Rules:
+    return ((known_dtype(graph, tensors), None),)
+
+
+def rule_aten_linalg_pinv_atol_rtol_tensor(graph: GraphBuilder, self: Result, *, atol: Result | None = None, rtol: Result | None = None, hermitian: Bool = False) -> Rules:
+    return ((known_dtype(graph, self), None),)
+
+
+def rule_aten_linalg_qr(graph: GraphBuilder, A: Result, mode: Str = 'reduced') -> Rules:
+    return ((known_dtype(graph, A), None), (known_dtype(graph, A), None),)
+
+
+def rule_aten_linalg_svd(graph: GraphBuilder, A: Result, full_matrices: Bool = True, *, driver: Str | None = None) -> Rules:
+    return ((known_dtype(graph, A), None), (known_dtype(graph, A), None), (known_dtype(graph, A), None),)
+
+
+def rule_aten_linalg_svdvals(graph: GraphBuilder, A: Result, *, driver: Str | None = None) -> Rules:
+    return ((known_dtype(graph, A), None),)
+
+
+def rule_aten_matrix_exp(graph: GraphBuilder, self: Result) -> Rules:
+    return rule_aten_linalg_matrix_exp(graph, self=self)
+
+
+def rule_aten_matrix_power(graph: GraphBuilder, self: Result, n: Int) -> Rules:
+    return rule_aten_linalg_matrix_power(graph, self=self, n=n)
+
+
+def rule_aten_orgqr(graph: GraphBuilder, self: Result, input2: Result) -> Rules:
+    return rule_aten_linalg_householder_product(graph, input=self, tau=input2)
+
+
+def rule_aten_ormqr(graph: GraphBuilder, self: Result, input2: Result, input3: Result, left: Bool = True, transpose: Bool = False) -> Rules:
+    return ((known_dtype(graph, input3), known_shape(graph, input3)),)
+
+
+def rule_aten_qr(graph: GraphBuilder, self: Result, some: Bool = True) -> Rules:
+    return ((known_dtype(graph, self), None), (known_dtype(graph, self), None),)
+
+
+def rule_aten_svd(graph: GraphBuilder, self: Result, some: Bool = True, compute_uv: Bool = True) -> Rules:
+    return ((known_dtype(graph, self), None), (known_dtype(graph, self), None), (known_dtype(graph, self), None),)
