@@ -1,0 +1,195 @@
+"""Lower-case words for elements in order: runs of equal elements, histograms, reductions of what an
+index writes into one place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ortable import dims, dtypes
+from ortable.known import known_shape
+from ortable.prelude import (
+    Bool,
+    Dtype,
+    Int,
+    Result,
+    Str,
+    axis_of,
+    dim_of,
+    highest,
+    lowest,
+    rank_of,
+    shape_of,
+)
+from ortable.prelude_make import (
+    as_vec,
+    at_least_1d,
+    cast,
+    const,
+    consts,
+    reshape_to,
+    unsqueezed,
+)
+from ortable.prelude_places import put_elements, scatter_word, sort_keys
+from ortable.prelude_pointwise import floor_quotient
+from ortable.prelude_shape import counting, other_axes, replaced_at, sliced, stretched
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder as Graph
+
+
+def sorted_places(graph: Graph, x: Result, axis: Int) -> Result:
+    """The int64 places of the elements in ascending order along one axis (at least 1-d); equal ones
+    keep their order, NaN comes last."""
+    keys = sort_keys(graph, x)
+    parts = [keys, as_vec(graph, dim_of(graph, keys, axis))]
+    return graph.make_node("TopK", parts, 2, axis=axis, largest=0)[1]
+
+
+def run_starts(graph: Graph, x: Result, axis: Int) -> Result:
+    """A bool vector: True where a slice of ``x`` along one axis differs from the one before it, and
+    for the first; NaN differs from NaN."""
+    size = dim_of(graph, x, axis)
+    before = graph.make_node(
+        "Concat", [sliced(graph, x, axis, 0, 1), sliced(graph, x, axis, 0, -1)], axis=axis
+    )
+    graph.set_shape(before, tuple(shape_of(graph, x)))
+    others = other_axes(rank_of(graph, x), [axis])
+    other = graph.make_node("Not", [graph.make_node("Equal", [x, before])])
+    if others:
+        count = graph.make_node(
+            "ReduceSum", [cast(graph, other, dtypes.int64), consts(graph, others, dtypes.int64)],
+            keepdims=0,
+        )  # fmt: skip
+        other = cast(graph, count, dtypes.boolean)
+    first = graph.make_node("Equal", [counting(graph, 0, size, 1), const(graph, 0, dtypes.int64)])
+    return graph.make_node("Or", [other, first])
+
+
+def new_runs(graph: Graph, x: Result) -> Result:
+    """True where an element differs from the one before it along the last axis, and for the first;
+    of the shape of ``x``."""
+    last = rank_of(graph, x) - 1
+    parts = [sliced(graph, x, last, 0, 1), sliced(graph, x, last, 0, -1)]
+    before = graph.make_node("Concat", parts, axis=last)
+    graph.set_shape(before, tuple(shape_of(graph, x)))
+    places = counting(graph, 0, dim_of(graph, x, last), 1)
+    first = graph.make_node("Equal", [places, const(graph, 0, dtypes.int64)])
+    other = graph.make_node("Not", [graph.make_node("Equal", [x, before])])
+    return graph.make_node("Or", [other, first])
+
+
+def median_place(graph: Graph, x: Result, axis: Int, skip_nan: Bool) -> Result:
+    """Where the lower median stands in the sorted order along one axis, which is kept as 1; the
+    first NaN counts as the median unless ``skip_nan``."""
+    size = dim_of(graph, x, axis)
+    kept = replaced_at(shape_of(graph, x), axis, 1)
+    middle = stretched(graph, const(graph, (size - 1) // 2, dtypes.int64), kept)
+    if not dtypes.is_float_type(graph.get_type(x)):
+        return middle
+    make, two = graph.make_node, const(graph, 2, dtypes.int64)
+    known = cast(graph, make("Not", [make("IsNaN", [x])]), dtypes.int64)
+    valid = make("ReduceSum", [known, as_vec(graph, axis)], keepdims=1)
+    if skip_nan:
+        half = make("Div", [make("Sub", [valid, const(graph, 1, dtypes.int64)]), two])
+        none = make("Equal", [valid, const(graph, 0, dtypes.int64)])
+        return make("Where", [none, middle, half])
+    return make("Where", [make("Equal", [valid, const(graph, size, dtypes.int64)]), middle, valid])
+
+
+def run_ids(graph: Graph, starts: Result) -> Result:
+    """The number of the run in which each place stands, from the marks of ``run_starts``; along the
+    last axis."""
+    axis = const(graph, rank_of(graph, starts) - 1, dtypes.int64)
+    count = graph.make_node("CumSum", [cast(graph, starts, dtypes.int64), axis])
+    return graph.make_node("Sub", [count, const(graph, 1, dtypes.int64)])
+
+
+def run_lengths(graph: Graph, starts: Result) -> Result:
+    """How long each run is, from the marks of ``run_starts``."""
+    size = dim_of(graph, starts, 0)
+    first = graph.make_node("Compress", [counting(graph, 0, size, 1), starts], axis=0)
+    ends = [sliced(graph, first, 0, 1, 2**63 - 1), as_vec(graph, size)]
+    if known_shape(graph, starts) == (0,):
+        return first
+    return graph.make_node("Sub", [graph.make_node("Concat", ends, axis=0), first])
+
+
+def compressed(graph: Graph, x: Result, marks: Result, axis: Int) -> Result:
+    """The slices of ``x`` along one axis where the bool vector ``marks`` is True."""
+    dtype = graph.get_type(x)
+    wide = dtypes.float32 if dtype == dtypes.bfloat16 else dtype
+    return cast(graph, graph.make_node("Compress", [cast(graph, x, wide), marks], axis=axis), dtype)
+
+
+def equality_codes(graph: Graph, x: Result) -> Result:
+    """int64 numbers of the shape of ``x`` that are equal, and ordered, as its elements are; each
+    NaN is a number of its own, after all others."""
+    if not dtypes.is_float_type(graph.get_type(x)):
+        return cast(graph, x, dtypes.int64)
+    flat = reshape_to(graph, x, [dims.prod(shape_of(graph, x))])
+    order = sorted_places(graph, flat, 0)
+    ids = run_ids(graph, run_starts(graph, graph.make_node("Gather", [flat, order]), 0))
+    codes = graph.make_node("ScatterElements", [order, order, ids], axis=0)
+    return reshape_to(graph, codes, shape_of(graph, x))
+
+
+def wide_index(graph: Graph, index: Result, x: Result, dim_: Int) -> Result:
+    """A vector of places along one axis as an int64 index of the shape of ``x``."""
+    axis = axis_of(graph, x, dim_)
+    places = cast(graph, at_least_1d(graph, index), dtypes.int64)
+    column_ = unsqueezed(graph, places, list(range(1, max(rank_of(graph, x), 1) - axis)))
+    return stretched(graph, column_, shape_of(graph, at_least_1d(graph, x)))
+
+
+def scattered(
+    graph: Graph, x: Result, dim_: Int, index: Result, values: Result, how: Str, with_self: Bool
+) -> Result:
+    """torch.scatter_reduce: ``values`` reduced into ``x`` where ``index`` points; ``how`` is torch's
+    word.
+
+    Without ``with_self`` what is written over starts from the neutral element. The mean of ints is
+    rounded down.
+    """
+    dtype = graph.get_type(x)
+    if how == "mean":
+        wide = dtypes.float32 if dtype in (dtypes.float16, dtypes.bfloat16) else dtype
+        return cast(graph, _mean_of(graph, cast(graph, x, wide), dim_, index, values, with_self), dtype)  # fmt: skip
+    if not with_self:
+        neutral = {"sum": 0, "prod": 1, "amax": lowest(dtype), "amin": highest(dtype)}[how]
+        x = put_elements(graph, x, dim_, index, const(graph, neutral, dtype), "none")
+    return put_elements(graph, x, dim_, index, values, scatter_word(how))
+
+
+def _mean_of(
+    graph: Graph, x: Result, dim_: int, index: Result, values: Result, with_self: bool
+) -> Result:
+    dtype = graph.get_type(x)
+    kept = x
+    ones = stretched(graph, const(graph, 1, dtypes.int64), shape_of(graph, x))
+    if not with_self:
+        kept = put_elements(graph, x, dim_, index, const(graph, 0, dtype), "none")
+        ones = put_elements(graph, ones, dim_, index, const(graph, 0, dtypes.int64), "none")
+    total = put_elements(graph, kept, dim_, index, cast(graph, values, dtype), "add")
+    count = put_elements(graph, ones, dim_, index, const(graph, 1, dtypes.int64), "add")
+    count = cast(graph, count, dtype)
+    if dtypes.is_float_type(dtype):
+        return graph.make_node("Div", [total, count])
+    return floor_quotient(graph, total, count)
+
+
+def weight_dtype(graph: Graph, weights: Result | None) -> Dtype | None:
+    """The dtype in which weights are added up: float32 stays, everything else becomes float64."""
+    if weights is None:
+        return None
+    return dtypes.float32 if graph.get_type(weights) == dtypes.float32 else dtypes.float64
+
+
+def counted(graph: Graph, places: Result, weights: Result | None, size: Result, dtype: Dtype) -> Result:
+    """How often each number from 0 to ``size`` - 1 (an int64[1] result) stands in ``places``, or
+    the sum of the ``weights`` that stand there."""
+    zeros = graph.make_node("Expand", [const(graph, 0, dtype), size])
+    if not graph.has_rank(zeros):
+        graph.set_rank(zeros, 1)
+    each = const(graph, 1, dtype) if weights is None else cast(graph, weights, dtype)
+    added = graph.make_node("Expand", [each, graph.make_node("Shape", [places])])
+    return graph.make_node("ScatterElements", [zeros, places, added], axis=0, reduction="add")
