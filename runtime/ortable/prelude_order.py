@@ -5,14 +5,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ortable import dims, dtypes
 from ortable.known import known_shape
 from ortable.prelude import (
     Bool,
     Dtype,
     Int,
+    Ints,
     Result,
     Str,
+    SymInt,
+    SymInts,
     axis_of,
     dim_of,
     highest,
@@ -193,3 +198,48 @@ def counted(graph: Graph, places: Result, weights: Result | None, size: Result, 
     each = const(graph, 1, dtype) if weights is None else cast(graph, weights, dtype)
     added = graph.make_node("Expand", [each, graph.make_node("Shape", [places])])
     return graph.make_node("ScatterElements", [zeros, places, added], axis=0, reduction="add")
+
+
+def stretched_axes(graph: Graph, x: Result, sizes: SymInts) -> Ints:
+    """The axes over which ``x`` must be added up to have ``sizes`` again, after it was broadcast
+    from them."""
+    shape = list(shape_of(graph, x))
+    lead = len(shape) - len(sizes)
+    kept = [
+        lead + place for place, size in enumerate(sizes) if dims.same(size, shape[lead + place])
+    ]
+    return [axis for axis in range(len(shape)) if axis not in kept]
+
+
+# -- windows --------------------------------------------------------------------------------------
+
+
+def window_count(size: SymInt, window: Int, step: Int, spacing: Int, pad: Int) -> SymInt:
+    """How many windows of ``window`` elements, ``spacing`` apart, fit into an axis that is padded
+    at both ends."""
+    return (size + 2 * pad - spacing * (window - 1) - 1) // step + 1
+
+
+def window_places(graph: Graph, count: SymInt, window: Int, step: Int, spacing: Int) -> Result:
+    """The int64 matrix [count, window] of the places in each of ``count`` windows."""
+    inner = np.arange(window) * spacing
+    if isinstance(count, int):
+        return graph.make_initializer("", (np.arange(count)[:, None] * step + inner))
+    starts = unsqueezed(graph, counting(graph, 0, count, step), [1])
+    return graph.make_node("Add", [starts, consts(graph, inner, dtypes.int64)])
+
+
+def fold_places(sizes: Ints, kernel: Ints, counts: Ints, steps: Ints, gaps: Ints) -> Ints:
+    """Where each element of a column of windows lies in an image of ``sizes``: kernel rows, kernel
+    columns, window rows, window columns."""
+    high, wide = (
+        (np.arange(kernel[axis])[:, None] * gaps[axis] + np.arange(counts[axis]) * steps[axis])
+        for axis in (0, 1)
+    )
+    places = high[:, None, :, None] * sizes[1] + wide[None, :, None, :]
+    return [int(place) for place in places.reshape(-1)]
+
+
+def is_half(graph: Graph, x: Result) -> Bool:
+    """True for float16 and bfloat16."""
+    return graph.get_type(x) in (dtypes.float16, dtypes.bfloat16)

@@ -61,6 +61,34 @@ def as_strided(
     return reshape_to(graph, found, sizes)
 
 
+def resize(graph: GraphBuilder, res: Res, self: str, size: Sequence[Dim]) -> str:
+    """aten::resize to no more elements than there are: the first ones in the order of memory.
+
+    Raises:
+        UnsupportedCase: more elements are wanted; torch leaves the new ones uninitialised.
+    """
+    shape = list(shape_of(graph, self))
+    wanted, have = dims.prod(list(size)), dims.prod(shape)
+    if isinstance(wanted, int) and isinstance(have, int) and wanted > have:
+        raise UnsupportedCase(
+            f"a tensor of {have} elements holds no more of them; torch leaves new ones uninitialised"
+        )
+    order, _ = _layout(graph, shape) if is_static(shape) else (list(range(len(shape))), 0)
+    if dims.same(wanted, have) and order == list(range(len(shape))):
+        return reshape_to(graph, self, list(size))
+    strides: list[Dim] = []
+    step: Dim = 1
+    for each in reversed(size):
+        strides.insert(0, step)
+        step = step * each
+    return as_strided(graph, res, self, list(size), strides, None)
+
+
+def resize_as(graph: GraphBuilder, res: Res, self: str, the_template: str) -> str:
+    """aten::resize_as: resize to the shape of another tensor."""
+    return resize(graph, res, self, list(shape_of(graph, the_template)))
+
+
 def _layout(graph: GraphBuilder, shape: list[Any]) -> tuple[list[int], int]:
     """The axes of the input in the order of memory, and where its first element stands."""
     node: Any = graph.origin
