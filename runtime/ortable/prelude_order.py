@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ortable import dims, dtypes
+from ortable.errors import UnsupportedCase
 from ortable.known import known_shape
 from ortable.prelude import (
     Bool,
     Dtype,
+    Float,
     Int,
     Ints,
     Result,
@@ -112,7 +114,7 @@ def run_ids(graph: Graph, starts: Result) -> Result:
 def run_lengths(graph: Graph, starts: Result) -> Result:
     """How long each run is, from the marks of ``run_starts``."""
     size = dim_of(graph, starts, 0)
-    first = graph.make_node("Compress", [counting(graph, 0, size, 1), starts], axis=0)
+    first = compressed(graph, counting(graph, 0, size, 1), starts, 0)
     ends = [sliced(graph, first, 0, 1, 2**63 - 1), as_vec(graph, size)]
     if known_shape(graph, starts) == (0,):
         return first
@@ -123,7 +125,10 @@ def compressed(graph: Graph, x: Result, marks: Result, axis: Int) -> Result:
     """The slices of ``x`` along one axis where the bool vector ``marks`` is True."""
     dtype = graph.get_type(x)
     wide = dtypes.float32 if dtype == dtypes.bfloat16 else dtype
-    return cast(graph, graph.make_node("Compress", [cast(graph, x, wide), marks], axis=axis), dtype)
+    found = graph.make_node("Compress", [cast(graph, x, wide), marks], axis=axis)
+    if not graph.has_rank(found):
+        graph.set_rank(found, rank_of(graph, x))
+    return cast(graph, found, dtype)
 
 
 def equality_codes(graph: Graph, x: Result) -> Result:
@@ -243,3 +248,39 @@ def fold_places(sizes: Ints, kernel: Ints, counts: Ints, steps: Ints, gaps: Ints
 def is_half(graph: Graph, x: Result) -> Bool:
     """True for float16 and bfloat16."""
     return graph.get_type(x) in (dtypes.float16, dtypes.bfloat16)
+
+
+def bits_of(dtype: Dtype) -> Int:
+    """How many bits an element of a dtype has."""
+    return 8 * dtypes.itemsize(dtype)
+
+
+def known_number(graph: Graph) -> SymInt:
+    """The number that metadata gives for the node that is being converted.
+
+    Raises:
+        UnsupportedCase: there is no metadata.
+    """
+    found = getattr(graph.origin, "meta", {}).get("val")
+    if found is None:
+        raise UnsupportedCase("where the elements lie in memory; give example inputs (args)")
+    return dims.from_torch(found)
+
+
+def close_to(
+    graph: Graph, x: Result, y: Result, rtol: Float, atol: Float, nan_too: Bool
+) -> Result:
+    """torch.isclose of two results of one dtype: equal, or ``|x - y| <= atol + rtol * |y|``, both
+    finite."""
+    make, dtype = graph.make_node, graph.get_type(x)
+    wide = dtype if dtypes.is_float_type(dtype) else dtypes.float64
+    a, b = cast(graph, x, wide), cast(graph, y, wide)
+    gap = make("Abs", [make("Sub", [a, b])])
+    slack = make("Mul", [const(graph, rtol, wide), make("Abs", [b])])
+    near = make("LessOrEqual", [gap, make("Add", [const(graph, atol, wide), slack])])
+    finite = make("Not", [make("IsInf", [gap])])
+    found = make("Or", [make("Equal", [x, y]), make("And", [near, finite])])
+    if not nan_too:
+        return found
+    both = make("And", [make("IsNaN", [a]), make("IsNaN", [b])])
+    return make("Or", [found, both])

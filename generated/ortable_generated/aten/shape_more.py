@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import boolean, int64
 from ortable.known import given_shape, known_dtype, known_shape, scalar_shape
-from ortable.lowerings.views import resize, resize_as
+from ortable.lowerings.views import as_strided_scatter, resize, resize_as
 from ortable.prelude import dim_of, dtype_of, rank_of
 from ortable.prelude_make import as_vec, at_least_1d, cast, const, consts, filled, reshape_to, unsqueezed
 from ortable.prelude_nn import any_true
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.known import Rules
     from ortable.prelude import Bool, Int, Ints, Result, Results, Scalar, SymInt, SymInts
+
+
+def aten_as_strided_scatter(graph: GraphBuilder, res: Res, self: Result, src: Result, size: SymInts, stride: SymInts, storage_offset: SymInt | None = None) -> Result:
+    """aten::as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor"""
+    return as_strided_scatter(graph, res, self=self, src=src, size=size, stride=stride, storage_offset=storage_offset)
 
 
 def aten_atleast_1d(graph: GraphBuilder, res: Res, self: Result) -> Result:
@@ -191,6 +196,10 @@ def aten_vsplit_int(graph: GraphBuilder, res: Res, self: Result, sections: Int) 
 def aten_zero(graph: GraphBuilder, res: Res, self: Result) -> Result:
     """aten::zero(Tensor self) -> Tensor"""
     return aten_fill_Scalar(graph, res, self=self, value=0)
+
+
+def rule_aten_as_strided_scatter(graph: GraphBuilder, self: Result, src: Result, size: SymInts, stride: SymInts, storage_offset: SymInt | None = None) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
 
 
 def rule_aten_atleast_1d(graph: GraphBuilder, self: Result) -> Rules:
