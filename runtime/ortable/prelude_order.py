@@ -284,3 +284,13 @@ def close_to(
         return found
     both = make("And", [make("IsNaN", [a]), make("IsNaN", [b])])
     return make("Or", [found, both])
+
+
+def mean_over(graph: Graph, x: Result, axes: Ints, count: SymInt) -> Result:
+    """The mean over ``axes``, which are kept as 1, of ``count`` elements each; NaN for none, where
+    ONNX Runtime's ReduceMean gives 0."""
+    over = consts(graph, axes, dtypes.int64)
+    if count >= 1:
+        return graph.make_node("ReduceMean", [x, over], keepdims=1)
+    total = graph.make_node("ReduceSum", [x, over], keepdims=1)
+    return graph.make_node("Div", [total, const(graph, count, graph.get_type(x))])

@@ -62,13 +62,6 @@ def aten_unique_dim(graph: GraphBuilder, res: Res, self: Result, dim: Int, sorte
     return (graph.make_node('Gather', [self, first], axis=axis), inverse, counts)
 
 
-def aten_unique_dim_consecutive(graph: GraphBuilder, res: Res, self: Result, dim: Int, return_inverse: Bool = False, return_counts: Bool = False) -> Any:
-    """aten::unique_dim_consecutive(Tensor self, int dim, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)"""
-    axis = axis_of(graph, self, dim)
-    starts = run_starts(graph, self, axis)
-    return (compressed(graph, self, starts, axis), run_ids(graph, starts), run_lengths(graph, starts))
-
-
 def rule_aten__unique(graph: GraphBuilder, self: Result, sorted: Bool = True, return_inverse: Bool = False) -> Rules:
     return ((known_dtype(graph, self), None), (int64, None),)
 
@@ -82,8 +75,4 @@ def rule_aten_unique_consecutive(graph: GraphBuilder, self: Result, return_inver
 
 
 def rule_aten_unique_dim(graph: GraphBuilder, self: Result, dim: Int, sorted: Bool = True, return_inverse: Bool = False, return_counts: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), None), (int64, None), (int64, None),)
-
-
-def rule_aten_unique_dim_consecutive(graph: GraphBuilder, self: Result, dim: Int, return_inverse: Bool = False, return_counts: Bool = False) -> Rules:
     return ((known_dtype(graph, self), None), (int64, None), (int64, None),)
