@@ -3,7 +3,7 @@ index writes into one place."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -37,7 +37,7 @@ from ortable.prelude_make import (
     unsqueezed,
 )
 from ortable.prelude_places import put_elements, scatter_word, sort_keys
-from ortable.prelude_pointwise import floor_quotient
+from ortable.prelude_pointwise import floor_quotient, in_dtype
 from ortable.prelude_shape import counting, other_axes, replaced_at, sliced, stretched
 
 if TYPE_CHECKING:
@@ -294,3 +294,31 @@ def mean_over(graph: Graph, x: Result, axes: Ints, count: SymInt) -> Result:
         return graph.make_node("ReduceMean", [x, over], keepdims=1)
     total = graph.make_node("ReduceSum", [x, over], keepdims=1)
     return graph.make_node("Div", [total, const(graph, count, graph.get_type(x))])
+
+
+def reordered(graph: Graph, x: Result, order: Result | None) -> Result:
+    """``x`` along its last axis in the order of the int64 places ``order``, if there are any."""
+    if order is None:
+        return x
+    return graph.make_node("GatherElements", [x, order], axis=rank_of(graph, x) - 1)
+
+
+def spacing_dtype(dtype: Dtype) -> Dtype:
+    """The dtype in which torch.linspace counts: float32 for half floats, float64 for ints."""
+    if not dtypes.is_float_type(dtype):
+        return dtypes.float64
+    return dtypes.float64 if dtype == dtypes.float64 else dtypes.float32
+
+
+def spaced(graph: Graph, start: Any, end: Any, steps: Int, dtype: Dtype) -> Result:
+    """``torch.linspace`` between numbers or 0-d results, counted from the nearer end."""
+    make, wide = graph.make_node, spacing_dtype(dtype)
+    low, high = (in_dtype(graph, in_dtype(graph, each, dtype), wide) for each in (start, end))
+    if steps < 2:
+        return stretched(graph, cast(graph, low, dtype), [steps])
+    half = steps // 2
+    step = make("Div", [make("Sub", [high, low]), const(graph, steps - 1, wide)])
+    up = make("Mul", [consts(graph, np.arange(half), wide), step])
+    down = make("Mul", [consts(graph, np.arange(steps - half - 1, -1, -1), wide), step])
+    found = make("Concat", [make("Add", [low, up]), make("Sub", [high, down])], axis=0)
+    return cast(graph, found, dtype)

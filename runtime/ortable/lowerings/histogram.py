@@ -6,13 +6,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ortable import dims, dtypes
 from ortable.prelude import dim_of, shape_of, static
 from ortable.prelude_make import as_vec, cast, const, consts, reshape_to
 from ortable.prelude_nn import reduced_extreme
-from ortable.prelude_order import counted
+from ortable.prelude_order import counted, spaced
 from ortable.prelude_places import places_in
 from ortable.prelude_pointwise import linspace_values
 from ortable.prelude_shape import as_flat, sliced
@@ -133,12 +131,7 @@ def _edges(
     flat, wider = make("Equal", [low, high]), const(graph, margin, dtype)
     low = make("Where", [flat, make("Sub", [low, wider]), low])
     high = make("Where", [flat, make("Add", [high, wider]), high])
-    # torch counts from the nearer end
-    step = make("Div", [make("Sub", [high, low]), const(graph, bins, dtype)])
-    half = (bins + 1) // 2
-    up = make("Mul", [consts(graph, np.arange(half), dtype), step])
-    down = make("Mul", [consts(graph, np.arange(bins - half, -1, -1), dtype), step])
-    return make("Concat", [make("Add", [low, up]), make("Sub", [high, down])], axis=0)
+    return spaced(graph, low, high, bins + 1, dtype)
 
 
 def _inside(graph: GraphBuilder, x: str, edges: str) -> str:
