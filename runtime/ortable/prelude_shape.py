@@ -380,12 +380,6 @@ def as_flat(graph: Graph, x: Result) -> Result:
     return reshape_to(graph, x, flat_sizes(graph, x, 0, -1))
 
 
-def window_index(graph: Graph, count: SymInt, size: Int, step: Int) -> Result:
-    """The int64 matrix [count, size] of the places in each window of a sliding view."""
-    starts = unsqueezed(graph, counting(graph, 0, count, step), [1])
-    return graph.make_node("Add", [starts, consts(graph, list(range(size)), dtypes.int64)])
-
-
 def zeros_of(graph: Graph, sizes: SymInts, dtype: Dtype) -> Result:
     """A result of zeros."""
     if is_static(list(sizes)) and dims.prod(sizes) == 0:

@@ -15,8 +15,17 @@ import numpy as np
 import onnx
 import onnxruntime
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensorMode,
+)
+from torch.fx.experimental.symbolic_shapes import (
+    DimDynamic,
+    GuardOnDataDependentSymNode,
+    ShapeEnv,
+    StatelessSymbolicContext,
+)
 
 from ortable import dims, dtypes
 from ortable.builder import GraphBuilder
@@ -26,6 +35,12 @@ from ortablegen.model import Sample
 from ortablegen.samples import Expression, TensorSample, evaluate, parse_sample
 from ortablegen.schema import OpSchema
 
+UNKNOWN = object()
+DATA_DEPENDENT = (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    GuardOnDataDependentSymNode,
+)
 TOLERANCES = {torch.float16: 2e-3, torch.bfloat16: 2e-2, torch.float32: 2e-5, torch.float64: 1e-9}
 
 
@@ -164,7 +179,10 @@ def fx_graph(
         fake_args, fake_kwargs = torch.fx.node.map_arg(
             (tuple(args), kwargs), lambda n: n.meta["val"]
         )
-        call.meta["val"] = call.target(*fake_args, **fake_kwargs)
+        try:
+            call.meta["val"] = call.target(*fake_args, **fake_kwargs)
+        except DATA_DEPENDENT:
+            pass  # a graph without metadata: torch cannot say what comes out before it runs
     _output(graph, call, sample.unread)
     return torch.fx.GraphModule(torch.nn.Module(), graph), call, tensors
 
@@ -207,7 +225,8 @@ def _expression_node(
 
 
 def _output(graph: torch.fx.Graph, call: torch.fx.Node, unused: tuple[int, ...]) -> None:
-    value = call.meta["val"]
+    count = len(call.target._schema.returns)
+    value = call.meta.get("val", [UNKNOWN] * count if count > 1 else UNKNOWN)
     if not isinstance(value, list | tuple):
         graph.output((call,))
         return
@@ -216,7 +235,8 @@ def _output(graph: torch.fx.Graph, call: torch.fx.Node, unused: tuple[int, ...])
         if item is None or place in unused:
             continue
         node = graph.call_function(operator.getitem, (call, place))
-        node.meta["val"] = item
+        if item is not UNKNOWN:
+            node.meta["val"] = item
         items.append(node)
     graph.output(tuple(items))
 

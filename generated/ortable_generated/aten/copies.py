@@ -3,18 +3,38 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable_generated.aten.shape import aten_as_strided, aten_diagonal, aten_expand, aten_permute, aten_select_int, aten_slice_Tensor, aten_squeeze, aten_squeeze_dim, aten_squeeze_dims, aten_t, aten_transpose_int, aten_unfold, aten_unsqueeze, aten_view, complex_aten_as_strided, complex_aten_diagonal, complex_aten_expand, complex_aten_permute, complex_aten_select_int, complex_aten_slice_Tensor, complex_aten_squeeze, complex_aten_squeeze_dim, complex_aten_squeeze_dims, complex_aten_t, complex_aten_transpose_int, complex_aten_unfold, complex_aten_unsqueeze, complex_aten_view, rule_aten_as_strided, rule_aten_diagonal, rule_aten_expand, rule_aten_permute, rule_aten_select_int, rule_aten_slice_Tensor, rule_aten_squeeze, rule_aten_squeeze_dim, rule_aten_squeeze_dims, rule_aten_t, rule_aten_transpose_int, rule_aten_unfold, rule_aten_unsqueeze, rule_aten_view
+from ortable_generated.aten.shape import aten_alias, aten_as_strided, aten_diagonal, aten_expand, aten_narrow, aten_permute, aten_reshape, aten_select_int, aten_slice_Tensor, aten_squeeze, aten_squeeze_dim, aten_squeeze_dims, aten_t, aten_transpose_int, aten_unfold, aten_unsqueeze, aten_view, aten_view_dtype, complex_aten_alias, complex_aten_as_strided, complex_aten_diagonal, complex_aten_expand, complex_aten_narrow, complex_aten_permute, complex_aten_reshape, complex_aten_select_int, complex_aten_slice_Tensor, complex_aten_squeeze, complex_aten_squeeze_dim, complex_aten_squeeze_dims, complex_aten_t, complex_aten_transpose_int, complex_aten_unfold, complex_aten_unsqueeze, complex_aten_view, complex_aten_view_dtype, rule_aten_alias, rule_aten_as_strided, rule_aten_diagonal, rule_aten_expand, rule_aten_narrow, rule_aten_permute, rule_aten_reshape, rule_aten_select_int, rule_aten_slice_Tensor, rule_aten_squeeze, rule_aten_squeeze_dim, rule_aten_squeeze_dims, rule_aten_t, rule_aten_transpose_int, rule_aten_unfold, rule_aten_unsqueeze, rule_aten_view, rule_aten_view_dtype
 from ortable_generated.aten.shape_join import aten_split_Tensor, aten_split_with_sizes, aten_unbind_int, complex_aten_split_Tensor, complex_aten_split_with_sizes, complex_aten_unbind_int, rule_aten_split_Tensor, rule_aten_split_with_sizes, rule_aten_unbind_int
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.known import Rules
-    from ortable.prelude import Bool, Int, Ints, Result, SymInt, SymInts
+    from ortable.prelude import Bool, Dtype, Int, Ints, Result, SymInt, SymInts
+
+
+def aten__reshape_alias_copy(graph: GraphBuilder, res: Res, self: Result, size: SymInts, stride: SymInts) -> Result:
+    """aten::_reshape_alias_copy(Tensor self, SymInt[] size, SymInt[] stride) -> Tensor"""
+    return aten_view(graph, res, self=self, size=size)
+
+
+def aten__reshape_copy(graph: GraphBuilder, res: Res, self: Result, size: SymInts) -> Result:
+    """aten::_reshape_copy(Tensor self, SymInt[] size) -> Tensor"""
+    return aten_reshape(graph, res, self=self, shape=size)
+
+
+def aten_alias_copy(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::alias_copy(Tensor self) -> Tensor"""
+    return aten_alias(graph, res, self=self)
 
 
 def aten_as_strided_copy(graph: GraphBuilder, res: Res, self: Result, size: SymInts, stride: SymInts, storage_offset: SymInt | None = None) -> Result:
     """aten::as_strided_copy(Tensor self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor"""
     return aten_as_strided(graph, res, self=self, size=size, stride=stride, storage_offset=storage_offset)
+
+
+def aten_detach_copy(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::detach_copy(Tensor self) -> Tensor"""
+    return aten_alias(graph, res, self=self)
 
 
 def aten_diagonal_copy(graph: GraphBuilder, res: Res, self: Result, offset: Int = 0, dim1: Int = 0, dim2: Int = 1) -> Result:
@@ -25,6 +45,11 @@ def aten_diagonal_copy(graph: GraphBuilder, res: Res, self: Result, offset: Int 
 def aten_expand_copy(graph: GraphBuilder, res: Res, self: Result, size: SymInts, *, implicit: Bool = False) -> Result:
     """aten::expand_copy(Tensor self, SymInt[] size, *, bool implicit=False) -> Tensor"""
     return aten_expand(graph, res, self=self, size=size, implicit=implicit)
+
+
+def aten_narrow_copy(graph: GraphBuilder, res: Res, self: Result, dim: Int, start: SymInt, length: SymInt) -> Result:
+    """aten::narrow_copy(Tensor self, int dim, SymInt start, SymInt length) -> Tensor"""
+    return aten_narrow(graph, res, self=self, dim=dim, start=start, length=length)
 
 
 def aten_permute_copy(graph: GraphBuilder, res: Res, self: Result, dims: Ints) -> Result:
@@ -97,9 +122,34 @@ def aten_view_copy(graph: GraphBuilder, res: Res, self: Result, size: SymInts) -
     return aten_view(graph, res, self=self, size=size)
 
 
+def aten_view_copy_dtype(graph: GraphBuilder, res: Res, self: Result, dtype: Dtype) -> Result:
+    """aten::view_copy.dtype(Tensor self, ScalarType dtype) -> Tensor"""
+    return aten_view_dtype(graph, res, self=self, dtype=dtype)
+
+
+def complex_aten__reshape_alias_copy(graph: GraphBuilder, res: Res, self: Result, size: SymInts, stride: SymInts) -> Result:
+    """aten::_reshape_alias_copy(Tensor self, SymInt[] size, SymInt[] stride) -> Tensor"""
+    return complex_aten_view(graph, res, self=self, size=size)
+
+
+def complex_aten__reshape_copy(graph: GraphBuilder, res: Res, self: Result, size: SymInts) -> Result:
+    """aten::_reshape_copy(Tensor self, SymInt[] size) -> Tensor"""
+    return complex_aten_reshape(graph, res, self=self, shape=size)
+
+
+def complex_aten_alias_copy(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::alias_copy(Tensor self) -> Tensor"""
+    return complex_aten_alias(graph, res, self=self)
+
+
 def complex_aten_as_strided_copy(graph: GraphBuilder, res: Res, self: Result, size: SymInts, stride: SymInts, storage_offset: SymInt | None = None) -> Result:
     """aten::as_strided_copy(Tensor self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor"""
     return complex_aten_as_strided(graph, res, self=self, size=size, stride=stride, storage_offset=storage_offset)
+
+
+def complex_aten_detach_copy(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::detach_copy(Tensor self) -> Tensor"""
+    return complex_aten_alias(graph, res, self=self)
 
 
 def complex_aten_diagonal_copy(graph: GraphBuilder, res: Res, self: Result, offset: Int = 0, dim1: Int = 0, dim2: Int = 1) -> Result:
@@ -110,6 +160,11 @@ def complex_aten_diagonal_copy(graph: GraphBuilder, res: Res, self: Result, offs
 def complex_aten_expand_copy(graph: GraphBuilder, res: Res, self: Result, size: SymInts, *, implicit: Bool = False) -> Result:
     """aten::expand_copy(Tensor self, SymInt[] size, *, bool implicit=False) -> Tensor"""
     return complex_aten_expand(graph, res, self=self, size=size, implicit=implicit)
+
+
+def complex_aten_narrow_copy(graph: GraphBuilder, res: Res, self: Result, dim: Int, start: SymInt, length: SymInt) -> Result:
+    """aten::narrow_copy(Tensor self, int dim, SymInt start, SymInt length) -> Tensor"""
+    return complex_aten_narrow(graph, res, self=self, dim=dim, start=start, length=length)
 
 
 def complex_aten_permute_copy(graph: GraphBuilder, res: Res, self: Result, dims: Ints) -> Result:
@@ -182,8 +237,29 @@ def complex_aten_view_copy(graph: GraphBuilder, res: Res, self: Result, size: Sy
     return complex_aten_view(graph, res, self=self, size=size)
 
 
+def complex_aten_view_copy_dtype(graph: GraphBuilder, res: Res, self: Result, dtype: Dtype) -> Result:
+    """aten::view_copy.dtype(Tensor self, ScalarType dtype) -> Tensor"""
+    return complex_aten_view_dtype(graph, res, self=self, dtype=dtype)
+
+
+def rule_aten__reshape_alias_copy(graph: GraphBuilder, self: Result, size: SymInts, stride: SymInts) -> Rules:
+    return rule_aten_view(graph, self=self, size=size)
+
+
+def rule_aten__reshape_copy(graph: GraphBuilder, self: Result, size: SymInts) -> Rules:
+    return rule_aten_reshape(graph, self=self, shape=size)
+
+
+def rule_aten_alias_copy(graph: GraphBuilder, self: Result) -> Rules:
+    return rule_aten_alias(graph, self=self)
+
+
 def rule_aten_as_strided_copy(graph: GraphBuilder, self: Result, size: SymInts, stride: SymInts, storage_offset: SymInt | None = None) -> Rules:
     return rule_aten_as_strided(graph, self=self, size=size, stride=stride, storage_offset=storage_offset)
+
+
+def rule_aten_detach_copy(graph: GraphBuilder, self: Result) -> Rules:
+    return rule_aten_alias(graph, self=self)
 
 
 def rule_aten_diagonal_copy(graph: GraphBuilder, self: Result, offset: Int = 0, dim1: Int = 0, dim2: Int = 1) -> Rules:
@@ -192,6 +268,10 @@ def rule_aten_diagonal_copy(graph: GraphBuilder, self: Result, offset: Int = 0, 
 
 def rule_aten_expand_copy(graph: GraphBuilder, self: Result, size: SymInts, *, implicit: Bool = False) -> Rules:
     return rule_aten_expand(graph, self=self, size=size, implicit=implicit)
+
+
+def rule_aten_narrow_copy(graph: GraphBuilder, self: Result, dim: Int, start: SymInt, length: SymInt) -> Rules:
+    return rule_aten_narrow(graph, self=self, dim=dim, start=start, length=length)
 
 
 def rule_aten_permute_copy(graph: GraphBuilder, self: Result, dims: Ints) -> Rules:
@@ -248,3 +328,7 @@ def rule_aten_unsqueeze_copy(graph: GraphBuilder, self: Result, dim: Int) -> Rul
 
 def rule_aten_view_copy(graph: GraphBuilder, self: Result, size: SymInts) -> Rules:
     return rule_aten_view(graph, self=self, size=size)
+
+
+def rule_aten_view_copy_dtype(graph: GraphBuilder, self: Result, dtype: Dtype) -> Rules:
+    return rule_aten_view_dtype(graph, self=self, dtype=dtype)

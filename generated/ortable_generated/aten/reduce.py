@@ -4,9 +4,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.complex_value import each_part
-from ortable.dtypes import boolean, int16, int32, int64, int8, uint8
+from ortable.dtypes import boolean, int64, uint8
 from ortable.known import known_dtype, known_shape, scalar_shape
-from ortable.lowerings.reduction import cumprod
 from ortable.prelude import axes_of, axis_of, dtype_of, is_float, is_used, rank_of
 from ortable.prelude_complex import c_cast, c_prod, c_reshaped, c_truth
 from ortable.prelude_make import at_least_1d, cast, const, consts, reshape_to, squeezed, with_rank_of
@@ -91,23 +90,6 @@ def aten_argmin(graph: GraphBuilder, res: Res, self: Result, dim: Int | None = N
         return reshape_to(graph, flat, [1] * rank_of(graph, self)) if keepdim else flat
     kept = keepdim or rank_of(graph, self) == 0
     return with_rank_of(graph, extreme_index(graph, at_least_1d(graph, self), axis_of(graph, self, dim), kept, False), self)
-
-
-def aten_cumprod(graph: GraphBuilder, res: Res, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Result:
-    """aten::cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"""
-    if rank_of(graph, self) == 0:
-        return cast(graph, self, dtype_of(graph, res))
-    return cumprod(graph, res, self=self, dim=dim)
-
-
-def aten_cumsum(graph: GraphBuilder, res: Res, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Result:
-    """aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"""
-    if rank_of(graph, self) == 0:
-        return cast(graph, self, dtype_of(graph, res))
-    if dtype_of(graph, res) == int8 or dtype_of(graph, res) == int16 or dtype_of(graph, res) == uint8:
-        # ONNX has no such CumSum; the low bits of a wider sum are the same
-        return cast(graph, graph.make_node('CumSum', [cast(graph, self, int32), const(graph, axis_of(graph, self, dim), int64)]), dtype_of(graph, res))
-    return graph.make_node('CumSum', [cast(graph, self, dtype_of(graph, res)), const(graph, axis_of(graph, self, dim), int64)], res.outputs)
 
 
 def aten_max(graph: GraphBuilder, res: Res, self: Result) -> Result:
@@ -217,11 +199,6 @@ def complex_aten_any_dims(graph: GraphBuilder, res: Res, self: Result, dim: Ints
     return any_true(graph, c_truth(graph, self), axes_of(graph, self, dim), keepdim)
 
 
-def complex_aten_cumsum(graph: GraphBuilder, res: Res, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Result:
-    """aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"""
-    return each_part(graph, res, aten_cumsum, {'self': self}, dim=dim, dtype=dtype)
-
-
 def complex_aten_prod(graph: GraphBuilder, res: Res, self: Result, *, dtype: Dtype | None = None) -> Result:
     """aten::prod(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
     return c_prod(graph, c_reshaped(graph, c_cast(graph, self, dtype_of(graph, res)), [-1]), 0, False)
@@ -284,14 +261,6 @@ def rule_aten_argmax(graph: GraphBuilder, self: Result, dim: Int | None = None, 
 
 def rule_aten_argmin(graph: GraphBuilder, self: Result, dim: Int | None = None, keepdim: Bool = False) -> Rules:
     return ((int64, reduce_shape(known_shape(graph, self), dim, keepdim)),)
-
-
-def rule_aten_cumprod(graph: GraphBuilder, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Rules:
-    return ((accumulate(known_dtype(graph, self)) if dtype is None else dtype, known_shape(graph, self)),)
-
-
-def rule_aten_cumsum(graph: GraphBuilder, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Rules:
-    return ((accumulate(known_dtype(graph, self)) if dtype is None else dtype, known_shape(graph, self)),)
 
 
 def rule_aten_max(graph: GraphBuilder, self: Result) -> Rules:

@@ -7,9 +7,10 @@ from ortable.complex_value import each_part
 from ortable.dtypes import int64
 from ortable.errors import UnsupportedCase
 from ortable.known import given_shape, known_dtype, known_shape
-from ortable.prelude import axis_of, count_of, differs, dim_of, dtype_of, highest, is_bool, is_int, lowest, rank_of, shape_of
+from ortable.prelude import axis_of, count_of, differs, dim_of, dtype_of, is_bool, rank_of, shape_of
 from ortable.prelude_make import as_vec, at_least_1d, cast, const, permuted, reshape_to, with_rank_of
-from ortable.prelude_places import marked_places, put_along, put_diagonal, put_elements, scatter_word
+from ortable.prelude_order import scattered, wide_index
+from ortable.prelude_places import marked_places, put_along, put_diagonal, put_elements
 from ortable.prelude_shape import along_axis, as_flat, clamped_bound, common_sizes, counting, full_pads, moved_axes, sliced, stretch_end, stretched, wrapped_index, zeros_of
 from ortable.rules import broadcast
 
@@ -64,9 +65,9 @@ def aten_embedding_dense_backward(graph: GraphBuilder, res: Res, grad_output: Re
 
 def aten_index_add(graph: GraphBuilder, res: Res, self: Result, dim: Int, index: Result, source: Result, *, alpha: Scalar = 1) -> Result:
     """aten::index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor"""
-    if is_bool(graph, self) and differs(alpha, 1):
-        raise UnsupportedCase('aten::index_add: a factor of bool values')
-    if alpha == 1:
+    if is_bool(graph, self) and (not bool(alpha)):
+        return self
+    if alpha == 1 or is_bool(graph, self):
         place = cast(graph, at_least_1d(graph, index), int64)
         found = put_along(graph, at_least_1d(graph, self), axis_of(graph, self, dim), place, at_least_1d(graph, source), 'add')
         return with_rank_of(graph, found, self)
@@ -95,6 +96,14 @@ def aten_index_fill_int_Tensor(graph: GraphBuilder, res: Res, self: Result, dim:
     return graph.make_node('Where', [here, cast(graph, value, dtype_of(graph, self)), self], res.outputs)
 
 
+def aten_index_reduce(graph: GraphBuilder, res: Res, self: Result, dim: Int, index: Result, source: Result, reduce: Str, *, include_self: Bool = True) -> Result:
+    """aten::index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor"""
+    if count_of(graph, source) == 0:
+        return self
+    places = wide_index(graph, index, source, dim)
+    return scattered(graph, self, dim, places, source, reduce, include_self)
+
+
 def aten_masked_scatter(graph: GraphBuilder, res: Res, self: Result, mask: Result, source: Result) -> Result:
     """aten::masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor"""
     if count_of(graph, source) == 0:
@@ -106,6 +115,13 @@ def aten_masked_scatter(graph: GraphBuilder, res: Res, self: Result, mask: Resul
     place = graph.make_node('Where', [here, graph.make_node('Sub', [count, const(graph, 1, int64)]), const(graph, 0, int64)])
     kept = as_flat(graph, stretched(graph, self, sizes))
     return reshape_to(graph, graph.make_node('Where', [here, graph.make_node('Gather', [as_flat(graph, source), place]), kept]), sizes)
+
+
+def aten_put(graph: GraphBuilder, res: Res, self: Result, index: Result, source: Result, accumulate: Bool = False) -> Result:
+    """aten::put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor"""
+    how = 'add' if accumulate else 'none'
+    places = cast(graph, as_flat(graph, index), int64)
+    return reshape_to(graph, put_along(graph, as_flat(graph, self), 0, places, as_flat(graph, source), how), shape_of(graph, self))
 
 
 def aten_scatter_add(graph: GraphBuilder, res: Res, self: Result, dim: Int, index: Result, src: Result) -> Result:
@@ -121,26 +137,7 @@ def aten_scatter_reduce(graph: GraphBuilder, res: Res, self: Result, dim: Int, i
 
 def aten_scatter_reduce_two(graph: GraphBuilder, res: Res, self: Result, dim: Int, index: Result, src: Result, reduce: Str, *, include_self: Bool = True) -> Result:
     """aten::scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor"""
-    first = 0 if reduce == 'sum' else 1
-    least = lowest(dtype_of(graph, self)) if reduce == 'amax' else highest(dtype_of(graph, self))
-    neutral = first if reduce == 'sum' or reduce == 'prod' else least
-    how = scatter_word(reduce)
-    if reduce == 'mean' and is_int(graph, self):
-        raise UnsupportedCase('aten::scatter_reduce.two: the mean of ints, which torch rounds down')
-    if reduce == 'mean':
-        # the sum, divided by how many elements were added up
-        dtype = dtype_of(graph, self)
-        one = const(graph, 1, dtype)
-        kept = self if include_self else put_elements(graph, self, dim, index, const(graph, 0, dtype), 'none')
-        total = put_elements(graph, kept, dim, index, src, 'add')
-        ones = stretched(graph, one, shape_of(graph, self))
-        base = ones if include_self else put_elements(graph, ones, dim, index, const(graph, 0, dtype), 'none')
-        return graph.make_node('Div', [total, put_elements(graph, base, dim, index, one, 'add')], res.outputs)
-    if include_self:
-        return put_elements(graph, self, dim, index, src, how)
-    # what is written over starts from the neutral element
-    kept = put_elements(graph, self, dim, index, const(graph, neutral, dtype_of(graph, self)), 'none')
-    return put_elements(graph, kept, dim, index, src, how)
+    return scattered(graph, self, dim, index, src, reduce, include_self)
 
 
 def aten_scatter_src(graph: GraphBuilder, res: Res, self: Result, dim: Int, index: Result, src: Result) -> Result:
@@ -326,8 +323,16 @@ def rule_aten_index_fill_int_Tensor(graph: GraphBuilder, self: Result, dim: Int,
     return ((known_dtype(graph, self), known_shape(graph, self)),)
 
 
+def rule_aten_index_reduce(graph: GraphBuilder, self: Result, dim: Int, index: Result, source: Result, reduce: Str, *, include_self: Bool = True) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
 def rule_aten_masked_scatter(graph: GraphBuilder, self: Result, mask: Result, source: Result) -> Rules:
     return ((known_dtype(graph, self), broadcast(known_shape(graph, self), known_shape(graph, mask))),)
+
+
+def rule_aten_put(graph: GraphBuilder, self: Result, index: Result, source: Result, accumulate: Bool = False) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
 
 
 def rule_aten_scatter_add(graph: GraphBuilder, self: Result, dim: Int, index: Result, src: Result) -> Rules:

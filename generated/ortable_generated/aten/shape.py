@@ -4,13 +4,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.complex_value import each_part
+from ortable.dtypes import boolean
 from ortable.errors import UnsupportedCase
 from ortable.known import given_shape, known_dtype, known_shape, swap
 from ortable.lowerings.views import as_strided
 from ortable.prelude import axes_of, axis_of, dim_of, dtype_of, is_complex, rank_of, shape_of, swapped
 from ortable.prelude_complex import c_conj, c_joined, c_permuted, part_dtype
 from ortable.prelude_make import as_scalar, as_vec, permuted, reshape_to, squeezed
-from ortable.prelude_shape import all_but, common_sizes, diagonal_length, flat_sizes, grown_sizes, moved_axes, ones_axes, other_axes, sliced, stretched, unflat_sizes, window_index, wrapped_index
+from ortable.prelude_order import bits_of, window_places
+from ortable.prelude_shape import all_but, common_sizes, diagonal_length, flat_sizes, grown_sizes, moved_axes, ones_axes, other_axes, sliced, stretched, unflat_sizes, wrapped_index
 from ortable.rules import permute, reduce_shape
 
 if TYPE_CHECKING:
@@ -197,7 +199,7 @@ def aten_unfold(graph: GraphBuilder, res: Res, self: Result, dimension: Int, siz
     if rank == 0:
         return reshape_to(graph, self, [size])
     count = (dim_of(graph, self, axis) - size) // step + 1
-    windows = graph.make_node('Gather', [self, window_index(graph, count, size, step)], axis=axis)
+    windows = graph.make_node('Gather', [self, window_places(graph, count, size, step, 1)], axis=axis)
     return permuted(graph, windows, [*other_axes(rank + 1, [axis + 1]), axis + 1])
 
 
@@ -220,7 +222,9 @@ def aten_view_dtype(graph: GraphBuilder, res: Res, self: Result, dtype: Dtype) -
     """aten::view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)"""
     if dtype_of(graph, self) == dtype:
         return self
-    raise UnsupportedCase('aten::view.dtype: the bits of one dtype read as another, which ONNX has from opset 26 only (BitCast)')
+    if graph.opset >= 26 and bits_of(dtype_of(graph, self)) == bits_of(dtype) and dtype != boolean:
+        return graph.make_node('BitCast', [self], res.outputs, to=dtype)
+    raise UnsupportedCase('aten::view.dtype: the bits of one dtype read as another, which ONNX has from opset 26 only (BitCast), for one size')
 
 
 def complex_aten__reshape_alias(graph: GraphBuilder, res: Res, self: Result, size: SymInts, stride: SymInts) -> Result:

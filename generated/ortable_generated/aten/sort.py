@@ -4,10 +4,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int32, int64
-from ortable.errors import UnsupportedCase
 from ortable.known import known_dtype, known_shape, scalar_shape
-from ortable.prelude import axis_of, dim_of, dtype_of, is_int, rank_of
+from ortable.prelude import axis_of, dim_of, is_int, rank_of
 from ortable.prelude_make import as_vec, cast, const, squeezed, with_rank_of
+from ortable.prelude_order import reordered
 from ortable.prelude_places import places_in, sort_keys, taken_along
 from ortable.prelude_types import common_dtype
 from ortable.rules import reduce_shape
@@ -36,8 +36,9 @@ def aten_argsort_stable(graph: GraphBuilder, res: Res, self: Result, *, stable: 
 
 def aten_bucketize_Scalar(graph: GraphBuilder, res: Res, self: Scalar, boundaries: Result, *, out_int32: Bool = False, right: Bool = False) -> Result:
     """aten::bucketize.Scalar(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor"""
-    value = const(graph, self, dtype_of(graph, boundaries))
-    return places_in(graph, boundaries, value, right, int32 if out_int32 else int64)
+    dtype = common_dtype(graph, [boundaries, self])
+    edges = cast(graph, boundaries, dtype)
+    return places_in(graph, edges, const(graph, self, dtype), right, int32 if out_int32 else int64)
 
 
 def aten_bucketize_Tensor(graph: GraphBuilder, res: Res, self: Result, boundaries: Result, *, out_int32: Bool = False, right: Bool = False) -> Result:
@@ -69,18 +70,17 @@ def aten_msort(graph: GraphBuilder, res: Res, self: Result) -> Result:
 def aten_searchsorted_Scalar(graph: GraphBuilder, res: Res, sorted_sequence: Result, self: Scalar, *, out_int32: Bool = False, right: Bool = False, side: Str | None = None, sorter: Result | None = None) -> Result:
     """aten::searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor"""
     after = right or side == 'right'
-    if sorter is not None:
-        raise UnsupportedCase('aten::searchsorted.Scalar: a sequence that sorter puts in order; sort it first')
-    value = const(graph, self, dtype_of(graph, sorted_sequence))
-    return places_in(graph, sorted_sequence, value, after, int32 if out_int32 else int64)
+    dtype = common_dtype(graph, [sorted_sequence, self])
+    edges = cast(graph, reordered(graph, sorted_sequence, sorter), dtype)
+    return places_in(graph, edges, const(graph, self, dtype), after, int32 if out_int32 else int64)
 
 
 def aten_searchsorted_Tensor(graph: GraphBuilder, res: Res, sorted_sequence: Result, self: Result, *, out_int32: Bool = False, right: Bool = False, side: Str | None = None, sorter: Result | None = None) -> Result:
     """aten::searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor"""
     after = right or side == 'right'
-    if sorter is not None:
-        raise UnsupportedCase('aten::searchsorted.Tensor: a sequence that sorter puts in order; sort it first')
-    return places_in(graph, sorted_sequence, self, after, int32 if out_int32 else int64)
+    dtype = common_dtype(graph, [sorted_sequence, self])
+    edges = cast(graph, reordered(graph, sorted_sequence, sorter), dtype)
+    return places_in(graph, edges, cast(graph, self, dtype), after, int32 if out_int32 else int64)
 
 
 def aten_sort(graph: GraphBuilder, res: Res, self: Result, dim: Int = -1, descending: Bool = False) -> Any:

@@ -10,6 +10,7 @@ from ortable.prelude import axes_of, dtype_of
 from ortable.prelude_complex import c_abs, c_truth, im, part_dtype, re
 from ortable.prelude_make import cast, const, consts, squeezed
 from ortable.prelude_nn import as_float, count_over, freedom, reduced_extreme, wide_dtype
+from ortable.prelude_order import mean_over
 from ortable.promotion import promote_values
 from ortable.rules import promote_to_float, reduce_shape
 
@@ -72,6 +73,17 @@ def aten_mean_dim(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None,
     return cast(graph, graph.make_node('Div', [total, const(graph, count, wanted)]), dtype_of(graph, res))
 
 
+def aten_nanmean(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
+    """aten::nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
+    axes = axes_of(graph, self, dim)
+    wanted = wide_dtype(dtype_of(graph, res))
+    known = graph.make_node('Where', [graph.make_node('IsNaN', [self]), const(graph, 0, dtype_of(graph, self)), self])
+    total = graph.make_node('ReduceSum', [cast(graph, known, wanted), consts(graph, axes, int64)], keepdims=keepdim)
+    marks = cast(graph, graph.make_node('Not', [graph.make_node('IsNaN', [self])]), wanted)
+    count = graph.make_node('ReduceSum', [marks, consts(graph, axes, int64)], keepdims=keepdim)
+    return cast(graph, graph.make_node('Div', [total, count]), dtype_of(graph, res))
+
+
 def aten_norm_Scalar(graph: GraphBuilder, res: Res, self: Result, p: Scalar = 2) -> Result:
     """aten::norm.Scalar(Tensor self, Scalar p=2) -> Tensor"""
     return aten_linalg_vector_norm(graph, res, self=self, ord=p, dim=None)
@@ -126,7 +138,7 @@ def aten_std_mean_correction(graph: GraphBuilder, res: Res, self: Result, dim: I
     wanted = wide_dtype(dtype_of(graph, self))
     less = 1 if correction is None else correction
     wide = cast(graph, self, wanted)
-    mean = graph.make_node('ReduceMean', [wide, consts(graph, axes, int64)], keepdims=1)
+    mean = mean_over(graph, wide, axes, count)
     total = graph.make_node('ReduceSumSquare', [graph.make_node('Sub', [wide, mean]), consts(graph, axes, int64)], keepdims=keepdim)
     spread_out = graph.make_node('Sqrt', [graph.make_node('Div', [total, freedom(graph, count, less, wanted)])])
     middle = squeezed(graph, mean, [] if keepdim else axes)
@@ -172,7 +184,7 @@ def aten_var_mean_correction(graph: GraphBuilder, res: Res, self: Result, dim: I
     wanted = wide_dtype(dtype_of(graph, self))
     less = 1 if correction is None else correction
     wide = cast(graph, self, wanted)
-    mean = graph.make_node('ReduceMean', [wide, consts(graph, axes, int64)], keepdims=1)
+    mean = mean_over(graph, wide, axes, count)
     total = graph.make_node('ReduceSumSquare', [graph.make_node('Sub', [wide, mean]), consts(graph, axes, int64)], keepdims=keepdim)
     spread_out = graph.make_node('Div', [total, freedom(graph, count, less, wanted)])
     middle = squeezed(graph, mean, [] if keepdim else axes)
@@ -298,6 +310,10 @@ def rule_aten_mean(graph: GraphBuilder, self: Result, *, dtype: Dtype | None = N
 
 
 def rule_aten_mean_dim(graph: GraphBuilder, self: Result, dim: Ints | None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Rules:
+    return ((known_dtype(graph, self) if dtype is None else dtype, reduce_shape(known_shape(graph, self), dim, keepdim)),)
+
+
+def rule_aten_nanmean(graph: GraphBuilder, self: Result, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Rules:
     return ((known_dtype(graph, self) if dtype is None else dtype, reduce_shape(known_shape(graph, self), dim, keepdim)),)
 
 

@@ -4,23 +4,68 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.complex_value import each_part
-from ortable.dtypes import int64
+from ortable.dtypes import boolean, float32, int64
 from ortable.errors import UnsupportedCase
 from ortable.known import as_list, known_dtype, scalar_shape
-from ortable.prelude import count_of, dim_of, is_int, shape_of
-from ortable.prelude_make import reshape_to
+from ortable.prelude import count_of, dim_of, dtype_of, is_static, rank_of, shape_of
+from ortable.prelude_make import as_tensor, cast, const, reshape_to
+from ortable.prelude_nn import all_true
+from ortable.prelude_order import close_to, known_number
+from ortable.prelude_types import common_dtype
+from ortable.promotion import promote_values
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.known import Rules
-    from ortable.prelude import Int, Result
+    from ortable.prelude import Bool, Dtype, Float, Int, Result, Scalar
 
 
 def aten__local_scalar_dense(graph: GraphBuilder, res: Res, self: Result) -> Any:
     """aten::_local_scalar_dense(Tensor self) -> Scalar"""
-    if is_int(graph, self):
-        return reshape_to(graph, self, [])
-    raise UnsupportedCase('aten::_local_scalar_dense: a float or bool read from a tensor as a Python number; keep it a 0-d tensor')
+    return reshape_to(graph, self, [])
+
+
+def aten_allclose(graph: GraphBuilder, res: Res, self: Result, other: Result, rtol: Float = 1e-05, atol: Float = 1e-08, equal_nan: Bool = False) -> Any:
+    """aten::allclose(Tensor self, Tensor other, float rtol=1.0000000000000001e-05, float atol=1e-08, bool equal_nan=False) -> bool"""
+    self, other = promote_values(graph, 'default', [self, other])
+    close = close_to(graph, self, other, rtol, atol, equal_nan)
+    return all_true(graph, close, list(range(rank_of(graph, close))), False)
+
+
+def aten_eq(graph: GraphBuilder, res: Res, a: Scalar, b: Scalar) -> Any:
+    """aten::eq(Scalar a, Scalar b) -> bool"""
+    return graph.make_node('Equal', [as_tensor(graph, a), as_tensor(graph, b)], res.outputs)
+
+
+def aten_equal(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Any:
+    """aten::equal(Tensor self, Tensor other) -> bool"""
+    if shape_of(graph, self) == shape_of(graph, other):
+        dtype = common_dtype(graph, [self, other])
+        same_ = graph.make_node('Equal', [cast(graph, self, dtype), cast(graph, other, dtype)])
+        return all_true(graph, same_, list(range(rank_of(graph, self))), False)
+    if is_static([*shape_of(graph, self), *shape_of(graph, other)]):
+        return const(graph, False, boolean)
+    raise UnsupportedCase('aten::equal: whether two dynamic shapes are the same')
+
+
+def aten_is_nonzero(graph: GraphBuilder, res: Res, self: Result) -> Any:
+    """aten::is_nonzero(Tensor self) -> bool"""
+    return reshape_to(graph, cast(graph, self, boolean), [])
+
+
+def aten_item(graph: GraphBuilder, res: Res, self: Result) -> Any:
+    """aten::item(Tensor self) -> Scalar"""
+    return aten__local_scalar_dense(graph, res, self=self)
+
+
+def aten_mul(graph: GraphBuilder, res: Res, a: Scalar, b: Scalar) -> Any:
+    """aten::mul(Scalar a, Scalar b) -> Scalar"""
+    return graph.make_node('Mul', [as_tensor(graph, a), as_tensor(graph, b)], res.outputs)
+
+
+def aten_ne(graph: GraphBuilder, res: Res, a: Scalar, b: Scalar) -> Any:
+    """aten::ne(Scalar a, Scalar b) -> bool"""
+    return graph.make_node('Not', [graph.make_node('Equal', [as_tensor(graph, a), as_tensor(graph, b)])], res.outputs)
 
 
 def aten_numel(graph: GraphBuilder, res: Res, self: Result) -> Any:
@@ -51,6 +96,31 @@ def aten_sym_size(graph: GraphBuilder, res: Res, self: Result) -> Any:
 def aten_sym_size_int(graph: GraphBuilder, res: Res, self: Result, dim: Int) -> Any:
     """aten::sym_size.int(Tensor self, int dim) -> SymInt"""
     return dim_of(graph, self, dim)
+
+
+def aten_sym_storage_offset(graph: GraphBuilder, res: Res, self: Result) -> Any:
+    """aten::sym_storage_offset(Tensor self) -> SymInt"""
+    return known_number(graph)
+
+
+def aten_sym_stride_int(graph: GraphBuilder, res: Res, self: Result, dim: Int) -> Any:
+    """aten::sym_stride.int(Tensor self, int dim) -> SymInt"""
+    return known_number(graph)
+
+
+def aten_tensor_bool(graph: GraphBuilder, res: Res, t: Bool, *, dtype: Dtype | None = None, device: Any = None, requires_grad: Bool = False) -> Result:
+    """aten::tensor.bool(bool t, *, ScalarType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor"""
+    return const(graph, t, dtype_of(graph, res))
+
+
+def aten_tensor_float(graph: GraphBuilder, res: Res, t: Float, *, dtype: Dtype | None = None, device: Any = None, requires_grad: Bool = False) -> Result:
+    """aten::tensor.float(float t, *, ScalarType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor"""
+    return const(graph, t, dtype_of(graph, res))
+
+
+def aten_tensor_int(graph: GraphBuilder, res: Res, t: Int, *, dtype: Dtype | None = None, device: Any = None, requires_grad: Bool = False) -> Result:
+    """aten::tensor.int(int t, *, ScalarType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor"""
+    return const(graph, t, dtype_of(graph, res))
 
 
 def complex_aten_numel(graph: GraphBuilder, res: Res, self: Result) -> Any:
@@ -87,6 +157,34 @@ def rule_aten__local_scalar_dense(graph: GraphBuilder, self: Result) -> Rules:
     return ((known_dtype(graph, self), scalar_shape()),)
 
 
+def rule_aten_allclose(graph: GraphBuilder, self: Result, other: Result, rtol: Float = 1e-05, atol: Float = 1e-08, equal_nan: Bool = False) -> Rules:
+    return ((boolean, scalar_shape()),)
+
+
+def rule_aten_eq(graph: GraphBuilder, a: Scalar, b: Scalar) -> Rules:
+    return ((boolean, scalar_shape()),)
+
+
+def rule_aten_equal(graph: GraphBuilder, self: Result, other: Result) -> Rules:
+    return ((boolean, scalar_shape()),)
+
+
+def rule_aten_is_nonzero(graph: GraphBuilder, self: Result) -> Rules:
+    return ((boolean, scalar_shape()),)
+
+
+def rule_aten_item(graph: GraphBuilder, self: Result) -> Rules:
+    return rule_aten__local_scalar_dense(graph, self=self)
+
+
+def rule_aten_mul(graph: GraphBuilder, a: Scalar, b: Scalar) -> Rules:
+    return ((int64 if common_dtype(graph, [a, b]) is None else common_dtype(graph, [a, b]), scalar_shape()),)
+
+
+def rule_aten_ne(graph: GraphBuilder, a: Scalar, b: Scalar) -> Rules:
+    return ((boolean, scalar_shape()),)
+
+
 def rule_aten_numel(graph: GraphBuilder, self: Result) -> Rules:
     return rule_aten_sym_numel(graph, self=self)
 
@@ -109,3 +207,23 @@ def rule_aten_sym_size(graph: GraphBuilder, self: Result) -> Rules:
 
 def rule_aten_sym_size_int(graph: GraphBuilder, self: Result, dim: Int) -> Rules:
     return ((int64, scalar_shape()),)
+
+
+def rule_aten_sym_storage_offset(graph: GraphBuilder, self: Result) -> Rules:
+    return ((int64, scalar_shape()),)
+
+
+def rule_aten_sym_stride_int(graph: GraphBuilder, self: Result, dim: Int) -> Rules:
+    return ((int64, scalar_shape()),)
+
+
+def rule_aten_tensor_bool(graph: GraphBuilder, t: Bool, *, dtype: Dtype | None = None, device: Any = None, requires_grad: Bool = False) -> Rules:
+    return ((boolean if dtype is None else dtype, scalar_shape()),)
+
+
+def rule_aten_tensor_float(graph: GraphBuilder, t: Float, *, dtype: Dtype | None = None, device: Any = None, requires_grad: Bool = False) -> Rules:
+    return ((float32 if dtype is None else dtype, scalar_shape()),)
+
+
+def rule_aten_tensor_int(graph: GraphBuilder, t: Int, *, dtype: Dtype | None = None, device: Any = None, requires_grad: Bool = False) -> Rules:
+    return ((int64 if dtype is None else dtype, scalar_shape()),)

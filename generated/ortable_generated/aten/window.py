@@ -3,17 +3,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.dtypes import float32, float64
-from ortable.prelude import dtype_of, is_int
-from ortable.prelude_make import as_tensor, cast, cast_all, const, consts
-from ortable.prelude_number import linspace_of, logspace_values, window_values
-from ortable.prelude_pointwise import arange_of
+from ortable.prelude import dtype_of
+from ortable.prelude_make import consts
+from ortable.prelude_number import window_values
 from ortable.promotion import scalar_dtype
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.known import Rules
-    from ortable.prelude import Bool, Dtype, Float, Int, Result, Scalar
+    from ortable.prelude import Bool, Dtype, Float, Int, Result
 
 
 def aten_bartlett_window(graph: GraphBuilder, res: Res, window_length: Int, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
@@ -86,58 +84,6 @@ def aten_kaiser_window_periodic(graph: GraphBuilder, res: Res, window_length: In
     return aten_kaiser_window_beta(graph, res, window_length=window_length, periodic=periodic, beta=12.0, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
 
 
-def aten_linspace_Scalar_Tensor(graph: GraphBuilder, res: Res, start: Scalar, end: Result, steps: Int, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
-    """aten::linspace.Scalar_Tensor(Scalar start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
-    return aten_linspace_Tensor_Tensor(graph, res, start=start, end=end, steps=steps, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
-
-
-def aten_linspace_Tensor_Scalar(graph: GraphBuilder, res: Res, start: Result, end: Scalar, steps: Int, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
-    """aten::linspace.Tensor_Scalar(Tensor start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
-    return aten_linspace_Tensor_Tensor(graph, res, start=start, end=end, steps=steps, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
-
-
-def aten_linspace_Tensor_Tensor(graph: GraphBuilder, res: Res, start: Result, end: Result, steps: Int, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
-    """aten::linspace.Tensor_Tensor(Tensor start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
-    return linspace_of(graph, as_tensor(graph, start), as_tensor(graph, end), steps, dtype_of(graph, res))
-
-
-def aten_logspace(graph: GraphBuilder, res: Res, start: Scalar, end: Scalar, steps: Int, base: Float = 10.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
-    """aten::logspace(Scalar start, Scalar end, int steps, float base=10., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
-    return consts(graph, logspace_values(start, end, steps, base, dtype_of(graph, res)), dtype_of(graph, res))
-
-
-def aten_logspace_Scalar_Tensor(graph: GraphBuilder, res: Res, start: Scalar, end: Result, steps: Int, base: Float = 10.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
-    """aten::logspace.Scalar_Tensor(Scalar start, Tensor end, int steps, float base=10., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
-    return aten_logspace_Tensor_Tensor(graph, res, start=start, end=end, steps=steps, base=base, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
-
-
-def aten_logspace_Tensor_Scalar(graph: GraphBuilder, res: Res, start: Result, end: Scalar, steps: Int, base: Float = 10.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
-    """aten::logspace.Tensor_Scalar(Tensor start, Scalar end, int steps, float base=10., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
-    return aten_logspace_Tensor_Tensor(graph, res, start=start, end=end, steps=steps, base=base, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
-
-
-def aten_logspace_Tensor_Tensor(graph: GraphBuilder, res: Res, start: Result, end: Result, steps: Int, base: Float = 10.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
-    """aten::logspace.Tensor_Tensor(Tensor start, Tensor end, int steps, float base=10., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
-    if is_int(graph, res):
-        # torch truncates the ends and the base, and steps in float32
-        ends = cast_all(graph, [as_tensor(graph, start), as_tensor(graph, end)], dtype_of(graph, res))
-        powers = cast(graph, linspace_of(graph, ends[0], ends[1], steps, float32), float64)
-        return cast(graph, graph.make_node('Pow', [const(graph, int(base), float64), powers]), dtype_of(graph, res))
-    powers = linspace_of(graph, as_tensor(graph, start), as_tensor(graph, end), steps, float64)
-    return cast(graph, graph.make_node('Pow', [const(graph, base, float64), powers]), dtype_of(graph, res))
-
-
-def aten_range(graph: GraphBuilder, res: Res, start: Scalar, end: Scalar, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
-    """aten::range(Scalar start, Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
-    return aten_range_step(graph, res, start=start, end=end, step=1, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
-
-
-def aten_range_step(graph: GraphBuilder, res: Res, start: Scalar, end: Scalar, step: Scalar = 1, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
-    """aten::range.step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
-    count = int((float(end) - float(start)) / float(step)) + 1
-    return arange_of(graph, count, start, step, dtype_of(graph, res))
-
-
 def rule_aten_bartlett_window(graph: GraphBuilder, window_length: Int, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
     return rule_aten_bartlett_window_periodic(graph, window_length=window_length, periodic=True, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
 
@@ -188,39 +134,3 @@ def rule_aten_kaiser_window_beta(graph: GraphBuilder, window_length: Int, period
 
 def rule_aten_kaiser_window_periodic(graph: GraphBuilder, window_length: Int, periodic: Bool, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
     return rule_aten_kaiser_window_beta(graph, window_length=window_length, periodic=periodic, beta=12.0, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
-
-
-def rule_aten_linspace_Scalar_Tensor(graph: GraphBuilder, start: Scalar, end: Result, steps: Int, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
-    return rule_aten_linspace_Tensor_Tensor(graph, start=start, end=end, steps=steps, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
-
-
-def rule_aten_linspace_Tensor_Scalar(graph: GraphBuilder, start: Result, end: Scalar, steps: Int, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
-    return rule_aten_linspace_Tensor_Tensor(graph, start=start, end=end, steps=steps, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
-
-
-def rule_aten_linspace_Tensor_Tensor(graph: GraphBuilder, start: Result, end: Result, steps: Int, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
-    return ((scalar_dtype(1.0) if dtype is None else dtype, None),)
-
-
-def rule_aten_logspace(graph: GraphBuilder, start: Scalar, end: Scalar, steps: Int, base: Float = 10.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
-    return ((scalar_dtype(1.0) if dtype is None else dtype, None),)
-
-
-def rule_aten_logspace_Scalar_Tensor(graph: GraphBuilder, start: Scalar, end: Result, steps: Int, base: Float = 10.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
-    return rule_aten_logspace_Tensor_Tensor(graph, start=start, end=end, steps=steps, base=base, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
-
-
-def rule_aten_logspace_Tensor_Scalar(graph: GraphBuilder, start: Result, end: Scalar, steps: Int, base: Float = 10.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
-    return rule_aten_logspace_Tensor_Tensor(graph, start=start, end=end, steps=steps, base=base, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
-
-
-def rule_aten_logspace_Tensor_Tensor(graph: GraphBuilder, start: Result, end: Result, steps: Int, base: Float = 10.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
-    return ((scalar_dtype(1.0) if dtype is None else dtype, None),)
-
-
-def rule_aten_range(graph: GraphBuilder, start: Scalar, end: Scalar, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
-    return rule_aten_range_step(graph, start=start, end=end, step=1, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
-
-
-def rule_aten_range_step(graph: GraphBuilder, start: Scalar, end: Scalar, step: Scalar = 1, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
-    return ((scalar_dtype(1.0) if dtype is None else dtype, None),)

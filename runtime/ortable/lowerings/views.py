@@ -14,8 +14,9 @@ import numpy as np
 from ortable import dims, dtypes
 from ortable.dims import Dim
 from ortable.errors import UnsupportedCase
-from ortable.prelude import is_static, shape_of
-from ortable.prelude_make import consts, permuted, reshape_to
+from ortable.prelude import inverse_perm, is_static, shape_of
+from ortable.prelude_make import as_vec, cast, consts, permuted, reshape_to, unsqueezed
+from ortable.prelude_shape import counting
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -34,31 +35,106 @@ def as_strided(
     ``size`` and ``stride`` have one length, which is the rank of the result.
 
     Raises:
-        UnsupportedCase: a size or stride is dynamic, or the result reads elements that the input
-            does not hold, or the layout of the input is unknown.
+        UnsupportedCase: the result reads elements that the input does not hold, or the layout of
+            the input is unknown.
     """
-    shape = list(shape_of(graph, self))
-    given = [*shape, *size, *stride, *([] if storage_offset is None else [storage_offset])]
-    sizes = [int(each) for each in size if isinstance(each, int)]
-    strides = [int(each) for each in stride if isinstance(each, int)]
-    if not is_static(given) or not isinstance(storage_offset, int | None):
-        raise UnsupportedCase(f"aten::as_strided needs static sizes and strides, these are {given}")
-    layout, first = _layout(graph, shape)
+    flat, _, first = _memory(graph, self)
+    places = _places(graph, self, size, stride, storage_offset, first)
+    return reshape_to(graph, graph.make_node("Gather", [flat, places]), list(size))
+
+
+def as_strided_scatter(
+    graph: GraphBuilder,
+    res: Res,
+    self: str,
+    src: str,
+    size: Sequence[Dim],
+    stride: Sequence[Dim],
+    storage_offset: Dim | None,
+) -> str:
+    """aten::as_strided_scatter: ``self`` with ``src`` written where as_strided would read."""
+    flat, order, first = _memory(graph, self)
+    places = _places(graph, self, size, stride, storage_offset, first)
+    total = dims.prod(list(size))
+    rows = reshape_to(graph, cast(graph, src, graph.get_type(self)), [total])
+    parts = [flat, unsqueezed(graph, places, [1]), rows]
+    written = graph.make_node("ScatterND", parts)
+    shape = shape_of(graph, self)
+    turned = reshape_to(graph, written, [shape[axis] for axis in order])
+    return permuted(graph, turned, inverse_perm(order))
+
+
+def _memory(graph: GraphBuilder, x: str) -> tuple[str, list[int], int]:
+    """The elements in the order of memory, the axes in that order, where the first one stands."""
+    shape = list(shape_of(graph, x))
+    order, first = _layout(graph, shape)
+    return reshape_to(graph, permuted(graph, x, order), [dims.prod(shape)]), order, first
+
+
+def _places(
+    graph: GraphBuilder,
+    x: str,
+    size: Sequence[Dim],
+    stride: Sequence[Dim],
+    storage_offset: Dim | None,
+    first: int,
+) -> str:
+    """The places in memory of every element, as a vector: a constant for static sizes."""
     offset = 0 if storage_offset is None else storage_offset - first
-    places = np.full(tuple(sizes), offset, dtype=np.int64)
-    for axis, (count, step) in enumerate(zip(sizes, strides, strict=True)):
+    given = [*shape_of(graph, x), *size, *stride, offset]
+    if not is_static(given):
+        return _computed_places(graph, size, stride, offset)
+    places = np.full(tuple(size), offset, dtype=np.int64)
+    for axis, (count, step) in enumerate(zip(size, stride, strict=True)):
         places += (np.arange(count) * step).reshape(
-            [-1 if each == axis else 1 for each in range(len(sizes))]
+            [-1 if each == axis else 1 for each in range(len(size))]
         )
-    total = dims.prod(shape)
+    total = dims.prod(shape_of(graph, x))
     if places.size and not (places.min() >= 0 and places.max() < total):
         raise UnsupportedCase(
             "aten::as_strided reads memory outside its input, which an ONNX graph cannot see"
         )
-    # the elements in the order of memory
-    flat = reshape_to(graph, permuted(graph, self, layout), [total])
-    found = graph.make_node("Gather", [flat, consts(graph, places.reshape(-1), dtypes.int64)])
-    return reshape_to(graph, found, sizes)
+    return consts(graph, places.reshape(-1), dtypes.int64)
+
+
+def _computed_places(
+    graph: GraphBuilder, size: Sequence[Dim], stride: Sequence[Dim], offset: Dim
+) -> str:
+    """The places for dynamic sizes; ONNX Runtime reports one that lies outside the input."""
+    places = as_vec(graph, offset)
+    for count, step in zip(size, stride, strict=True):
+        ramp = counting(graph, 0, count, step)
+        places = graph.make_node("Add", [unsqueezed(graph, places, [1]), ramp])
+        places = reshape_to(graph, places, [-1])
+    return places
+
+
+def resize(graph: GraphBuilder, res: Res, self: str, size: Sequence[Dim]) -> str:
+    """aten::resize to no more elements than there are: the first ones in the order of memory.
+
+    Raises:
+        UnsupportedCase: more elements are wanted; torch leaves the new ones uninitialised.
+    """
+    shape = list(shape_of(graph, self))
+    wanted, have = dims.prod(list(size)), dims.prod(shape)
+    if isinstance(wanted, int) and isinstance(have, int) and wanted > have:
+        raise UnsupportedCase(
+            f"a tensor of {have} elements holds no more of them; torch leaves new ones uninitialised"
+        )
+    order, _ = _layout(graph, shape)
+    if dims.same(wanted, have) and order == list(range(len(shape))):
+        return reshape_to(graph, self, list(size))
+    strides: list[Dim] = []
+    step: Dim = 1
+    for each in reversed(size):
+        strides.insert(0, step)
+        step = step * each
+    return as_strided(graph, res, self, list(size), strides, None)
+
+
+def resize_as(graph: GraphBuilder, res: Res, self: str, the_template: str) -> str:
+    """aten::resize_as: resize to the shape of another tensor."""
+    return resize(graph, res, self, list(shape_of(graph, the_template)))
 
 
 def _layout(graph: GraphBuilder, shape: list[Any]) -> tuple[list[int], int]:
@@ -69,6 +145,10 @@ def _layout(graph: GraphBuilder, shape: list[Any]) -> tuple[list[int], int]:
         raise UnsupportedCase(
             "aten::as_strided of a tensor whose strides are unknown; give example inputs (args)"
         )
+    if not is_static(shape):
+        if not value.is_contiguous() or not isinstance(value.storage_offset(), int):
+            raise UnsupportedCase("aten::as_strided of a dynamic shape that is not contiguous")
+        return list(range(len(shape))), int(value.storage_offset())
     strides = [int(each) for each in value.stride()]
     order = sorted(range(len(shape)), key=lambda axis: (-strides[axis], axis))
     dense = 1

@@ -1,0 +1,76 @@
+# Generated from specs/aten/cumulative.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ortable.complex_value import each_part
+from ortable.dtypes import int16, int32, int64, int8, uint8
+from ortable.known import known_dtype, known_shape
+from ortable.lowerings.cumulative import cummax, cummin, cumprod, logcumsumexp
+from ortable.prelude import axis_of, dtype_of, rank_of
+from ortable.prelude_make import cast, const
+from ortable.rules import accumulate
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+    from ortable.known import Rules
+    from ortable.prelude import Dtype, Int, Result
+
+
+def aten_cummax(graph: GraphBuilder, res: Res, self: Result, dim: Int) -> Any:
+    """aten::cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)"""
+    return cummax(graph, res, self=self, dim=dim)
+
+
+def aten_cummin(graph: GraphBuilder, res: Res, self: Result, dim: Int) -> Any:
+    """aten::cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)"""
+    return cummin(graph, res, self=self, dim=dim)
+
+
+def aten_cumprod(graph: GraphBuilder, res: Res, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Result:
+    """aten::cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"""
+    if rank_of(graph, self) == 0:
+        return cast(graph, self, dtype_of(graph, res))
+    return cumprod(graph, res, self=self, dim=dim)
+
+
+def aten_cumsum(graph: GraphBuilder, res: Res, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Result:
+    """aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"""
+    if rank_of(graph, self) == 0:
+        return cast(graph, self, dtype_of(graph, res))
+    if dtype_of(graph, res) == int8 or dtype_of(graph, res) == int16 or dtype_of(graph, res) == uint8:
+        # ONNX has no such CumSum; the low bits of a wider sum are the same
+        return cast(graph, graph.make_node('CumSum', [cast(graph, self, int32), const(graph, axis_of(graph, self, dim), int64)]), dtype_of(graph, res))
+    return graph.make_node('CumSum', [cast(graph, self, dtype_of(graph, res)), const(graph, axis_of(graph, self, dim), int64)], res.outputs)
+
+
+def aten_logcumsumexp(graph: GraphBuilder, res: Res, self: Result, dim: Int) -> Result:
+    """aten::logcumsumexp(Tensor self, int dim) -> Tensor"""
+    if rank_of(graph, self) == 0:
+        return self
+    return logcumsumexp(graph, res, self=self, dim=dim)
+
+
+def complex_aten_cumsum(graph: GraphBuilder, res: Res, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Result:
+    """aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"""
+    return each_part(graph, res, aten_cumsum, {'self': self}, dim=dim, dtype=dtype)
+
+
+def rule_aten_cummax(graph: GraphBuilder, self: Result, dim: Int) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)), (int64, known_shape(graph, self)),)
+
+
+def rule_aten_cummin(graph: GraphBuilder, self: Result, dim: Int) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)), (int64, known_shape(graph, self)),)
+
+
+def rule_aten_cumprod(graph: GraphBuilder, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Rules:
+    return ((accumulate(known_dtype(graph, self)) if dtype is None else dtype, known_shape(graph, self)),)
+
+
+def rule_aten_cumsum(graph: GraphBuilder, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Rules:
+    return ((accumulate(known_dtype(graph, self)) if dtype is None else dtype, known_shape(graph, self)),)
+
+
+def rule_aten_logcumsumexp(graph: GraphBuilder, self: Result, dim: Int) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)

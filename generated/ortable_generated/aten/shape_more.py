@@ -1,0 +1,402 @@
+# Generated from specs/aten/shape_more.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ortable.dtypes import boolean, int64
+from ortable.known import given_shape, known_dtype, known_shape, scalar_shape
+from ortable.lowerings.views import as_strided_scatter, resize, resize_as
+from ortable.prelude import dim_of, dtype_of, rank_of
+from ortable.prelude_make import as_vec, at_least_1d, cast, const, consts, filled, reshape_to, unsqueezed
+from ortable.prelude_nn import any_true
+from ortable.prelude_order import stretched_axes
+from ortable.prelude_places import nonzero_rows
+from ortable.prelude_shape import as_flat, at_least_2d, at_least_3d, counting, sliced, zeros_of
+from ortable.promotion import promote_values
+from ortable.rules import accumulate
+from ortable_generated.aten.cast import aten_fill_Scalar, complex_aten_fill_Scalar, rule_aten_fill_Scalar
+from ortable_generated.aten.shape import aten_adjoint, aten_movedim_int, aten_movedim_intlist, aten_numpy_T, aten_transpose_int, complex_aten_adjoint, complex_aten_movedim_int, complex_aten_movedim_intlist, complex_aten_numpy_T, complex_aten_transpose_int, rule_aten_adjoint, rule_aten_movedim_int, rule_aten_movedim_intlist, rule_aten_numpy_T, rule_aten_transpose_int
+from ortable_generated.aten.shape_join import aten_tensor_split_indices, aten_tensor_split_sections, aten_vstack, complex_aten_tensor_split_indices, complex_aten_tensor_split_sections, complex_aten_vstack, rule_aten_tensor_split_indices, rule_aten_tensor_split_sections, rule_aten_vstack
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+    from ortable.known import Rules
+    from ortable.prelude import Bool, Int, Ints, Result, Results, Scalar, SymInt, SymInts
+
+
+def aten_as_strided_scatter(graph: GraphBuilder, res: Res, self: Result, src: Result, size: SymInts, stride: SymInts, storage_offset: SymInt | None = None) -> Result:
+    """aten::as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor"""
+    return as_strided_scatter(graph, res, self=self, src=src, size=size, stride=stride, storage_offset=storage_offset)
+
+
+def aten_atleast_1d(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::atleast_1d(Tensor self) -> Tensor"""
+    return at_least_1d(graph, self)
+
+
+def aten_atleast_1d_Sequence(graph: GraphBuilder, res: Res, tensors: Results) -> Any:
+    """aten::atleast_1d.Sequence(Tensor[] tensors) -> Tensor[]"""
+    return [at_least_1d(graph, t) for t in tensors]
+
+
+def aten_atleast_2d(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::atleast_2d(Tensor self) -> Tensor"""
+    return at_least_2d(graph, self)
+
+
+def aten_atleast_2d_Sequence(graph: GraphBuilder, res: Res, tensors: Results) -> Any:
+    """aten::atleast_2d.Sequence(Tensor[] tensors) -> Tensor[]"""
+    return [at_least_2d(graph, t) for t in tensors]
+
+
+def aten_atleast_3d(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::atleast_3d(Tensor self) -> Tensor"""
+    return at_least_3d(graph, self)
+
+
+def aten_atleast_3d_Sequence(graph: GraphBuilder, res: Res, tensors: Results) -> Any:
+    """aten::atleast_3d.Sequence(Tensor[] tensors) -> Tensor[]"""
+    return [at_least_3d(graph, t) for t in tensors]
+
+
+def aten_dsplit_array(graph: GraphBuilder, res: Res, self: Result, indices: Ints) -> Any:
+    """aten::dsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]"""
+    return aten_tensor_split_indices(graph, res, self=self, indices=indices, dim=2)
+
+
+def aten_dsplit_int(graph: GraphBuilder, res: Res, self: Result, sections: Int) -> Any:
+    """aten::dsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]"""
+    return aten_tensor_split_sections(graph, res, self=self, sections=sections, dim=2)
+
+
+def aten_hsplit_array(graph: GraphBuilder, res: Res, self: Result, indices: Ints) -> Any:
+    """aten::hsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]"""
+    return aten_tensor_split_indices(graph, res, self=self, indices=indices, dim=0 if rank_of(graph, self) == 1 else 1)
+
+
+def aten_hsplit_int(graph: GraphBuilder, res: Res, self: Result, sections: Int) -> Any:
+    """aten::hsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]"""
+    return aten_tensor_split_sections(graph, res, self=self, sections=sections, dim=0 if rank_of(graph, self) == 1 else 1)
+
+
+def aten_isin_Scalar_Tensor(graph: GraphBuilder, res: Res, element: Scalar, test_elements: Result, *, assume_unique: Bool = False, invert: Bool = False) -> Result:
+    """aten::isin.Scalar_Tensor(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor"""
+    element, test_elements = promote_values(graph, 'default', [element, test_elements])
+    found = any_true(graph, graph.make_node('Equal', [as_flat(graph, test_elements), element]), [0], False)
+    return graph.make_node('Not', [found], res.outputs) if invert else found
+
+
+def aten_isin_Tensor_Scalar(graph: GraphBuilder, res: Res, elements: Result, test_element: Scalar, *, assume_unique: Bool = False, invert: Bool = False) -> Result:
+    """aten::isin.Tensor_Scalar(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False) -> Tensor"""
+    elements, test_element = promote_values(graph, 'default', [elements, test_element])
+    found = graph.make_node('Equal', [elements, test_element])
+    return graph.make_node('Not', [found], res.outputs) if invert else found
+
+
+def aten_isin_Tensor_Tensor(graph: GraphBuilder, res: Res, elements: Result, test_elements: Result, *, assume_unique: Bool = False, invert: Bool = False) -> Result:
+    """aten::isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor"""
+    elements, test_elements = promote_values(graph, 'default', [elements, test_elements])
+    each = unsqueezed(graph, elements, [rank_of(graph, elements)])
+    found = any_true(graph, graph.make_node('Equal', [each, as_flat(graph, test_elements)]), [rank_of(graph, elements)], False)
+    return graph.make_node('Not', [found], res.outputs) if invert else found
+
+
+def aten_mH(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::mH(Tensor(a) self) -> Tensor(a)"""
+    return aten_adjoint(graph, res, self=self)
+
+
+def aten_mH_a(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::mH.a(Tensor(a) self) -> Tensor(a)"""
+    return aten_adjoint(graph, res, self=self)
+
+
+def aten_mT_a(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::mT.a(Tensor(a) self) -> Tensor(a)"""
+    return aten_transpose_int(graph, res, self=self, dim0=-2, dim1=-1)
+
+
+def aten_matrix_H(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::matrix_H(Tensor(a) self) -> Tensor(a)"""
+    return aten_adjoint(graph, res, self=self)
+
+
+def aten_matrix_H_a(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::matrix_H.a(Tensor(a) self) -> Tensor(a)"""
+    return aten_adjoint(graph, res, self=self)
+
+
+def aten_moveaxis_int(graph: GraphBuilder, res: Res, self: Result, source: Int, destination: Int) -> Result:
+    """aten::moveaxis.int(Tensor(a) self, int source, int destination) -> Tensor(a)"""
+    return aten_movedim_int(graph, res, self=self, source=source, destination=destination)
+
+
+def aten_moveaxis_intlist(graph: GraphBuilder, res: Res, self: Result, source: Ints, destination: Ints) -> Result:
+    """aten::moveaxis.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)"""
+    return aten_movedim_intlist(graph, res, self=self, source=source, destination=destination)
+
+
+def aten_nonzero_static(graph: GraphBuilder, res: Res, self: Result, *, size: SymInt, fill_value: Int = -1) -> Result:
+    """aten::nonzero_static(Tensor self, *, SymInt size, int fill_value=-1) -> Tensor"""
+    rank = rank_of(graph, self)
+    if rank == 0 or size == 0:
+        return zeros_of(graph, [size, rank], int64)
+    filling = filled(graph, [size, rank], fill_value, int64)
+    return sliced(graph, graph.make_node('Concat', [nonzero_rows(graph, self), filling], axis=0), 0, 0, size)
+
+
+def aten_numpy_T_a(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::numpy_T.a(Tensor(a) self) -> Tensor(a)"""
+    return aten_numpy_T(graph, res, self=self)
+
+
+def aten_resize(graph: GraphBuilder, res: Res, self: Result, size: SymInts, *, memory_format: Any = None) -> Result:
+    """aten::resize(Tensor self, SymInt[] size, *, MemoryFormat? memory_format=None) -> Tensor"""
+    return resize(graph, res, self=self, size=size)
+
+
+def aten_resize_as(graph: GraphBuilder, res: Res, self: Result, the_template: Result, *, memory_format: Any = None) -> Result:
+    """aten::resize_as(Tensor self, Tensor the_template, *, MemoryFormat? memory_format=None) -> Tensor"""
+    return resize_as(graph, res, self=self, the_template=the_template)
+
+
+def aten_row_stack(graph: GraphBuilder, res: Res, tensors: Results) -> Result:
+    """aten::row_stack(Tensor[] tensors) -> Tensor"""
+    return aten_vstack(graph, res, tensors=tensors)
+
+
+def aten_sum_to_size(graph: GraphBuilder, res: Res, self: Result, size: SymInts) -> Result:
+    """aten::sum_to_size(Tensor self, SymInt[] size) -> Tensor"""
+    axes = stretched_axes(graph, self, size)
+    if len(axes) == 0:
+        return self
+    # torch adds up in the dtype of sum, where it adds up at all
+    total = graph.make_node('ReduceSum', [cast(graph, self, dtype_of(graph, res)), consts(graph, axes, int64)], keepdims=1)
+    return reshape_to(graph, total, size)
+
+
+def aten_trace(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::trace(Tensor self) -> Tensor"""
+    rows = graph.make_node('Unsqueeze', [counting(graph, 0, dim_of(graph, self, 0), 1), as_vec(graph, 1)])
+    here = graph.make_node('Equal', [rows, counting(graph, 0, dim_of(graph, self, 1), 1)])
+    values = graph.make_node('Where', [here, cast(graph, self, dtype_of(graph, res)), const(graph, 0, dtype_of(graph, res))])
+    return graph.make_node('ReduceSum', [values], res.outputs, keepdims=0)
+
+
+def aten_vsplit_array(graph: GraphBuilder, res: Res, self: Result, indices: Ints) -> Any:
+    """aten::vsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]"""
+    return aten_tensor_split_indices(graph, res, self=self, indices=indices)
+
+
+def aten_vsplit_int(graph: GraphBuilder, res: Res, self: Result, sections: Int) -> Any:
+    """aten::vsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]"""
+    return aten_tensor_split_sections(graph, res, self=self, sections=sections)
+
+
+def aten_zero(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::zero(Tensor self) -> Tensor"""
+    return aten_fill_Scalar(graph, res, self=self, value=0)
+
+
+def complex_aten_dsplit_array(graph: GraphBuilder, res: Res, self: Result, indices: Ints) -> Any:
+    """aten::dsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]"""
+    return complex_aten_tensor_split_indices(graph, res, self=self, indices=indices, dim=2)
+
+
+def complex_aten_dsplit_int(graph: GraphBuilder, res: Res, self: Result, sections: Int) -> Any:
+    """aten::dsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]"""
+    return complex_aten_tensor_split_sections(graph, res, self=self, sections=sections, dim=2)
+
+
+def complex_aten_hsplit_array(graph: GraphBuilder, res: Res, self: Result, indices: Ints) -> Any:
+    """aten::hsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]"""
+    return complex_aten_tensor_split_indices(graph, res, self=self, indices=indices, dim=0 if rank_of(graph, self) == 1 else 1)
+
+
+def complex_aten_hsplit_int(graph: GraphBuilder, res: Res, self: Result, sections: Int) -> Any:
+    """aten::hsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]"""
+    return complex_aten_tensor_split_sections(graph, res, self=self, sections=sections, dim=0 if rank_of(graph, self) == 1 else 1)
+
+
+def complex_aten_mH(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::mH(Tensor(a) self) -> Tensor(a)"""
+    return complex_aten_adjoint(graph, res, self=self)
+
+
+def complex_aten_mH_a(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::mH.a(Tensor(a) self) -> Tensor(a)"""
+    return complex_aten_adjoint(graph, res, self=self)
+
+
+def complex_aten_mT_a(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::mT.a(Tensor(a) self) -> Tensor(a)"""
+    return complex_aten_transpose_int(graph, res, self=self, dim0=-2, dim1=-1)
+
+
+def complex_aten_matrix_H(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::matrix_H(Tensor(a) self) -> Tensor(a)"""
+    return complex_aten_adjoint(graph, res, self=self)
+
+
+def complex_aten_matrix_H_a(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::matrix_H.a(Tensor(a) self) -> Tensor(a)"""
+    return complex_aten_adjoint(graph, res, self=self)
+
+
+def complex_aten_moveaxis_int(graph: GraphBuilder, res: Res, self: Result, source: Int, destination: Int) -> Result:
+    """aten::moveaxis.int(Tensor(a) self, int source, int destination) -> Tensor(a)"""
+    return complex_aten_movedim_int(graph, res, self=self, source=source, destination=destination)
+
+
+def complex_aten_moveaxis_intlist(graph: GraphBuilder, res: Res, self: Result, source: Ints, destination: Ints) -> Result:
+    """aten::moveaxis.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)"""
+    return complex_aten_movedim_intlist(graph, res, self=self, source=source, destination=destination)
+
+
+def complex_aten_numpy_T_a(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::numpy_T.a(Tensor(a) self) -> Tensor(a)"""
+    return complex_aten_numpy_T(graph, res, self=self)
+
+
+def complex_aten_row_stack(graph: GraphBuilder, res: Res, tensors: Results) -> Result:
+    """aten::row_stack(Tensor[] tensors) -> Tensor"""
+    return complex_aten_vstack(graph, res, tensors=tensors)
+
+
+def complex_aten_vsplit_array(graph: GraphBuilder, res: Res, self: Result, indices: Ints) -> Any:
+    """aten::vsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]"""
+    return complex_aten_tensor_split_indices(graph, res, self=self, indices=indices)
+
+
+def complex_aten_vsplit_int(graph: GraphBuilder, res: Res, self: Result, sections: Int) -> Any:
+    """aten::vsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]"""
+    return complex_aten_tensor_split_sections(graph, res, self=self, sections=sections)
+
+
+def complex_aten_zero(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::zero(Tensor self) -> Tensor"""
+    return complex_aten_fill_Scalar(graph, res, self=self, value=0)
+
+
+def rule_aten_as_strided_scatter(graph: GraphBuilder, self: Result, src: Result, size: SymInts, stride: SymInts, storage_offset: SymInt | None = None) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_atleast_1d(graph: GraphBuilder, self: Result) -> Rules:
+    return ((known_dtype(graph, self), None),)
+
+
+def rule_aten_atleast_1d_Sequence(graph: GraphBuilder, tensors: Results) -> Rules:
+    return ((known_dtype(graph, tensors), None),)
+
+
+def rule_aten_atleast_2d(graph: GraphBuilder, self: Result) -> Rules:
+    return ((known_dtype(graph, self), None),)
+
+
+def rule_aten_atleast_2d_Sequence(graph: GraphBuilder, tensors: Results) -> Rules:
+    return ((known_dtype(graph, tensors), None),)
+
+
+def rule_aten_atleast_3d(graph: GraphBuilder, self: Result) -> Rules:
+    return ((known_dtype(graph, self), None),)
+
+
+def rule_aten_atleast_3d_Sequence(graph: GraphBuilder, tensors: Results) -> Rules:
+    return ((known_dtype(graph, tensors), None),)
+
+
+def rule_aten_dsplit_array(graph: GraphBuilder, self: Result, indices: Ints) -> Rules:
+    return rule_aten_tensor_split_indices(graph, self=self, indices=indices, dim=2)
+
+
+def rule_aten_dsplit_int(graph: GraphBuilder, self: Result, sections: Int) -> Rules:
+    return rule_aten_tensor_split_sections(graph, self=self, sections=sections, dim=2)
+
+
+def rule_aten_hsplit_array(graph: GraphBuilder, self: Result, indices: Ints) -> Rules:
+    return rule_aten_tensor_split_indices(graph, self=self, indices=indices, dim=0 if rank_of(graph, self) == 1 else 1)
+
+
+def rule_aten_hsplit_int(graph: GraphBuilder, self: Result, sections: Int) -> Rules:
+    return rule_aten_tensor_split_sections(graph, self=self, sections=sections, dim=0 if rank_of(graph, self) == 1 else 1)
+
+
+def rule_aten_isin_Scalar_Tensor(graph: GraphBuilder, element: Scalar, test_elements: Result, *, assume_unique: Bool = False, invert: Bool = False) -> Rules:
+    return ((boolean, scalar_shape()),)
+
+
+def rule_aten_isin_Tensor_Scalar(graph: GraphBuilder, elements: Result, test_element: Scalar, *, assume_unique: Bool = False, invert: Bool = False) -> Rules:
+    return ((boolean, known_shape(graph, elements)),)
+
+
+def rule_aten_isin_Tensor_Tensor(graph: GraphBuilder, elements: Result, test_elements: Result, *, assume_unique: Bool = False, invert: Bool = False) -> Rules:
+    return ((boolean, known_shape(graph, elements)),)
+
+
+def rule_aten_mH(graph: GraphBuilder, self: Result) -> Rules:
+    return rule_aten_adjoint(graph, self=self)
+
+
+def rule_aten_mH_a(graph: GraphBuilder, self: Result) -> Rules:
+    return rule_aten_adjoint(graph, self=self)
+
+
+def rule_aten_mT_a(graph: GraphBuilder, self: Result) -> Rules:
+    return rule_aten_transpose_int(graph, self=self, dim0=-2, dim1=-1)
+
+
+def rule_aten_matrix_H(graph: GraphBuilder, self: Result) -> Rules:
+    return rule_aten_adjoint(graph, self=self)
+
+
+def rule_aten_matrix_H_a(graph: GraphBuilder, self: Result) -> Rules:
+    return rule_aten_adjoint(graph, self=self)
+
+
+def rule_aten_moveaxis_int(graph: GraphBuilder, self: Result, source: Int, destination: Int) -> Rules:
+    return rule_aten_movedim_int(graph, self=self, source=source, destination=destination)
+
+
+def rule_aten_moveaxis_intlist(graph: GraphBuilder, self: Result, source: Ints, destination: Ints) -> Rules:
+    return rule_aten_movedim_intlist(graph, self=self, source=source, destination=destination)
+
+
+def rule_aten_nonzero_static(graph: GraphBuilder, self: Result, *, size: SymInt, fill_value: Int = -1) -> Rules:
+    return ((int64, given_shape([size, rank_of(graph, self)])),)
+
+
+def rule_aten_numpy_T_a(graph: GraphBuilder, self: Result) -> Rules:
+    return rule_aten_numpy_T(graph, self=self)
+
+
+def rule_aten_resize(graph: GraphBuilder, self: Result, size: SymInts, *, memory_format: Any = None) -> Rules:
+    return ((known_dtype(graph, self), given_shape(size)),)
+
+
+def rule_aten_resize_as(graph: GraphBuilder, self: Result, the_template: Result, *, memory_format: Any = None) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, the_template)),)
+
+
+def rule_aten_row_stack(graph: GraphBuilder, tensors: Results) -> Rules:
+    return rule_aten_vstack(graph, tensors=tensors)
+
+
+def rule_aten_sum_to_size(graph: GraphBuilder, self: Result, size: SymInts) -> Rules:
+    return ((known_dtype(graph, self), given_shape(size)),)
+
+
+def rule_aten_trace(graph: GraphBuilder, self: Result) -> Rules:
+    return ((accumulate(known_dtype(graph, self)), scalar_shape()),)
+
+
+def rule_aten_vsplit_array(graph: GraphBuilder, self: Result, indices: Ints) -> Rules:
+    return rule_aten_tensor_split_indices(graph, self=self, indices=indices)
+
+
+def rule_aten_vsplit_int(graph: GraphBuilder, self: Result, sections: Int) -> Rules:
+    return rule_aten_tensor_split_sections(graph, self=self, sections=sections)
+
+
+def rule_aten_zero(graph: GraphBuilder, self: Result) -> Rules:
+    return rule_aten_fill_Scalar(graph, self=self, value=0)

@@ -1,0 +1,139 @@
+# Generated from specs/aten/unfold.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ortable.dtypes import float32, int64
+from ortable.known import given_shape, known_dtype, known_shape
+from ortable.prelude import count_of, dim_of, dtype_of, rank_of, shape_of, spread, static
+from ortable.prelude_make import as_vec, cast, const, consts, permuted, reshape_to, squeezed, unsqueezed
+from ortable.prelude_order import fold_places, is_half, window_count, window_places
+from ortable.prelude_places import put_along
+from ortable.prelude_shape import as_flat, replaced_at, zeros_of
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+    from ortable.known import Rules
+    from ortable.prelude import Int, Ints, Result, SymInt, SymInts
+
+
+def aten_channel_shuffle(graph: GraphBuilder, res: Res, self: Result, groups: SymInt) -> Result:
+    """aten::channel_shuffle(Tensor self, SymInt groups) -> Tensor"""
+    sizes = shape_of(graph, self)
+    rest = list(range(3, rank_of(graph, self) + 1))
+    split = reshape_to(graph, self, [sizes[0], groups, sizes[1] // groups, *sizes[2:]])
+    return reshape_to(graph, graph.make_node('Transpose', [split], perm=[0, 2, 1, *rest]), sizes)
+
+
+def aten_col2im(graph: GraphBuilder, res: Res, self: Result, output_size: SymInts, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Result:
+    """aten::col2im(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor"""
+    kernel = spread(kernel_size, 2)
+    steps = spread(stride, 2)
+    gaps = spread(dilation, 2)
+    pads = spread(padding, 2)
+    lead = list(range(3 - rank_of(graph, self)))
+    planes = count_of(graph, self) // (kernel[0] * kernel[1] * dim_of(graph, self, -1))
+    size = [output_size[0] + 2 * pads[0], output_size[1] + 2 * pads[1]]
+    rows = window_count(size[0], kernel[0], steps[0], gaps[0], 0)
+    columns = window_count(size[1], kernel[1], steps[1], gaps[1], 0)
+    if dtype_of(graph, self) == float32 or is_half(graph, self):
+        batched = unsqueezed(graph, cast(graph, self, float32), lead)
+        image = graph.make_node('Col2Im', [batched, as_vec(graph, output_size), consts(graph, kernel, int64)], dilations=gaps, pads=pads * 2, strides=steps)
+        return cast(graph, squeezed(graph, image, lead), dtype_of(graph, self))
+    # ONNX Runtime has a kernel for float32 only
+    places = fold_places(static(size), kernel, static([rows, columns]), steps, gaps)
+    values = reshape_to(graph, self, [planes, len(places)])
+    zeros = zeros_of(graph, [planes, size[0] * size[1]], dtype_of(graph, self))
+    image = put_along(graph, zeros, 1, consts(graph, places, int64), values, 'add')
+    wide = reshape_to(graph, image, [planes, *size])
+    ends = as_vec(graph, [pads[0] + output_size[0], pads[1] + output_size[1]])
+    return reshape_to(graph, graph.make_node('Slice', [wide, as_vec(graph, pads), ends, as_vec(graph, [1, 2])]), shape_of(graph, res))
+
+
+def aten_im2col(graph: GraphBuilder, res: Res, self: Result, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Result:
+    """aten::im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor"""
+    lead = rank_of(graph, self) - 3
+    kernel = spread(kernel_size, 2)
+    gaps = spread(dilation, 2)
+    pads = spread(padding, 2)
+    steps = spread(stride, 2)
+    rows = window_count(dim_of(graph, self, -2), kernel[0], steps[0], gaps[0], pads[0])
+    columns = window_count(dim_of(graph, self, -1), kernel[1], steps[1], gaps[1], pads[1])
+    sizes = [*shape_of(graph, self)[:-3], dim_of(graph, self, -3) * kernel[0] * kernel[1], rows * columns]
+    turn = [*range(lead + 1), lead + 2, lead + 4, lead + 1, lead + 3]
+    edges = as_vec(graph, [pads[0], pads[1], pads[0], pads[1]])
+    zero = const(graph, 0, dtype_of(graph, self))
+    wide = graph.make_node('Pad', [self, edges, zero, as_vec(graph, [lead + 1, lead + 2])]) if pads[0] + pads[1] > 0 else self
+    high = graph.make_node('Gather', [wide, window_places(graph, rows, kernel[0], steps[0], gaps[0])], axis=lead + 1)
+    both = graph.make_node('Gather', [high, window_places(graph, columns, kernel[1], steps[1], gaps[1])], axis=lead + 3)
+    return reshape_to(graph, graph.make_node('Transpose', [both], perm=turn), sizes)
+
+
+def aten_native_channel_shuffle(graph: GraphBuilder, res: Res, self: Result, groups: SymInt) -> Result:
+    """aten::native_channel_shuffle(Tensor self, SymInt groups) -> Tensor"""
+    return aten_channel_shuffle(graph, res, self=self, groups=groups)
+
+
+def aten_pixel_shuffle(graph: GraphBuilder, res: Res, self: Result, upscale_factor: Int) -> Result:
+    """aten::pixel_shuffle(Tensor self, int upscale_factor) -> Tensor"""
+    r = upscale_factor
+    lead = rank_of(graph, self) - 3
+    sizes = shape_of(graph, self)[lead:]
+    parts = [*shape_of(graph, self)[:lead], sizes[0] // (r * r), r, r, sizes[1], sizes[2]]
+    whole = [*shape_of(graph, self)[:lead], sizes[0] // (r * r), sizes[1] * r, sizes[2] * r]
+    turn = [*range(lead + 1), lead + 3, lead + 1, lead + 4, lead + 2]
+    if lead == 1 and dtype_of(graph, self) == float32:
+        return graph.make_node('DepthToSpace', [self], res.outputs, blocksize=r, mode='CRD')
+    return reshape_to(graph, graph.make_node('Transpose', [reshape_to(graph, self, parts)], perm=turn), whole)
+
+
+def aten_pixel_unshuffle(graph: GraphBuilder, res: Res, self: Result, downscale_factor: Int) -> Result:
+    """aten::pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor"""
+    r = downscale_factor
+    lead = rank_of(graph, self) - 3
+    sizes = shape_of(graph, self)[lead:]
+    parts = [*shape_of(graph, self)[:lead], sizes[0], sizes[1] // r, r, sizes[2] // r, r]
+    whole = [*shape_of(graph, self)[:lead], sizes[0] * r * r, sizes[1] // r, sizes[2] // r]
+    turn = [*range(lead + 1), lead + 2, lead + 4, lead + 1, lead + 3]
+    return reshape_to(graph, graph.make_node('Transpose', [reshape_to(graph, self, parts)], perm=turn), whole)
+
+
+def aten_unfold_backward(graph: GraphBuilder, res: Res, grad_in: Result, input_sizes: SymInts, dim: Int, size: Int, step: Int) -> Result:
+    """aten::unfold_backward(Tensor grad_in, SymInt[] input_sizes, int dim, int size, int step) -> Tensor"""
+    rank = len(input_sizes)
+    axis = dim if dim >= 0 else dim + rank
+    if rank == 0:
+        return reshape_to(graph, grad_in, [])
+    count = dim_of(graph, grad_in, axis)
+    turned = permuted(graph, grad_in, [*range(axis + 1), rank, *range(axis + 1, rank)])
+    rows = reshape_to(graph, turned, replaced_at(input_sizes, axis, count * size))
+    places = as_flat(graph, window_places(graph, count, size, step, 1))
+    return put_along(graph, zeros_of(graph, input_sizes, dtype_of(graph, grad_in)), axis, places, rows, 'add')
+
+
+def rule_aten_channel_shuffle(graph: GraphBuilder, self: Result, groups: SymInt) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_col2im(graph: GraphBuilder, self: Result, output_size: SymInts, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Rules:
+    return ((known_dtype(graph, self), None),)
+
+
+def rule_aten_im2col(graph: GraphBuilder, self: Result, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Rules:
+    return ((known_dtype(graph, self), None),)
+
+
+def rule_aten_native_channel_shuffle(graph: GraphBuilder, self: Result, groups: SymInt) -> Rules:
+    return rule_aten_channel_shuffle(graph, self=self, groups=groups)
+
+
+def rule_aten_pixel_shuffle(graph: GraphBuilder, self: Result, upscale_factor: Int) -> Rules:
+    return ((known_dtype(graph, self), None),)
+
+
+def rule_aten_pixel_unshuffle(graph: GraphBuilder, self: Result, downscale_factor: Int) -> Rules:
+    return ((known_dtype(graph, self), None),)
+
+
+def rule_aten_unfold_backward(graph: GraphBuilder, grad_in: Result, input_sizes: SymInts, dim: Int, size: Int, step: Int) -> Rules:
+    return ((known_dtype(graph, grad_in), given_shape(input_sizes)),)

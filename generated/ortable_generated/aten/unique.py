@@ -1,0 +1,78 @@
+# Generated from specs/aten/unique.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ortable.dtypes import int64
+from ortable.known import known_dtype
+from ortable.prelude import axis_of, count_of, shape_of
+from ortable.prelude_make import consts, reshape_to
+from ortable.prelude_order import compressed, equality_codes, run_ids, run_lengths, run_starts, sorted_places
+from ortable.prelude_shape import as_flat
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+    from ortable.known import Rules
+    from ortable.prelude import Bool, Int, Result
+
+
+def aten__unique(graph: GraphBuilder, res: Res, self: Result, sorted: Bool = True, return_inverse: Bool = False) -> Any:
+    """aten::_unique(Tensor self, bool sorted=True, bool return_inverse=False) -> (Tensor, Tensor)"""
+    flat = as_flat(graph, self)
+    order = sorted_places(graph, flat, 0)
+    starts = run_starts(graph, graph.make_node('Gather', [flat, order]), 0)
+    values = compressed(graph, graph.make_node('Gather', [flat, order]), starts, 0)
+    ids = graph.make_node('ScatterElements', [order, order, run_ids(graph, starts)], axis=0) if return_inverse else None
+    inverse = consts(graph, [], int64) if ids is None else reshape_to(graph, ids, shape_of(graph, self))
+    return (values, inverse)
+
+
+def aten__unique2(graph: GraphBuilder, res: Res, self: Result, sorted: Bool = True, return_inverse: Bool = False, return_counts: Bool = False) -> Any:
+    """aten::_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)"""
+    flat = as_flat(graph, self)
+    order = sorted_places(graph, flat, 0)
+    starts = run_starts(graph, graph.make_node('Gather', [flat, order]), 0)
+    values = compressed(graph, graph.make_node('Gather', [flat, order]), starts, 0)
+    ids = graph.make_node('ScatterElements', [order, order, run_ids(graph, starts)], axis=0) if return_inverse else None
+    inverse = consts(graph, [], int64) if ids is None else reshape_to(graph, ids, shape_of(graph, self))
+    return (values, inverse, run_lengths(graph, starts) if return_counts else consts(graph, [], int64))
+
+
+def aten_unique_consecutive(graph: GraphBuilder, res: Res, self: Result, return_inverse: Bool = False, return_counts: Bool = False, dim: Int | None = None) -> Any:
+    """aten::unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> (Tensor, Tensor, Tensor)"""
+    if dim is None:
+        starts = run_starts(graph, as_flat(graph, self), 0)
+        ids = run_ids(graph, starts) if return_inverse else None
+        inverse = consts(graph, [], int64) if ids is None else reshape_to(graph, ids, shape_of(graph, self))
+        counts = run_lengths(graph, starts) if return_counts else consts(graph, [], int64)
+        return (compressed(graph, as_flat(graph, self), starts, 0), inverse, counts)
+    # along a dimension torch gives the places and counts in any case
+    starts = run_starts(graph, self, axis_of(graph, self, dim))
+    values = compressed(graph, self, starts, axis_of(graph, self, dim))
+    return (values, run_ids(graph, starts), run_lengths(graph, starts))
+
+
+def aten_unique_dim(graph: GraphBuilder, res: Res, self: Result, dim: Int, sorted: Bool = True, return_inverse: Bool = False, return_counts: Bool = False) -> Any:
+    """aten::unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)"""
+    axis = axis_of(graph, self, dim)
+    if count_of(graph, self) == 0:
+        return (self, consts(graph, [], int64), consts(graph, [], int64))
+    # integer codes, because ONNX leaves open how NaN is ordered (torch does, too, and makes each of its rows distinct)
+    _, first, inverse, counts = graph.make_node('Unique', [equality_codes(graph, self)], 4, axis=axis, sorted=1)
+    return (graph.make_node('Gather', [self, first], axis=axis), inverse, counts)
+
+
+def rule_aten__unique(graph: GraphBuilder, self: Result, sorted: Bool = True, return_inverse: Bool = False) -> Rules:
+    return ((known_dtype(graph, self), None), (int64, None),)
+
+
+def rule_aten__unique2(graph: GraphBuilder, self: Result, sorted: Bool = True, return_inverse: Bool = False, return_counts: Bool = False) -> Rules:
+    return ((known_dtype(graph, self), None), (int64, None), (int64, None),)
+
+
+def rule_aten_unique_consecutive(graph: GraphBuilder, self: Result, return_inverse: Bool = False, return_counts: Bool = False, dim: Int | None = None) -> Rules:
+    return ((known_dtype(graph, self), None), (int64, None), (int64, None),)
+
+
+def rule_aten_unique_dim(graph: GraphBuilder, self: Result, dim: Int, sorted: Bool = True, return_inverse: Bool = False, return_counts: Bool = False) -> Rules:
+    return ((known_dtype(graph, self), None), (int64, None), (int64, None),)

@@ -1,0 +1,131 @@
+"""Cumulative operators that ONNX lacks: a Loop in which every element is combined with the one 1, 2,
+4, ... places before it (Hillis and Steele), so that a length of n takes log2(n) rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ortable import dtypes
+from ortable.prelude import axis_of, dim_of, lowest, highest, rank_of, shape_of
+from ortable.prelude_make import as_scalar, as_vec, cast, const
+from ortable.prelude_nn import wide_dtype
+from ortable.prelude_pointwise import log1p_of
+from ortable.prelude_shape import along_axis, counting, stretched
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+
+Combine = Callable[["GraphBuilder", list[str], list[str]], list[str]]
+
+
+def cumprod(graph: GraphBuilder, res: Res, self: str, dim: int) -> str:
+    """aten::cumprod; from opset 26 ONNX has it."""
+    axis, dtype = axis_of(graph, self, dim), res.dtype
+    assert dtype is not None, "the result of cumprod is a tensor"
+    found = cast(graph, self, dtype)
+    if graph.opset >= 26:
+        return graph.make_node("CumProd", [found, const(graph, axis, dtypes.int64)])
+    return _accumulated(graph, axis, [found], [1], _product)[0]
+
+
+def cummax(graph: GraphBuilder, res: Res, self: str, dim: int) -> tuple[str, str]:
+    """aten::cummax: (values, the latest place of each)."""
+    return _extreme(graph, self, dim, True)
+
+
+def cummin(graph: GraphBuilder, res: Res, self: str, dim: int) -> tuple[str, str]:
+    """aten::cummin: (values, the latest place of each)."""
+    return _extreme(graph, self, dim, False)
+
+
+def logcumsumexp(graph: GraphBuilder, res: Res, self: str, dim: int) -> str:
+    """aten::logcumsumexp: each pair by max + log1p(exp(min - max)), half floats in float32."""
+    dtype, axis = graph.get_type(self), axis_of(graph, self, dim)
+    wide = cast(graph, self, wide_dtype(dtype))
+    return cast(graph, _accumulated(graph, axis, [wide], [lowest(dtype)], _log_sum)[0], dtype)
+
+
+def _extreme(graph: GraphBuilder, x: str, dim: int, largest: bool) -> tuple[str, str]:
+    if rank_of(graph, x) == 0:
+        return x, const(graph, 0, dtypes.int64)
+    dtype, axis, rank = graph.get_type(x), axis_of(graph, x, dim), rank_of(graph, x)
+    wide = dtype
+    if dtypes.itemsize(dtype) < 4:
+        wide = dtypes.float32 if dtypes.is_float_type(dtype) else dtypes.int32
+    places = along_axis(graph, counting(graph, 0, dim_of(graph, x, axis), 1), axis, rank)
+    states = [cast(graph, x, wide), stretched(graph, places, list(shape_of(graph, x)))]
+    neutral = lowest(wide) if largest else highest(wide)
+    value, place = _accumulated(graph, axis, states, [neutral, 0], _later(largest))
+    return cast(graph, value, dtype), place
+
+
+def _later(largest: bool) -> Combine:
+    """The later of two elements, unless the earlier one is larger (smaller); NaN beats numbers."""
+
+    def combine(graph: GraphBuilder, before: list[str], after: list[str]) -> list[str]:
+        make = graph.make_node
+        taken = make("GreaterOrEqual" if largest else "LessOrEqual", [after[0], before[0]])
+        if dtypes.is_float_type(graph.get_type(after[0])):
+            taken = make("Or", [taken, make("IsNaN", [after[0]])])
+        return [make("Where", [taken, new, old]) for old, new in zip(before, after, strict=True)]
+
+    return combine
+
+
+def _product(graph: GraphBuilder, before: list[str], after: list[str]) -> list[str]:
+    return [graph.make_node("Mul", [before[0], after[0]])]
+
+
+def _log_sum(graph: GraphBuilder, before: list[str], after: list[str]) -> list[str]:
+    """log(exp(a) + exp(b)); two equal infinities stay what they are."""
+    make, a, b = graph.make_node, before[0], after[0]
+    first = make("Greater", [a, b])
+    high, low = make("Where", [first, a, b]), make("Where", [first, b, a])
+    total = make("Add", [high, log1p_of(graph, make("Exp", [make("Sub", [low, high])]))])
+    endless = make("And", [make("Equal", [a, b]), make("IsInf", [a])])
+    return [make("Where", [endless, a, total])]
+
+
+def _accumulated(
+    graph: GraphBuilder,
+    axis: int,
+    states: list[str],
+    neutral: list[float],
+    combine: Combine,
+) -> list[str]:
+    """Each state combined with everything before it along ``axis``; ``neutral`` changes nothing
+    that it is combined with."""
+    shape = list(shape_of(graph, states[0]))
+    size = dim_of(graph, states[0], axis)
+    if isinstance(size, int) and size < 2:
+        return states
+    body = graph.subgraph("accumulate")
+    body.make_tensor_input(graph.unique_name("round"), dtypes.int64, ())
+    body.make_tensor_input(graph.unique_name("going"), dtypes.boolean, ())
+    step = graph.unique_name("step")
+    body.make_tensor_input(step, dtypes.int64, (1,))
+    after = [graph.unique_name("state") for _ in states]
+    for name, state in zip(after, states, strict=True):
+        body.make_tensor_input(name, graph.get_type(state), tuple(shape))
+    make, end, along = body.make_node, as_vec(graph, size), as_vec(graph, axis)
+    zero = as_vec(graph, 0)
+    pads = make("Concat", [step, zero], axis=0)
+    before = []
+    for name, value in zip(after, neutral, strict=True):
+        padded = make("Pad", [name, pads, const(graph, value, body.get_type(name)), along])
+        before.append(make("Slice", [padded, zero, end, along]))
+        body.set_shape(before[-1], tuple(shape))
+    found = combine(body, before, after)
+    longer = make("Add", [step, step])
+    more = make("Less", [longer, end])
+    going = make("Squeeze", [more, zero])
+    for name in (going, longer, *found):
+        body.make_tensor_output(name)
+    start = graph.make_node("Less", [const(graph, 1, dtypes.int64), as_scalar(graph, size)])
+    rounds = const(graph, 63, dtypes.int64)
+    parts = [rounds, start, as_vec(graph, 1), *states]
+    results = graph.make_node("Loop", parts, 1 + len(states), body=body)
+    for name in results[1:]:
+        graph.set_shape(name, tuple(shape))
+    return list(results[1:])

@@ -1,0 +1,218 @@
+"""Histograms: edges between the smallest and the largest element, the bin of every element, and the
+counts of the bins, in one column or in several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ortable import dims, dtypes
+from ortable.prelude import dim_of, shape_of, static
+from ortable.prelude_make import as_vec, cast, const, consts, reshape_to
+from ortable.prelude_nn import reduced_extreme
+from ortable.prelude_order import counted, spaced
+from ortable.prelude_places import places_in
+from ortable.prelude_pointwise import linspace_values
+from ortable.prelude_shape import as_flat, sliced
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+
+
+def histc(graph: GraphBuilder, res: Res, self: str, bins: int, min: float, max: float) -> str:
+    """aten::histc: counts between ``min`` and ``max``; without them between the extremes."""
+    flat = as_flat(graph, self)
+    given = (float(min), float(max)) if min != max else None
+    if min == max and dims.same(dim_of(graph, flat, 0), 0):
+        given = (float(min), float(max))
+    edges = _edges(graph, flat, bins, given, 1.0)
+    return _counts(graph, [flat], [edges], [_bin_by_division(graph, flat, edges, bins)], None)
+
+
+def histogram(
+    graph: GraphBuilder,
+    res: Res,
+    self: str,
+    bins: int,
+    range: Sequence[float] | None,
+    weight: str | None,
+    density: bool,
+) -> tuple[str, str]:
+    """aten::histogram.bin_ct: (counts, edges) of ``bins`` equal bins."""
+    flat = as_flat(graph, self)
+    edges = _outer_edges(graph, flat, bins, range)
+    places = _bin_by_search(graph, flat, edges, bins)
+    return _weighed(graph, [flat], [edges], [places], weight, density), edges
+
+
+def histogram_between(
+    graph: GraphBuilder, res: Res, self: str, bins: str, weight: str | None, density: bool
+) -> tuple[str, str]:
+    """aten::histogram.bins_tensor: (counts, edges) of the bins between given edges."""
+    flat = as_flat(graph, self)
+    places = _bin_between(graph, flat, bins)
+    return _weighed(graph, [flat], [bins], [places], weight, density), bins
+
+
+def grid_edges(
+    graph: GraphBuilder, res: Res, self: str, bins: Sequence[int], range: Sequence[float] | None
+) -> list[str]:
+    """aten::_histogramdd_bin_edges: one vector of edges a column."""
+    columns = _columns(graph, self)
+    return [
+        _outer_edges(graph, column, count, None if range is None else range[2 * at : 2 * at + 2])
+        for at, (column, count) in enumerate(zip(columns, bins, strict=True))
+    ]
+
+
+def grid_counts(
+    graph: GraphBuilder,
+    res: Res,
+    self: str,
+    bins: Sequence[int],
+    range: Sequence[float] | None,
+    weight: str | None,
+    density: bool,
+) -> str:
+    """aten::_histogramdd_from_bin_cts: counts in a grid of equal bins."""
+    columns, edges = _columns(graph, self), grid_edges(graph, res, self, bins, range)
+    places = [
+        _bin_by_search(graph, column, edge, count)
+        for column, edge, count in zip(columns, edges, bins, strict=True)
+    ]
+    return _weighed(graph, columns, edges, places, weight, density)
+
+
+def grid_counts_between(
+    graph: GraphBuilder,
+    res: Res,
+    self: str,
+    bins: Sequence[str],
+    weight: str | None,
+    density: bool,
+) -> str:
+    """aten::_histogramdd_from_bin_tensors: counts in a grid of given edges."""
+    columns = _columns(graph, self)
+    places = [
+        _bin_between(graph, column, edge) for column, edge in zip(columns, bins, strict=True)
+    ]
+    return _weighed(graph, columns, list(bins), places, weight, density)
+
+
+def _columns(graph: GraphBuilder, x: str) -> list[str]:
+    """The columns of ``x``, whose other dimensions are one."""
+    shape = list(shape_of(graph, x))
+    rows = reshape_to(graph, x, [dims.prod(shape[:-1]), shape[-1]])
+    return [
+        graph.make_node("Gather", [rows, const(graph, place, dtypes.int64)], axis=1)
+        for place in range(static(shape[-1]))
+    ]
+
+
+def _outer_edges(graph: GraphBuilder, x: str, bins: int, given: Sequence[float] | None) -> str:
+    """The edges of torch.histogram: the given range, or the extremes, half a unit wider when they
+    are one."""
+    if given is None and dims.same(dim_of(graph, x, 0), 0):
+        given = (0.0, 1.0)
+    return _edges(graph, x, bins, given, 0.5)
+
+
+def _edges(
+    graph: GraphBuilder, x: str, bins: int, given: Sequence[float] | None, margin: float
+) -> str:
+    dtype = graph.get_type(x)
+    if given is not None:
+        low, high = given
+        if low == high:
+            low, high = low - margin, high + margin
+        return consts(graph, linspace_values(low, high, bins + 1, dtype), dtype)
+    make = graph.make_node
+    low, high = (reduced_extreme(graph, x, [0], False, largest) for largest in (False, True))
+    flat, wider = make("Equal", [low, high]), const(graph, margin, dtype)
+    low = make("Where", [flat, make("Sub", [low, wider]), low])
+    high = make("Where", [flat, make("Add", [high, wider]), high])
+    return spaced(graph, low, high, bins + 1, dtype)
+
+
+def _inside(graph: GraphBuilder, x: str, edges: str) -> str:
+    make = graph.make_node
+    first, last = (
+        make("Gather", [edges, const(graph, place, dtypes.int64)], axis=0) for place in (0, -1)
+    )
+    return make("And", [make("GreaterOrEqual", [x, first]), make("LessOrEqual", [x, last])])
+
+
+def _bin_by_division(graph: GraphBuilder, x: str, edges: str, bins: int) -> str:
+    """The bin of each element by division, 0 for those outside; the last edge is in the last
+    bin."""
+    make, dtype = graph.make_node, graph.get_type(x)
+    first, last = (
+        make("Gather", [edges, const(graph, place, dtypes.int64)], axis=0) for place in (0, -1)
+    )
+    away = make("Mul", [make("Sub", [x, first]), const(graph, bins, dtype)])
+    place = make("Div", [away, make("Sub", [last, first])])
+    kept = make("Where", [_inside(graph, x, edges), place, const(graph, 0, dtype)])
+    found = cast(graph, kept, dtypes.int64)
+    return make("Min", [found, const(graph, bins - 1, dtypes.int64)])
+
+
+def _bin_by_search(graph: GraphBuilder, x: str, edges: str, bins: int) -> str:
+    """The bin by division, moved by one where rounding put an element beside its edges."""
+    make, one = graph.make_node, const(graph, 1, dtypes.int64)
+    place = _bin_by_division(graph, x, edges, bins)
+    below = make("Less", [x, make("Gather", [edges, place])])
+    beyond = make("GreaterOrEqual", [x, make("Gather", [edges, make("Add", [place, one])])])
+    moved = make("Add", [make("Sub", [place, cast(graph, below, dtypes.int64)]),
+                         cast(graph, beyond, dtypes.int64)])  # fmt: skip
+    low, high = const(graph, 0, dtypes.int64), const(graph, bins - 1, dtypes.int64)
+    return make("Max", [make("Min", [moved, high]), low])
+
+
+def _bin_between(graph: GraphBuilder, x: str, edges: str) -> str:
+    """The bin of each element between given edges, by looking at all of them."""
+    make, one = graph.make_node, const(graph, 1, dtypes.int64)
+    place = make("Sub", [places_in(graph, edges, x, True, dtypes.int64), one])
+    last = const(graph, dim_of(graph, edges, 0) - 2, dtypes.int64)
+    return make("Max", [make("Min", [place, last]), const(graph, 0, dtypes.int64)])
+
+
+def _counts(
+    graph: GraphBuilder, columns: list[str], edges: list[str], places: list[str], weight: str | None
+) -> str:
+    """The counts of a grid; what lies outside goes to one place more, which is cut off."""
+    make = graph.make_node
+    sizes = [dim_of(graph, each, 0) - 1 for each in edges]
+    total = dims.prod(sizes)
+    place, here = places[0], _inside(graph, columns[0], edges[0])
+    for column, edge, digit, size in zip(
+        columns[1:], edges[1:], places[1:], sizes[1:], strict=True
+    ):
+        place = make("Add", [make("Mul", [place, const(graph, size, dtypes.int64)]), digit])
+        here = make("And", [here, _inside(graph, column, edge)])
+    kept = make("Where", [here, place, const(graph, total, dtypes.int64)])
+    flat = None if weight is None else as_flat(graph, weight)
+    found = counted(graph, kept, flat, as_vec(graph, total + 1), graph.get_type(columns[0]))
+    return reshape_to(graph, sliced(graph, found, 0, 0, total), sizes)
+
+
+def _weighed(
+    graph: GraphBuilder,
+    columns: list[str],
+    edges: list[str],
+    places: list[str],
+    weight: str | None,
+    density: bool,
+) -> str:
+    """The counts, or with ``density`` their share of the total over the size of the bin."""
+    found = _counts(graph, columns, edges, places, weight)
+    if not density:
+        return found
+    make = graph.make_node
+    found = make("Div", [found, make("ReduceSum", [found], keepdims=0)])
+    for axis, edge in enumerate(edges):
+        widths: Any = make(
+            "Sub", [sliced(graph, edge, 0, 1, 2**63 - 1), sliced(graph, edge, 0, 0, -1)]
+        )
+        shape = [-1 if each == axis else 1 for each in range(len(edges))]
+        found = make("Div", [found, reshape_to(graph, widths, shape)])
+    return found

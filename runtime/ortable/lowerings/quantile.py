@@ -1,0 +1,115 @@
+"""Quantiles: elements at fractional places of the sorted order, and what lies between them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ortable import dtypes
+from ortable.prelude import axis_of, dim_of, rank_of, shape_of
+from ortable.prelude_make import (
+    as_vec,
+    at_least_1d,
+    cast,
+    const,
+    consts,
+    permuted,
+    squeezed,
+    unsqueezed,
+)
+from ortable.prelude_order import sorted_places
+from ortable.prelude_shape import as_flat, stretched
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+
+
+def quantile(
+    graph: GraphBuilder,
+    res: Res,
+    self: str,
+    q: str | float,
+    dim: int | None,
+    keepdim: bool,
+    interpolation: str,
+) -> str:
+    """aten::quantile: NaN where the input has one."""
+    return _quantile(graph, self, q, dim, keepdim, interpolation, False)
+
+
+def nanquantile(
+    graph: GraphBuilder,
+    res: Res,
+    self: str,
+    q: str | float,
+    dim: int | None,
+    keepdim: bool,
+    interpolation: str,
+) -> str:
+    """aten::nanquantile: of the elements that are not NaN."""
+    return _quantile(graph, self, q, dim, keepdim, interpolation, True)
+
+
+def _quantile(
+    graph: GraphBuilder,
+    x: str,
+    q: str | float,
+    dim: int | None,
+    keepdim: bool,
+    how: str,
+    skip_nan: bool,
+) -> str:
+    make, dtype, rank = graph.make_node, graph.get_type(x), rank_of(graph, x)
+    axis = 0 if dim is None else axis_of(graph, x, dim)
+    rows = as_flat(graph, x) if dim is None else at_least_1d(graph, x)
+    order = [each for each in range(rank_of(graph, rows)) if each != axis] + [axis]
+    rows = permuted(graph, rows, order)
+    last = len(order) - 1
+    ordered = make("GatherElements", [rows, sorted_places(graph, rows, last)], axis=last)
+    single = not isinstance(q, str) or rank_of(graph, q) == 0
+    wanted = at_least_1d(graph, q) if isinstance(q, str) else consts(graph, [q], dtype)
+    places = _places(graph, ordered, wanted, skip_nan)
+    found = _between(graph, ordered, places, how)
+    # found is [others, quantiles]
+    if dim is None:
+        found = unsqueezed(graph, found, list(range(rank))) if keepdim else found
+    elif keepdim and rank:
+        found = unsqueezed(graph, found, [axis])
+    wide = rank_of(graph, found)
+    if single:
+        return squeezed(graph, found, [wide - 1])
+    return permuted(graph, found, [wide - 1, *range(wide - 1)])
+
+
+def _places(graph: GraphBuilder, ordered: str, q: str, skip_nan: bool) -> str:
+    """The fractional places [others, quantiles]; where NaN decides, the last one."""
+    make, dtype = graph.make_node, graph.get_type(ordered)
+    last = rank_of(graph, ordered) - 1
+    final = const(graph, dim_of(graph, ordered, last) - 1, dtype)
+    unknown = cast(graph, make("IsNaN", [ordered]), dtypes.int64)
+    count = make("ReduceSum", [unknown, as_vec(graph, last)], keepdims=1)
+    if skip_nan:
+        places = make("Mul", [q, make("Sub", [final, cast(graph, count, dtype)])])
+        return make("Max", [places, const(graph, 0, dtype)])
+    some = cast(graph, count, dtypes.boolean)
+    return make("Where", [some, final, make("Mul", [q, final])])
+
+
+def _between(graph: GraphBuilder, ordered: str, places: str, how: str) -> str:
+    make, dtype = graph.make_node, graph.get_type(ordered)
+    last = rank_of(graph, ordered) - 1
+    sizes = [*shape_of(graph, ordered)[:-1], dim_of(graph, places, -1)]
+    places = stretched(graph, places, sizes)
+    rounding = {"lower": "Floor", "higher": "Ceil", "nearest": "Round"}.get(how, "Floor")
+    first = make(rounding, [places])
+    below = make("GatherElements", [ordered, cast(graph, first, dtypes.int64)], axis=last)
+    if how not in ("linear", "midpoint"):
+        return below
+    ceiling = cast(graph, make("Ceil", [places]), dtypes.int64)
+    above = make("GatherElements", [ordered, ceiling], axis=last)
+    weight = const(graph, 0.5, dtype) if how == "midpoint" else make("Sub", [places, first])
+    # torch.lerp goes from the nearer end
+    step = make("Sub", [above, below])
+    near = make("Add", [below, make("Mul", [weight, step])])
+    rest = make("Sub", [const(graph, 1, dtype), weight])
+    far = make("Sub", [above, make("Mul", [step, rest])])
+    return make("Where", [make("Less", [weight, const(graph, 0.5, dtype)]), near, far])

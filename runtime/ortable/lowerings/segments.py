@@ -1,0 +1,74 @@
+"""Reductions over segments of an axis, of lengths that are known at run time only."""
+
+from __future__ import annotations
+
+from math import inf, nan
+from typing import TYPE_CHECKING
+
+from ortable import dtypes
+from ortable.prelude import axis_of, dim_of, rank_of, shape_of
+from ortable.prelude_make import cast, const, filled, unsqueezed
+from ortable.prelude_nn import wide_dtype
+from ortable.prelude_places import places_in, put_elements, scatter_word
+from ortable.prelude_shape import counting, sliced, stretched
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+
+_EMPTY = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -inf, "min": inf}
+
+
+def segment_reduce(
+    graph: GraphBuilder,
+    res: Res,
+    data: str,
+    reduce: str,
+    lengths: str | None,
+    offsets: str | None,
+    axis: int,
+    initial: float | None,
+) -> str:
+    """aten::segment_reduce: segment s takes the places from offsets[s] to offsets[s + 1]; the axes
+    before ``axis`` have offsets of their own."""
+    make, dtype = graph.make_node, graph.get_type(data)
+    at = axis_of(graph, data, axis)
+    if lengths is not None:
+        last = const(graph, rank_of(graph, lengths) - 1, dtypes.int64)
+        ends = make("CumSum", [cast(graph, lengths, dtypes.int64), last])
+        first = [*shape_of(graph, lengths)[:-1], 1]
+        zero = filled(graph, first, 0, dtypes.int64)
+        edges = make("Concat", [zero, ends], axis=rank_of(graph, lengths) - 1)
+    else:
+        assert offsets is not None, "torch wants lengths or offsets"
+        edges = cast(graph, offsets, dtypes.int64)
+    count = dim_of(graph, edges, -1) - 1
+    # places before the first segment are in segment 0, those after the last in segment count + 1
+    places = counting(graph, 0, dim_of(graph, data, at), 1)
+    outer = list(shape_of(graph, edges)[:-1])
+    places = stretched(graph, places, [*outer, dim_of(graph, data, at)])
+    index = places_in(graph, edges, places, True, dtypes.int64)
+    rank = rank_of(graph, data)
+    index = unsqueezed(graph, index, list(range(at + 1, rank)))
+    index = stretched(graph, index, list(shape_of(graph, data)))
+    sizes = list(shape_of(graph, data))
+    sizes[at] = count + 2
+    start = _EMPTY[reduce] if initial is None else float(initial)
+    wide = wide_dtype(dtype)
+    how = {"max": "max", "min": "min"}.get(reduce) or scatter_word(reduce if reduce == "prod" else "sum")  # fmt: skip
+    base = stretched(graph, const(graph, start, wide), sizes)
+    found = put_elements(graph, base, at, index, cast(graph, data, wide), how)
+    if reduce == "mean":
+        found = _mean(graph, found, at, index, sizes, initial)
+    return cast(graph, sliced(graph, found, at, 1, count + 1), dtype)
+
+
+def _mean(
+    graph: GraphBuilder, total: str, at: int, index: str, sizes: list[int], initial: float | None
+) -> str:
+    """The total over the count; a segment of nothing gives ``initial``, or NaN without one."""
+    make, wide = graph.make_node, graph.get_type(total)
+    zeros = stretched(graph, const(graph, 0, dtypes.int64), sizes)
+    count = put_elements(graph, zeros, at, index, const(graph, 1, dtypes.int64), "add")
+    empty = make("Equal", [count, const(graph, 0, dtypes.int64)])
+    nothing = const(graph, nan if initial is None else float(initial), wide)
+    return make("Where", [empty, nothing, make("Div", [total, cast(graph, count, wide)])])
