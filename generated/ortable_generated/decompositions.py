@@ -7,11 +7,4 @@ DECOMPOSE: tuple[str, ...] = (
     "aten::gelu_backward",
     "aten::native_group_norm_backward",
     "aten::native_layer_norm_backward",
-    "aten::upsample_bicubic2d.vec",
-    "aten::upsample_bilinear2d.vec",
-    "aten::upsample_linear1d.vec",
-    "aten::upsample_nearest1d.vec",
-    "aten::upsample_nearest2d.vec",
-    "aten::upsample_nearest3d.vec",
-    "aten::upsample_trilinear3d.vec",
 )
