@@ -1,5 +1,5 @@
-"""Words of the spec language for resizing: one axis after the other, last axis first, with torch's own
-source coordinates.
+"""Words of the spec language for resizing: one axis after the other, last axis first, with the
+source coordinates of torch.
 
 ONNX's Resize rounds source coordinates in another way; it is used only where every coordinate is
 exact in float32. Sizes that are known give constant tables of places and weights; dynamic ones give
@@ -30,7 +30,7 @@ _CUBIC, _CUBIC_FILTER = -0.75, -0.5
 def resized(
     graph: Graph, x: Result, sizes: SymInts | None, factors: Any, how: Str, align: Bool = False
 ) -> Result:
-    """[N, C, ...] with its spatial axes resized to ``sizes``, or by ``factors`` where sizes are None.
+    """[N, C, ...] with its spatial axes resized to ``sizes``, or by ``factors`` without them.
 
     ``how``: nearest, nearest_exact, linear, cubic, linear_filter, cubic_filter (the antialiased
     forms). ``factors`` given beside sizes set the coordinates, as torch's scale_factor does.
@@ -116,7 +116,7 @@ def _repeated(graph: Graph, x: str, times: list[int], how: str) -> str:
 
 
 class _Axis:
-    """Resizing of one axis from ``have`` to ``goal`` elements, coordinates in float32 or float64."""
+    """Resizing of one axis from ``have`` to ``goal`` elements, coordinates of dtype ``kind``."""
 
     rank: int
 
@@ -147,10 +147,7 @@ class _Axis:
     # -- coordinates, as nodes; constants are settled
 
     def _settled(self, x: str) -> str:
-        """A computed constant as an initializer: the nodes that computed it go."""
-        if not self.graph.is_constant(x):
-            return x
-        return self.graph.make_initializer("", self.graph.get_constant(x))
+        return settled(self.graph, x)
 
     def _number(self, value: Any) -> str:
         return const(self.graph, value, self.kind)
@@ -310,6 +307,11 @@ class _Axis:
         near, far = self._near(t, _CUBIC_FILTER), self._far(t, _CUBIC_FILTER)
         far = make("Where", [make("Less", [t, self._number(2)]), far, zero])
         return make("Where", [make("Less", [t, one]), near, far])
+
+
+def settled(graph: Graph, x: Result) -> Result:
+    """A computed constant as an initializer: the nodes that computed it go."""
+    return graph.make_initializer("", graph.get_constant(x)) if graph.is_constant(x) else x
 
 
 def grid_steps(graph: Graph, size: SymInt, align: Bool, dtype: Dtype) -> Result:

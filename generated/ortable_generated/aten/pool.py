@@ -11,6 +11,7 @@ from ortable.prelude import dim_of, dtype_of, is_used, product, rank_of, shape_o
 from ortable.prelude_make import as_vec, const, filled, reshape_to, unsqueezed
 from ortable.prelude_nn import divisible, quotients, scaled
 from ortable.prelude_pool import pooled_adaptive, pooled_max, pooled_mean
+from ortable.prelude_windows import even_tables, window_max
 from ortable.rules import keep_leading
 
 if TYPE_CHECKING:
@@ -67,7 +68,8 @@ def aten_adaptive_max_pool1d(graph: GraphBuilder, res: Res, self: Result, output
     sizes = spread(output_size, 1)
     have = shape_of(graph, self)[-1:]
     if is_used(res[1]) and (not divisible(have, sizes)):
-        raise UnsupportedCase('aten::adaptive_max_pool1d: indices of regions of different or dynamic sizes')
+        both = window_max(graph, self, even_tables(graph, self, sizes), sizes, True)
+        return (both[0], both[1])
     parts = quotients(have, sizes) if is_used(res[1]) else []
     both = pooled_max(graph, self, 1, parts, parts, [0], [1], False, True) if is_used(res[1]) else [pooled_adaptive(graph, self, sizes, True), None]
     return (both[0], both[1])
@@ -78,7 +80,8 @@ def aten_adaptive_max_pool2d(graph: GraphBuilder, res: Res, self: Result, output
     sizes = spread(output_size, 2)
     have = shape_of(graph, self)[-2:]
     if is_used(res[1]) and (not divisible(have, sizes)):
-        raise UnsupportedCase('aten::adaptive_max_pool2d: indices of regions of different or dynamic sizes')
+        both = window_max(graph, self, even_tables(graph, self, sizes), sizes, True)
+        return (both[0], both[1])
     parts = quotients(have, sizes) if is_used(res[1]) else []
     both = pooled_max(graph, self, 2, parts, parts, [0], [1], False, True) if is_used(res[1]) else [pooled_adaptive(graph, self, sizes, True), None]
     return (both[0], both[1])
@@ -89,7 +92,8 @@ def aten_adaptive_max_pool3d(graph: GraphBuilder, res: Res, self: Result, output
     sizes = spread(output_size, 3)
     have = shape_of(graph, self)[-3:]
     if is_used(res[1]) and (not divisible(have, sizes)):
-        raise UnsupportedCase('aten::adaptive_max_pool3d: indices of regions of different or dynamic sizes')
+        both = window_max(graph, self, even_tables(graph, self, sizes), sizes, True)
+        return (both[0], both[1])
     parts = quotients(have, sizes) if is_used(res[1]) else []
     both = pooled_max(graph, self, 3, parts, parts, [0], [1], False, True) if is_used(res[1]) else [pooled_adaptive(graph, self, sizes, True), None]
     return (both[0], both[1])

@@ -1,5 +1,4 @@
-"""Sampling at the points of a grid (aten::grid_sampler), written out: ONNX Runtime's GridSample differs
-from torch for NaN and infinite points and for ties, and has no float64 before opset 20."""
+"""Sampling at the points of a grid, written out: ONNX Runtime's GridSample differs from torch for NaN and infinite points and for ties, and has no float64 before opset 20."""
 
 from __future__ import annotations
 
@@ -81,7 +80,7 @@ class _Sampler:
         return self.make("Sub", wide, self.number(0.5))
 
     def padded(self, place: str, axis: int) -> str:
-        """A coordinate moved into the input by the padding mode; NaN becomes what torch makes it."""
+        """A coordinate moved into the input by the padding mode; NaN goes where torch puts it."""
         last = self.number(self.sizes[axis] - 1)
         if self.padding == _REFLECT:
             place = self._reflected(place, axis)
