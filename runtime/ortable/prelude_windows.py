@@ -21,6 +21,7 @@ from ortable.prelude import (
     lowest,
     shape_of,
     spread,
+    static,
 )
 from ortable.prelude_make import cast, const, consts, reshape_to, unsqueezed
 from ortable.prelude_nn import reduced_extreme
@@ -83,6 +84,12 @@ def pool_tables(
         safe = make("Max", [make("Min", [places, last]), zero])
         tables.append((safe, inside, make("Sub", [reach, start])))
     return tables
+
+
+def reaches(values: SymInts, limits: Ints) -> Bool:
+    """True when one of the known values (one for all, or one a limit) is not below its limit."""
+    given = spread(static(values), len(limits))
+    return any(value >= limit for value, limit in zip(given, limits, strict=True))
 
 
 def window_max(graph: Graph, x: Result, tables: Any, sizes: SymInts, indexed: Bool) -> Results:
