@@ -23,10 +23,10 @@ from ortable.prelude import (
     spread,
     static,
 )
-from ortable.prelude_make import cast, const, consts, reshape_to, unsqueezed
+from ortable.prelude_make import as_vec, cast, const, consts, reshape_to, unsqueezed
 from ortable.prelude_nn import reduced_extreme
 from ortable.prelude_resize import settled
-from ortable.prelude_shape import counting
+from ortable.prelude_shape import counting, zeros_of
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder as Graph
@@ -185,3 +185,70 @@ def _crossed(graph: Graph, parts: list[str], op: str) -> str:
         found = wide if found is None else graph.make_node(op, [found, wide])
     assert found is not None
     return found
+
+
+def pooled_fractional(
+    graph: Graph, x: Result, kernel: Ints, sizes: Ints, samples: Result
+) -> Results:
+    """[maxima, places] of windows that begin at random places: at floor((i + u) step) - floor(u step)
+    along each axis, with step = (size - kernel) / (count - 1); the last window ends the axis.
+
+    ``samples`` hold u for every plane, [N, C, axes], last axis first (Graham, Fractional
+    max-pooling, 2014).
+    """
+    make, n = graph.make_node, len(sizes)
+    shape, kind = list(shape_of(graph, x)), graph.get_type(samples)
+    lead = shape[: len(shape) - n]
+    planes, area = dims.prod(lead), dims.prod(shape[len(shape) - n :])
+    drawn = reshape_to(graph, samples, [planes, n])
+    places = None
+    for axis, (k, count) in enumerate(zip(kernel, sizes, strict=True)):
+        size = shape[len(shape) - n + axis]
+        # a plane's samples begin with its last axis, a volume's with its first
+        column = axis if n == 3 else n - 1 - axis
+        u = make("Gather", [drawn, consts(graph, [column], dtypes.int64)], axis=1)
+        end = const(graph, size - k, dtypes.int64)
+        starts = make("Expand", [end, consts(graph, [1, 1], dtypes.int64)])
+        if count > 1:
+            width = make("Sub", [const(graph, size, kind), const(graph, k, kind)])
+            step = make("Div", [width, const(graph, count - 1, kind)])
+            ramp = consts(graph, list(range(count - 1)), kind)
+            first = _whole(graph, make("Mul", [make("Add", [ramp, u]), step]))
+            moved = make("Sub", [first, _whole(graph, make("Mul", [u, step]))])
+            column_of = make(
+                "Concat", [make("Shape", [moved], end=1), consts(graph, [1], dtypes.int64)], axis=0
+            )
+            starts = make("Concat", [moved, make("Expand", [end, column_of])], axis=1)
+        inner = dims.prod(shape[len(shape) - n + axis + 1 :])
+        own = make(
+            "Add", [unsqueezed(graph, starts, [2]), consts(graph, list(range(k)), dtypes.int64)]
+        )
+        own = make("Mul", [own, const(graph, inner, dtypes.int64)])
+        others = [each for each in range(2 * n) if each not in (axis, n + axis)]
+        own = unsqueezed(graph, own, [each + 1 for each in others])
+        places = own if places is None else make("Add", [places, own])
+    windows, each = dims.prod(sizes), dims.prod(kernel)
+    assert places is not None
+    wanted = [planes, *sizes, *kernel]
+    grown = make("Expand", [places, as_vec(graph, wanted)])
+    table = reshape_to(graph, grown, [planes, windows * each])
+    values = make("GatherElements", [reshape_to(graph, x, [planes, area]), table], axis=1)
+    values, table = (reshape_to(graph, part, [planes, windows, each]) for part in (values, table))
+    best = _last_best(graph, values, 2)
+    found = [make("GatherElements", [part, best], axis=2) for part in (values, table)]
+    return [reshape_to(graph, part, [*lead, *sizes]) for part in found]
+
+
+def _whole(graph: Graph, x: str) -> str:
+    """A float that is not negative, cut to an int."""
+    return cast(graph, x, dtypes.int64)
+
+
+def unpooled(graph: Graph, x: Result, indices: Result, sizes: SymInts) -> Result:
+    """Zeros of ``sizes`` with the elements of ``x`` where ``indices`` point in the flattened plane."""
+    make, n = graph.make_node, len(sizes)
+    lead, space = list(shape_of(graph, x))[:-n], list(shape_of(graph, x))[-n:]
+    planes = zeros_of(graph, [*lead, dims.prod(sizes)], graph.get_type(x))
+    flat = [reshape_to(graph, each, [*lead, dims.prod(space)]) for each in (indices, x)]
+    found = make("ScatterElements", [planes, *flat], axis=len(lead))
+    return reshape_to(graph, found, [*lead, *sizes])

@@ -11,7 +11,7 @@ from ortable.prelude import dim_of, dtype_of, is_used, product, rank_of, shape_o
 from ortable.prelude_make import as_vec, const, filled, reshape_to, unsqueezed
 from ortable.prelude_nn import divisible, quotients, scaled
 from ortable.prelude_pool import pooled_adaptive, pooled_max, pooled_mean
-from ortable.prelude_windows import even_tables, window_max
+from ortable.prelude_windows import even_tables, pooled_fractional, unpooled, window_max
 from ortable.rules import keep_leading
 
 if TYPE_CHECKING:
@@ -119,6 +119,18 @@ def aten_avg_pool3d(graph: GraphBuilder, res: Res, self: Result, kernel_size: In
     return pooled_mean(graph, self, 3, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
+def aten_fractional_max_pool2d(graph: GraphBuilder, res: Res, self: Result, kernel_size: Ints, output_size: Ints, random_samples: Result) -> Any:
+    """aten::fractional_max_pool2d(Tensor self, int[2] kernel_size, int[2] output_size, Tensor random_samples) -> (Tensor, Tensor)"""
+    found = pooled_fractional(graph, self, spread(kernel_size, 2), spread(output_size, 2), random_samples)
+    return (found[0], found[1])
+
+
+def aten_fractional_max_pool3d(graph: GraphBuilder, res: Res, self: Result, kernel_size: Ints, output_size: Ints, random_samples: Result) -> Any:
+    """aten::fractional_max_pool3d(Tensor self, int[3] kernel_size, int[3] output_size, Tensor random_samples) -> (Tensor, Tensor)"""
+    found = pooled_fractional(graph, self, spread(kernel_size, 3), spread(output_size, 3), random_samples)
+    return (found[0], found[1])
+
+
 def aten_max_pool1d(graph: GraphBuilder, res: Res, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0,), dilation: Ints = (1,), ceil_mode: Bool = False) -> Result:
     """aten::max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool ceil_mode=False) -> Tensor"""
     return pooled_max(graph, self, 1, kernel_size, stride, padding, dilation, ceil_mode, False)[0]
@@ -165,6 +177,16 @@ def aten_max_pool3d_with_indices(graph: GraphBuilder, res: Res, self: Result, ke
     both = is_used(res[1])
     found = pooled_max(graph, self, 3, kernel_size, stride, padding, dilation, ceil_mode, both)
     return (found[0], found[1] if both else None)
+
+
+def aten_max_unpool2d(graph: GraphBuilder, res: Res, self: Result, indices: Result, output_size: SymInts) -> Result:
+    """aten::max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor"""
+    return unpooled(graph, self, indices, list(output_size))
+
+
+def aten_max_unpool3d(graph: GraphBuilder, res: Res, self: Result, indices: Result, output_size: SymInts, stride: Ints, padding: Ints) -> Result:
+    """aten::max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding) -> Tensor"""
+    return unpooled(graph, self, indices, list(output_size))
 
 
 def rule_aten__adaptive_avg_pool2d(graph: GraphBuilder, self: Result, output_size: SymInts) -> Rules:
@@ -219,6 +241,14 @@ def rule_aten_avg_pool3d(graph: GraphBuilder, self: Result, kernel_size: Ints, s
     return ((known_dtype(graph, self), None),)
 
 
+def rule_aten_fractional_max_pool2d(graph: GraphBuilder, self: Result, kernel_size: Ints, output_size: Ints, random_samples: Result) -> Rules:
+    return ((known_dtype(graph, self), None), (int64, None),)
+
+
+def rule_aten_fractional_max_pool3d(graph: GraphBuilder, self: Result, kernel_size: Ints, output_size: Ints, random_samples: Result) -> Rules:
+    return ((known_dtype(graph, self), None), (int64, None),)
+
+
 def rule_aten_max_pool1d(graph: GraphBuilder, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0,), dilation: Ints = (1,), ceil_mode: Bool = False) -> Rules:
     return ((known_dtype(graph, self), None),)
 
@@ -245,3 +275,11 @@ def rule_aten_max_pool3d(graph: GraphBuilder, self: Result, kernel_size: Ints, s
 
 def rule_aten_max_pool3d_with_indices(graph: GraphBuilder, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0, 0, 0), dilation: Ints = (1, 1, 1), ceil_mode: Bool = False) -> Rules:
     return ((known_dtype(graph, self), None), (int64, None),)
+
+
+def rule_aten_max_unpool2d(graph: GraphBuilder, self: Result, indices: Result, output_size: SymInts) -> Rules:
+    return ((known_dtype(graph, self), keep_leading(known_shape(graph, self), 0 - 2, output_size)),)
+
+
+def rule_aten_max_unpool3d(graph: GraphBuilder, self: Result, indices: Result, output_size: SymInts, stride: Ints, padding: Ints) -> Rules:
+    return ((known_dtype(graph, self), keep_leading(known_shape(graph, self), 0 - 3, output_size)),)
