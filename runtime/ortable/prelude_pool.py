@@ -6,8 +6,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from ortable import dtypes
-from ortable.errors import UnsupportedCase
+from ortable import dims, dtypes
 from ortable.prelude import (
     Bool,
     Int,
@@ -16,13 +15,15 @@ from ortable.prelude import (
     Results,
     SymInt,
     SymInts,
+    is_static,
     rank_of,
     shape_of,
     spread,
     static,
 )
 from ortable.prelude_make import cast, const, consts, squeezed, unsqueezed
-from ortable.prelude_nn import divisible, quotients, reduced_extreme, scaled
+from ortable.prelude_nn import divisible, quotients, reduced_extreme, scaled, wide_dtype
+from ortable.prelude_windows import even_tables, pool_tables, window_max, window_mean
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder as Graph
@@ -40,16 +41,12 @@ def pooled_max(
     indexed: Bool,
 ) -> Results:
     """Max pooling over the last ``n`` dimensions: [values], or [values, indices into the flattened
-    plane].
-
-    Raises:
-        UnsupportedCase: int64, for which there is no kernel and no wider type.
-    """
+    plane]."""
     own = graph.get_type(x)
     if own == dtypes.int64:
-        raise UnsupportedCase(
-            "max pooling of int64: ONNX has no such operator, and no wider type holds its values"
-        )
+        sizes = pooled_sizes(graph, x, n, kernel, steps, pads, spacing, ceil)
+        tables = pool_tables(graph, x, sizes, kernel, steps, pads, spacing)
+        return window_max(graph, x, tables, sizes, indexed)
     extra = [0] if rank_of(graph, x) == n + 1 else []
     wide = {
         dtypes.int16: dtypes.float64,
@@ -98,19 +95,14 @@ def pooled_mean(
     """Average pooling over the last ``n`` dimensions.
 
     ``padded``: the padding counts; what lies beyond it (``ceil``) never does. ``divisor`` replaces
-    the count.
-
-    Raises:
-        UnsupportedCase: ints and float64, for which there is no kernel; ``ceil`` with a dynamic
-            spatial size.
+    the count. Ints and float64, which have no kernel, are gathered and summed.
     """
     own = graph.get_type(x)
-    if not dtypes.is_float_type(own):
-        raise UnsupportedCase(
-            f"average pooling of {dtypes.name(own)}: torch divides ints, ONNX pools floats only"
-        )
-    if own == dtypes.float64:
-        raise UnsupportedCase("average pooling of float64: ONNX Runtime has no such kernel")
+    have = shape_of(graph, x)[-n:]
+    if not dtypes.is_float_type(own) or own == dtypes.float64 or (ceil and not is_static(have)):
+        sizes = pooled_sizes(graph, x, n, kernel, steps, pads, [1], ceil)
+        tables = pool_tables(graph, x, sizes, kernel, steps, pads, [1])
+        return window_mean(graph, x, tables, sizes, padded, divisor)
     extra = [0] if rank_of(graph, x) == n + 1 else []
     wide = dtypes.float32 if own == dtypes.bfloat16 else own
     window, before = spread(kernel, n), spread(pads, n)
@@ -147,26 +139,44 @@ def _area(sizes: SymInts) -> SymInt:
 
 
 def _beyond(sizes: SymInts, window: Ints, strides: Ints, pads: Ints) -> Ints:
-    """How far the last window reaches past the padding, per axis; torch drops windows that start
-    past the input."""
+    """How far the last window reaches past the padding, per axis."""
     found = []
-    for size, k, step, pad in zip(sizes, window, strides, pads, strict=True):
-        if not isinstance(size, int):
-            raise UnsupportedCase(f"ceil_mode with the dynamic size '{size}'")
-        count = -(-(size + 2 * pad - k) // step) + 1
-        if (count - 1) * step >= size + pad:
-            count -= 1
+    for size, k, step, pad in zip(static(sizes), window, strides, pads, strict=True):
+        count = _window_count(size, k, step, pad, True)
         found.append(max((count - 1) * step + k - size - 2 * pad, 0))
     return found
 
 
+def pooled_sizes(
+    graph: Graph,
+    x: Result,
+    n: Int,
+    kernel: Ints,
+    steps: Ints,
+    pads: Ints,
+    spacing: Ints,
+    ceil: Bool,
+) -> SymInts:
+    """How many windows fit along each of the last ``n`` dimensions."""
+    window = spread(kernel, n)
+    strides = spread(steps, n) if steps else window
+    reach = [gap * (k - 1) + 1 for k, gap in zip(window, spread(spacing, n), strict=True)]
+    given = zip(shape_of(graph, x)[-n:], reach, strides, spread(pads, n), strict=True)
+    return [_window_count(*each, ceil) for each in given]
+
+
+def _window_count(size: SymInt, reach: int, step: int, pad: int, ceil: bool) -> SymInt:
+    """The windows along one axis; torch drops one that starts past the input."""
+    whole = size + 2 * pad - reach
+    if not ceil:
+        return whole // step + 1
+    # the last start that ceil_mode allows, or that still lies in the input and its first padding
+    return dims.minimum(dims.ceildiv(whole, step), (size + pad - 1) // step) + 1
+
+
 def pooled_adaptive(graph: Graph, x: Result, sizes: SymInts, largest: Bool) -> Result:
     """Mean or maximum over ``sizes`` regions that share the last dimensions as evenly as torch
-    does.
-
-    Raises:
-        UnsupportedCase: a dynamic dimension is to be cut into more than one region.
-    """
+    does."""
     rank, n = rank_of(graph, x), len(sizes)
     have = shape_of(graph, x)[-n:]
     if tuple(have) == tuple(sizes):
@@ -181,6 +191,12 @@ def pooled_adaptive(graph: Graph, x: Result, sizes: SymInts, largest: Bool) -> R
     if divisible(have, sizes) and own == dtypes.float32 and not largest:
         parts = quotients(have, sizes)
         return pooled_mean(graph, x, n, parts, parts, [0], False, False, None)
+    if not is_static(have):
+        wide = cast(graph, x, wide_dtype(own))
+        tables = even_tables(graph, wide, sizes)
+        if largest:
+            return cast(graph, window_max(graph, wide, tables, sizes, False)[0], own)
+        return cast(graph, window_mean(graph, wide, tables, sizes, False, None), own)
     found = _over(graph, x, ones, largest) if ones else x
     for place, size in enumerate(sizes):
         if first + place not in ones and not (have[place] is size or have[place] == size):
@@ -197,11 +213,7 @@ def _over(graph: Graph, x: str, axes: Ints, largest: bool) -> str:
 def _in_regions(graph: Graph, x: str, axis: int, count: int, largest: bool) -> str:
     """Region i of ``count`` along ``axis`` goes from floor(i*size/count) to
     ceil((i+1)*size/count)."""
-    size = shape_of(graph, x)[axis]
-    if not isinstance(size, int):
-        raise UnsupportedCase(
-            f"adaptive pooling of the dynamic dimension '{size}' into {count} regions"
-        )
+    size = static(shape_of(graph, x)[axis])
     parts = []
     for region in range(count):
         ends = [region * size // count, -(-(region + 1) * size // count)]

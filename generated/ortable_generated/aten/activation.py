@@ -4,19 +4,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import float32, float64
+from ortable.errors import UnsupportedCase
 from ortable.known import known_dtype, known_shape
-from ortable.prelude import dtype_of, is_float, is_used, rank_of, square_root
+from ortable.prelude import axis_of, dim_of, dtype_of, is_float, is_used, rank_of, square_root
 from ortable.prelude_complex import as_complex, c_over, c_scaled, c_sum
 from ortable.prelude_complex_math import c_exp, c_tanh
+from ortable.prelude_loss import leaky
 from ortable.prelude_make import cast, const, per_channel
+from ortable.prelude_nn import as_float
 from ortable.prelude_pointwise import const_like, log1p_of, opmath, softplus_of
+from ortable.prelude_shape import sliced
 from ortable.prelude_special import erf_of
 from ortable.promotion import promote_complex, promote_values, promoted_dtype
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.known import Rules
-    from ortable.prelude import Result, Scalar, Str
+    from ortable.prelude import Bool, Int, Result, Scalar, Str
 
 
 def aten__prelu_kernel(graph: GraphBuilder, res: Res, self: Result, weight: Result) -> Result:
@@ -62,6 +66,15 @@ def aten_gelu(graph: GraphBuilder, res: Res, self: Result, *, approximate: Str =
     curve = erf_of(graph, graph.make_node('Mul', [x, const_like(graph, square_root(0.5), x)]))
     half = graph.make_node('Mul', [x, const_like(graph, 0.5, x)])
     return cast(graph, graph.make_node('Mul', [half, graph.make_node('Add', [curve, const_like(graph, 1, x)])]), dtype_of(graph, self))
+
+
+def aten_glu(graph: GraphBuilder, res: Res, self: Result, dim: Int = -1) -> Result:
+    """aten::glu(Tensor self, int dim=-1) -> Tensor"""
+    axis = axis_of(graph, self, dim)
+    half = dim_of(graph, self, dim) // 2
+    first = sliced(graph, self, axis, 0, half)
+    second = sliced(graph, self, axis, half, dim_of(graph, self, dim))
+    return graph.make_node('Mul', [first, graph.make_node('Sigmoid', [second])], res.outputs)
 
 
 def aten_hardshrink(graph: GraphBuilder, res: Res, self: Result, lambd: Scalar = 0.5) -> Result:
@@ -140,6 +153,20 @@ def aten_relu(graph: GraphBuilder, res: Res, self: Result) -> Result:
 def aten_relu6(graph: GraphBuilder, res: Res, self: Result) -> Result:
     """aten::relu6(Tensor self) -> Tensor"""
     return aten_hardtanh(graph, res, self=self, min_val=0, max_val=6)
+
+
+def aten_rrelu(graph: GraphBuilder, res: Res, self: Result, lower: Scalar = 0.125, upper: Scalar = 0.3333333333333333, training: Bool = False, generator: Any = None) -> Result:
+    """aten::rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.33333333333333331, bool training=False, Generator? generator=None) -> Tensor"""
+    if training:
+        raise UnsupportedCase('aten::rrelu: slopes in training are random numbers that only torch can draw')
+    return leaky(graph, self, (as_float(lower) + as_float(upper)) / 2)
+
+
+def aten_rrelu_with_noise_functional(graph: GraphBuilder, res: Res, self: Result, noise: Result, lower: Scalar = 0.125, upper: Scalar = 0.3333333333333333, training: Bool = False, generator: Any = None) -> Any:
+    """aten::rrelu_with_noise_functional(Tensor self, Tensor noise, Scalar lower=0.125, Scalar upper=0.33333333333333331, bool training=False, Generator? generator=None) -> (Tensor, Tensor noise_out)"""
+    if training:
+        raise UnsupportedCase('aten::rrelu_with_noise_functional: slopes in training are random numbers that only torch can draw')
+    return (leaky(graph, self, (as_float(lower) + as_float(upper)) / 2), noise)
 
 
 def aten_selu(graph: GraphBuilder, res: Res, self: Result) -> Result:
@@ -229,6 +256,10 @@ def rule_aten_gelu(graph: GraphBuilder, self: Result, *, approximate: Str = 'non
     return ((known_dtype(graph, self), known_shape(graph, self)),)
 
 
+def rule_aten_glu(graph: GraphBuilder, self: Result, dim: Int = -1) -> Rules:
+    return ((known_dtype(graph, self), None),)
+
+
 def rule_aten_hardshrink(graph: GraphBuilder, self: Result, lambd: Scalar = 0.5) -> Rules:
     return ((known_dtype(graph, self), known_shape(graph, self)),)
 
@@ -271,6 +302,14 @@ def rule_aten_relu(graph: GraphBuilder, self: Result) -> Rules:
 
 def rule_aten_relu6(graph: GraphBuilder, self: Result) -> Rules:
     return rule_aten_hardtanh(graph, self=self, min_val=0, max_val=6)
+
+
+def rule_aten_rrelu(graph: GraphBuilder, self: Result, lower: Scalar = 0.125, upper: Scalar = 0.3333333333333333, training: Bool = False, generator: Any = None) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_rrelu_with_noise_functional(graph: GraphBuilder, self: Result, noise: Result, lower: Scalar = 0.125, upper: Scalar = 0.3333333333333333, training: Bool = False, generator: Any = None) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)), (known_dtype(graph, noise), known_shape(graph, noise)),)
 
 
 def rule_aten_selu(graph: GraphBuilder, self: Result) -> Rules:

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 from ortable.dtypes import bfloat16, float32, float64
 from ortable.errors import UnsupportedCase
 from ortable.known import known_dtype, known_shape
-from ortable.lowerings.convolution import convolution_backward, direct_convolution
+from ortable.lowerings.convolution import convolution_backward, direct_convolution, direct_transposed, wide_transposed
 from ortable.prelude import dtype_of, is_float, rank_of, shape_of, spread, static
 from ortable.prelude_make import cast, squeezed, unsqueezed
 from ortable.prelude_nn import same_pads
+from ortable.prelude_windows import reaches
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -41,7 +42,7 @@ def aten_conv2d_padding(graph: GraphBuilder, res: Res, input: Result, weight: Re
     extra = [] if rank_of(graph, input) == rank_of(graph, weight) else [0]
     kind = float32 if dtype_of(graph, input) == bfloat16 else dtype_of(graph, input)
     if dtype_of(graph, input) == float64 or not is_float(graph, input):
-        raise UnsupportedCase('aten::conv2d.padding: padding by name in a dtype for which ONNX Runtime has no convolution; pad first')
+        return direct_convolution(graph, res, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
     steps = spread(static(stride), n)
     x = unsqueezed(graph, cast(graph, input, kind), extra)
     found = graph.make_node('Conv', [x, cast(graph, weight, kind), cast(graph, bias, kind) if bias is not None else None], strides=steps, pads=pads, dilations=spacing, group=static(groups))
@@ -84,7 +85,9 @@ def aten_convolution(graph: GraphBuilder, res: Res, input: Result, weight: Resul
     if (dtype_of(graph, input) == float64 or not is_float(graph, input)) and (not transposed):
         return direct_convolution(graph, res, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
     if dtype_of(graph, input) == float64 or not is_float(graph, input):
-        raise UnsupportedCase('aten::convolution: a transposed convolution in a dtype for which ONNX Runtime has no kernel')
+        return direct_transposed(graph, res, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, output_padding=output_padding, groups=groups)
+    if transposed and reaches(output_padding, strides):
+        return wide_transposed(graph, res, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, output_padding=output_padding, groups=groups)
     if transposed:
         x = unsqueezed(graph, cast(graph, input, kind), extra)
         wide = graph.make_node('ConvTranspose', [x, cast(graph, weight, kind), cast(graph, bias, kind) if bias is not None else None], strides=strides, pads=pads, dilations=dilations, group=static(groups), output_padding=spread(static(output_padding), n))

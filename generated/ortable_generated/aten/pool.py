@@ -11,6 +11,7 @@ from ortable.prelude import dim_of, dtype_of, is_used, product, rank_of, shape_o
 from ortable.prelude_make import as_vec, const, filled, reshape_to, unsqueezed
 from ortable.prelude_nn import divisible, quotients, scaled
 from ortable.prelude_pool import pooled_adaptive, pooled_max, pooled_mean
+from ortable.prelude_windows import even_tables, pooled_fractional, unpooled, window_max
 from ortable.rules import keep_leading
 
 if TYPE_CHECKING:
@@ -67,7 +68,8 @@ def aten_adaptive_max_pool1d(graph: GraphBuilder, res: Res, self: Result, output
     sizes = spread(output_size, 1)
     have = shape_of(graph, self)[-1:]
     if is_used(res[1]) and (not divisible(have, sizes)):
-        raise UnsupportedCase('aten::adaptive_max_pool1d: indices of regions of different or dynamic sizes')
+        both = window_max(graph, self, even_tables(graph, self, sizes), sizes, True)
+        return (both[0], both[1])
     parts = quotients(have, sizes) if is_used(res[1]) else []
     both = pooled_max(graph, self, 1, parts, parts, [0], [1], False, True) if is_used(res[1]) else [pooled_adaptive(graph, self, sizes, True), None]
     return (both[0], both[1])
@@ -78,7 +80,8 @@ def aten_adaptive_max_pool2d(graph: GraphBuilder, res: Res, self: Result, output
     sizes = spread(output_size, 2)
     have = shape_of(graph, self)[-2:]
     if is_used(res[1]) and (not divisible(have, sizes)):
-        raise UnsupportedCase('aten::adaptive_max_pool2d: indices of regions of different or dynamic sizes')
+        both = window_max(graph, self, even_tables(graph, self, sizes), sizes, True)
+        return (both[0], both[1])
     parts = quotients(have, sizes) if is_used(res[1]) else []
     both = pooled_max(graph, self, 2, parts, parts, [0], [1], False, True) if is_used(res[1]) else [pooled_adaptive(graph, self, sizes, True), None]
     return (both[0], both[1])
@@ -89,7 +92,8 @@ def aten_adaptive_max_pool3d(graph: GraphBuilder, res: Res, self: Result, output
     sizes = spread(output_size, 3)
     have = shape_of(graph, self)[-3:]
     if is_used(res[1]) and (not divisible(have, sizes)):
-        raise UnsupportedCase('aten::adaptive_max_pool3d: indices of regions of different or dynamic sizes')
+        both = window_max(graph, self, even_tables(graph, self, sizes), sizes, True)
+        return (both[0], both[1])
     parts = quotients(have, sizes) if is_used(res[1]) else []
     both = pooled_max(graph, self, 3, parts, parts, [0], [1], False, True) if is_used(res[1]) else [pooled_adaptive(graph, self, sizes, True), None]
     return (both[0], both[1])
@@ -113,6 +117,18 @@ def aten_avg_pool2d_backward(graph: GraphBuilder, res: Res, grad_output: Result,
 def aten_avg_pool3d(graph: GraphBuilder, res: Res, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0, 0, 0), ceil_mode: Bool = False, count_include_pad: Bool = True, divisor_override: Int | None = None) -> Result:
     """aten::avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor"""
     return pooled_mean(graph, self, 3, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+def aten_fractional_max_pool2d(graph: GraphBuilder, res: Res, self: Result, kernel_size: Ints, output_size: Ints, random_samples: Result) -> Any:
+    """aten::fractional_max_pool2d(Tensor self, int[2] kernel_size, int[2] output_size, Tensor random_samples) -> (Tensor, Tensor)"""
+    found = pooled_fractional(graph, self, spread(kernel_size, 2), spread(output_size, 2), random_samples)
+    return (found[0], found[1])
+
+
+def aten_fractional_max_pool3d(graph: GraphBuilder, res: Res, self: Result, kernel_size: Ints, output_size: Ints, random_samples: Result) -> Any:
+    """aten::fractional_max_pool3d(Tensor self, int[3] kernel_size, int[3] output_size, Tensor random_samples) -> (Tensor, Tensor)"""
+    found = pooled_fractional(graph, self, spread(kernel_size, 3), spread(output_size, 3), random_samples)
+    return (found[0], found[1])
 
 
 def aten_max_pool1d(graph: GraphBuilder, res: Res, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0,), dilation: Ints = (1,), ceil_mode: Bool = False) -> Result:
@@ -161,6 +177,16 @@ def aten_max_pool3d_with_indices(graph: GraphBuilder, res: Res, self: Result, ke
     both = is_used(res[1])
     found = pooled_max(graph, self, 3, kernel_size, stride, padding, dilation, ceil_mode, both)
     return (found[0], found[1] if both else None)
+
+
+def aten_max_unpool2d(graph: GraphBuilder, res: Res, self: Result, indices: Result, output_size: SymInts) -> Result:
+    """aten::max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor"""
+    return unpooled(graph, self, indices, list(output_size))
+
+
+def aten_max_unpool3d(graph: GraphBuilder, res: Res, self: Result, indices: Result, output_size: SymInts, stride: Ints, padding: Ints) -> Result:
+    """aten::max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding) -> Tensor"""
+    return unpooled(graph, self, indices, list(output_size))
 
 
 def rule_aten__adaptive_avg_pool2d(graph: GraphBuilder, self: Result, output_size: SymInts) -> Rules:
@@ -215,6 +241,14 @@ def rule_aten_avg_pool3d(graph: GraphBuilder, self: Result, kernel_size: Ints, s
     return ((known_dtype(graph, self), None),)
 
 
+def rule_aten_fractional_max_pool2d(graph: GraphBuilder, self: Result, kernel_size: Ints, output_size: Ints, random_samples: Result) -> Rules:
+    return ((known_dtype(graph, self), None), (int64, None),)
+
+
+def rule_aten_fractional_max_pool3d(graph: GraphBuilder, self: Result, kernel_size: Ints, output_size: Ints, random_samples: Result) -> Rules:
+    return ((known_dtype(graph, self), None), (int64, None),)
+
+
 def rule_aten_max_pool1d(graph: GraphBuilder, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0,), dilation: Ints = (1,), ceil_mode: Bool = False) -> Rules:
     return ((known_dtype(graph, self), None),)
 
@@ -241,3 +275,11 @@ def rule_aten_max_pool3d(graph: GraphBuilder, self: Result, kernel_size: Ints, s
 
 def rule_aten_max_pool3d_with_indices(graph: GraphBuilder, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0, 0, 0), dilation: Ints = (1, 1, 1), ceil_mode: Bool = False) -> Rules:
     return ((known_dtype(graph, self), None), (int64, None),)
+
+
+def rule_aten_max_unpool2d(graph: GraphBuilder, self: Result, indices: Result, output_size: SymInts) -> Rules:
+    return ((known_dtype(graph, self), keep_leading(known_shape(graph, self), 0 - 2, output_size)),)
+
+
+def rule_aten_max_unpool3d(graph: GraphBuilder, self: Result, indices: Result, output_size: SymInts, stride: Ints, padding: Ints) -> Rules:
+    return ((known_dtype(graph, self), keep_leading(known_shape(graph, self), 0 - 3, output_size)),)

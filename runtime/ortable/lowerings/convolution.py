@@ -19,7 +19,8 @@ from ortable.prelude_make import (
     squeezed,
     unsqueezed,
 )
-from ortable.prelude_nn import channels_first, matrix_product, reach_padding
+from ortable.prelude_nn import channels_first, matrix_product, reach_padding, same_pads
+from ortable.prelude_shape import flipped_along
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -124,40 +125,145 @@ def direct_convolution(
     weight: str,
     bias: str | None,
     stride: Sequence[Any],
-    padding: Sequence[Any],
+    padding: Sequence[Any] | str,
     dilation: Sequence[Any],
     groups: Any,
 ) -> str:
-    """aten::convolution as a sum over the places of the kernel: a strided slice times the weights
-    of that place.
+    """aten::convolution and the forms with padding by name as a sum over the places of the kernel.
 
     For float64 and ints, which have matrix products but no Conv. Shapes: [N, C, ...] (or [C, ...])
     and [O, C/G, ...].
     """
-    n, count = rank_of(graph, weight) - 2, static(groups)
+    n = rank_of(graph, weight) - 2
     strides, spacing = spread(static(stride), n), spread(static(dilation), n)
-    pads = spread(static(padding), n)
-    kernel = static(shape_of(graph, weight)[2:])
+    if padding == "same":
+        pads = list(same_pads(shape_of(graph, weight)[2:], spacing))
+    else:
+        pads = [0] * 2 * n if isinstance(padding, str) else spread(static(padding), n) * 2
     extra = [] if rank_of(graph, input) == n + 2 else [0]
     x = _padded(graph, unsqueezed(graph, input, extra), pads)
+    found = _summed(graph, x, weight, (strides, spacing), static(groups))
+    return squeezed(graph, _biased(graph, found, bias, n), extra)
+
+
+def direct_transposed(
+    graph: GraphBuilder,
+    res: Res,
+    input: str,
+    weight: str,
+    bias: str | None,
+    stride: Sequence[Any],
+    padding: Sequence[Any],
+    dilation: Sequence[Any],
+    output_padding: Sequence[Any],
+    groups: Any,
+) -> str:
+    """A transposed convolution of float64 or ints: zeros between the elements of the input, then a
+    convolution with the kernel turned round (Dumoulin and Visin, 2016)."""
+    n, count = rank_of(graph, weight) - 2, static(groups)
+    strides, spacing = spread(static(stride), n), spread(static(dilation), n)
+    kernel = static(shape_of(graph, weight)[2:])
+    reach = [step * (k - 1) for step, k in zip(spacing, kernel, strict=True)]
+    begins = [far - pad for far, pad in zip(reach, spread(static(padding), n), strict=True)]
+    more = spread(static(output_padding), n)
+    extra = [] if rank_of(graph, input) == n + 2 else [0]
+    x = unsqueezed(graph, input, extra)
+    for axis, step in enumerate(strides, start=2):
+        x = _zeros_between(graph, x, axis, step)
+    x = _padded(graph, x, [*begins, *(a + b for a, b in zip(begins, more, strict=True))])
+    turned = flipped_along(graph, weight, list(range(2, n + 2)))
+    inner, outer = static(shape_of(graph, weight)[:2])
+    blocks = reshape_to(graph, turned, [count, inner // count, outer, *kernel])
+    swapped = permuted(graph, blocks, [0, 2, 1, *range(3, n + 3)])
+    kernels = reshape_to(graph, swapped, [count * outer, inner // count, *kernel])
+    found = _summed(graph, x, kernels, ([1] * n, spacing), count)
+    return squeezed(graph, _biased(graph, found, bias, n), extra)
+
+
+def wide_transposed(
+    graph: GraphBuilder,
+    res: Res,
+    input: str,
+    weight: str,
+    bias: str | None,
+    stride: Sequence[Any],
+    padding: Sequence[Any],
+    dilation: Sequence[Any],
+    output_padding: Sequence[Any],
+    groups: Any,
+) -> str:
+    """A transposed convolution whose output_padding is not below the stride, which ONNX Runtime
+    refuses: the whole result without padding, then cropped or filled up with zeros."""
+    n, own = rank_of(graph, weight) - 2, graph.get_type(input)
+    extra = [] if rank_of(graph, input) == n + 2 else [0]
+    kind = dtypes.float32 if own == dtypes.bfloat16 else own
+    x, kernels = (cast(graph, each, kind) for each in (unsqueezed(graph, input, extra), weight))
+    found = graph.make_node(
+        "ConvTranspose",
+        [x, kernels],
+        strides=spread(static(stride), n),
+        dilations=spread(static(dilation), n),
+        group=static(groups),
+    )
+    pads = spread(static(padding), n)
+    more = spread(static(output_padding), n)
+    ends = [add - pad for add, pad in zip(more, pads, strict=True)]
+    found = _padded(graph, found, [*(-pad for pad in pads), *ends])
+    found = _biased(graph, found, None if bias is None else cast(graph, bias, kind), n)
+    return squeezed(graph, cast(graph, found, own), extra)
+
+
+def _zeros_between(graph: GraphBuilder, x: str, axis: int, step: int) -> str:
+    """``step - 1`` zeros between neighbours along an axis."""
+    if step == 1:
+        return x
+    shape = list(shape_of(graph, x))
+    wide = unsqueezed(graph, x, [axis + 1])
+    pads = [0] * 2 * (len(shape) + 1)
+    pads[-len(shape) + axis] = step - 1
+    wide = graph.make_node("Pad", [wide, consts(graph, pads, dtypes.int64)])
+    size = shape[axis]
+    wide = reshape_to(graph, wide, [*shape[:axis], size * step, *shape[axis + 1 :]])
+    ends = [0, (size - 1) * step + 1, axis]
+    found = graph.make_node("Slice", [wide, *(as_vec(graph, each) for each in ends)])
+    graph.set_shape(found, (*shape[:axis], (size - 1) * step + 1, *shape[axis + 1 :]))
+    return found
+
+
+def _biased(graph: GraphBuilder, x: str, bias: str | None, n: int) -> str:
+    if bias is None:
+        return x
+    return graph.make_node("Add", [x, unsqueezed(graph, bias, list(range(1, n + 1)))])
+
+
+def _summed(
+    graph: GraphBuilder,
+    x: str,
+    weight: str,
+    window: tuple[Sequence[int], Sequence[int]],
+    groups: int,
+) -> str:
+    """Over the places of the kernel: a strided slice times the weights of that place."""
+    strides, spacing = window
+    kernel = static(shape_of(graph, weight)[2:])
     space = list(shape_of(graph, x)[2:])
     reach = [size - step * (k - 1) for size, step, k in zip(space, spacing, kernel, strict=True)]
     total = None
     for place in product(*(range(size) for size in kernel)):
         starts = [spot * step for spot, step in zip(place, spacing, strict=True)]
         ends = [start + size for start, size in zip(starts, reach, strict=True)]
-        term = _at_place(graph, x, weight, place, (starts, ends, strides), count)
+        term = _at_place(graph, x, weight, place, (starts, ends, strides), groups)
         total = term if total is None else graph.make_node("Add", [total, term])
     assert total is not None
-    if bias is not None:
-        total = graph.make_node("Add", [total, unsqueezed(graph, bias, list(range(1, n + 1)))])
-    return squeezed(graph, total, extra)
+    return total
 
 
 def _padded(graph: GraphBuilder, x: str, pads: Sequence[int]) -> str:
+    """``pads`` before, then behind each axis of the space; negative ones crop."""
     if not any(pads):
         return x
-    amounts = consts(graph, [0, 0, *pads, 0, 0, *pads], dtypes.int64)
+    n = len(pads) // 2
+    amounts = consts(graph, [0, 0, *pads[:n], 0, 0, *pads[n:]], dtypes.int64)
     return graph.make_node("Pad", [x, amounts])
 
 

@@ -1,0 +1,73 @@
+# Generated from specs/aten/bags.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ortable.dtypes import int64
+from ortable.errors import UnsupportedCase
+from ortable.known import known_dtype, known_shape
+from ortable.lowerings.bags import embedding_bag
+from ortable.prelude import dim_of, dtype_of, is_used, static
+from ortable.prelude_loss import power_norm
+from ortable.prelude_make import cast, const
+from ortable.prelude_nn import wide_dtype
+from ortable.prelude_places import marked_places
+from ortable.prelude_shape import as_flat
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+    from ortable.known import Rules
+    from ortable.prelude import Bool, Float, Int, Result
+
+
+def aten__embedding_bag(graph: GraphBuilder, res: Res, weight: Result, indices: Result, offsets: Result, scale_grad_by_freq: Bool = False, mode: Int = 0, sparse: Bool = False, per_sample_weights: Result | None = None, include_last_offset: Bool = False, padding_idx: Int = -1) -> Any:
+    """aten::_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)"""
+    if is_used(res[1]) or is_used(res[2]) or is_used(res[3]):
+        raise UnsupportedCase('aten::_embedding_bag: the bookkeeping of embedding_bag, which only its gradient reads')
+    return embedding_bag(graph, res, weight=weight, indices=indices, offsets=offsets, mode=mode, per_sample_weights=per_sample_weights, include_last_offset=include_last_offset, padding_idx=padding_idx)
+
+
+def aten__embedding_bag_forward_only(graph: GraphBuilder, res: Res, weight: Result, indices: Result, offsets: Result, scale_grad_by_freq: Bool = False, mode: Int = 0, sparse: Bool = False, per_sample_weights: Result | None = None, include_last_offset: Bool = False, padding_idx: Int = -1) -> Any:
+    """aten::_embedding_bag_forward_only(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)"""
+    return aten__embedding_bag(graph, res, weight=weight, indices=indices, offsets=offsets, scale_grad_by_freq=scale_grad_by_freq, mode=mode, sparse=sparse, per_sample_weights=per_sample_weights, include_last_offset=include_last_offset, padding_idx=padding_idx)
+
+
+def aten_embedding_bag(graph: GraphBuilder, res: Res, weight: Result, indices: Result, offsets: Result, scale_grad_by_freq: Bool = False, mode: Int = 0, sparse: Bool = False, per_sample_weights: Result | None = None, include_last_offset: Bool = False) -> Any:
+    """aten::embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False) -> (Tensor, Tensor, Tensor, Tensor)"""
+    return aten__embedding_bag(graph, res, weight=weight, indices=indices, offsets=offsets, scale_grad_by_freq=scale_grad_by_freq, mode=mode, sparse=sparse, per_sample_weights=per_sample_weights, include_last_offset=include_last_offset, padding_idx=-1)
+
+
+def aten_embedding_bag_padding_idx(graph: GraphBuilder, res: Res, weight: Result, indices: Result, offsets: Result, scale_grad_by_freq: Bool, mode: Int, sparse: Bool, per_sample_weights: Result | None, include_last_offset: Bool, padding_idx: Int | None) -> Any:
+    """aten::embedding_bag.padding_idx(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq, int mode, bool sparse, Tensor? per_sample_weights, bool include_last_offset, int? padding_idx) -> (Tensor, Tensor, Tensor, Tensor)"""
+    return aten__embedding_bag(graph, res, weight=weight, indices=indices, offsets=offsets, scale_grad_by_freq=scale_grad_by_freq, mode=mode, sparse=sparse, per_sample_weights=per_sample_weights, include_last_offset=include_last_offset, padding_idx=-1 if padding_idx is None else padding_idx % static(dim_of(graph, weight, 0)))
+
+
+def aten_embedding_renorm(graph: GraphBuilder, res: Res, self: Result, indices: Result, max_norm: Float, norm_type: Float) -> Result:
+    """aten::embedding_renorm(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor"""
+    kind = wide_dtype(dtype_of(graph, self))
+    rows = cast(graph, self, kind)
+    norms = power_norm(graph, rows, norm_type, [1], True)
+    factor = graph.make_node('Div', [const(graph, max_norm, kind), graph.make_node('Add', [norms, const(graph, 1e-07, kind)])])
+    named = marked_places(graph, self, 0, as_flat(graph, cast(graph, indices, int64)))
+    long_ = graph.make_node('And', [named, graph.make_node('Greater', [norms, const(graph, max_norm, kind)])])
+    return cast(graph, graph.make_node('Where', [long_, graph.make_node('Mul', [rows, factor]), rows]), dtype_of(graph, self))
+
+
+def rule_aten__embedding_bag(graph: GraphBuilder, weight: Result, indices: Result, offsets: Result, scale_grad_by_freq: Bool = False, mode: Int = 0, sparse: Bool = False, per_sample_weights: Result | None = None, include_last_offset: Bool = False, padding_idx: Int = -1) -> Rules:
+    return ((known_dtype(graph, weight), None), (known_dtype(graph, indices), None), (known_dtype(graph, indices), None), (known_dtype(graph, indices), None),)
+
+
+def rule_aten__embedding_bag_forward_only(graph: GraphBuilder, weight: Result, indices: Result, offsets: Result, scale_grad_by_freq: Bool = False, mode: Int = 0, sparse: Bool = False, per_sample_weights: Result | None = None, include_last_offset: Bool = False, padding_idx: Int = -1) -> Rules:
+    return rule_aten__embedding_bag(graph, weight=weight, indices=indices, offsets=offsets, scale_grad_by_freq=scale_grad_by_freq, mode=mode, sparse=sparse, per_sample_weights=per_sample_weights, include_last_offset=include_last_offset, padding_idx=padding_idx)
+
+
+def rule_aten_embedding_bag(graph: GraphBuilder, weight: Result, indices: Result, offsets: Result, scale_grad_by_freq: Bool = False, mode: Int = 0, sparse: Bool = False, per_sample_weights: Result | None = None, include_last_offset: Bool = False) -> Rules:
+    return rule_aten__embedding_bag(graph, weight=weight, indices=indices, offsets=offsets, scale_grad_by_freq=scale_grad_by_freq, mode=mode, sparse=sparse, per_sample_weights=per_sample_weights, include_last_offset=include_last_offset, padding_idx=-1)
+
+
+def rule_aten_embedding_bag_padding_idx(graph: GraphBuilder, weight: Result, indices: Result, offsets: Result, scale_grad_by_freq: Bool, mode: Int, sparse: Bool, per_sample_weights: Result | None, include_last_offset: Bool, padding_idx: Int | None) -> Rules:
+    return rule_aten__embedding_bag(graph, weight=weight, indices=indices, offsets=offsets, scale_grad_by_freq=scale_grad_by_freq, mode=mode, sparse=sparse, per_sample_weights=per_sample_weights, include_last_offset=include_last_offset, padding_idx=-1 if padding_idx is None else padding_idx % static(dim_of(graph, weight, 0)))
+
+
+def rule_aten_embedding_renorm(graph: GraphBuilder, self: Result, indices: Result, max_norm: Float, norm_type: Float) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)

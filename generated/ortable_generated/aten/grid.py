@@ -1,0 +1,60 @@
+# Generated from specs/aten/grid.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ortable.known import given_shape, known_dtype
+from ortable.lowerings.grid import grid_sampler
+from ortable.prelude import dtype_of, product
+from ortable.prelude_make import const, permuted, reshape_to, unsqueezed
+from ortable.prelude_resize import grid_steps, on_axis
+from ortable.prelude_shape import stretched
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+    from ortable.known import Rules
+    from ortable.prelude import Bool, Int, Result, SymInts
+
+
+def aten_affine_grid_generator(graph: GraphBuilder, res: Res, theta: Result, size: SymInts, align_corners: Bool) -> Result:
+    """aten::affine_grid_generator(Tensor theta, SymInt[] size, bool align_corners) -> Tensor"""
+    n = len(size) - 2
+    kind = dtype_of(graph, theta)
+    space = list(size[2:])
+    axes = [on_axis(graph, grid_steps(graph, space[n - 1 - i], align_corners, kind), n - 1 - i, n) for i in range(n)]
+    lines = [stretched(graph, unsqueezed(graph, axis, [n]), space + [1]) for axis in axes]
+    ones = stretched(graph, const(graph, 1, kind), space + [1])
+    points = reshape_to(graph, graph.make_node('Concat', [*lines, ones], axis=n), [product(space), n + 1])
+    found = graph.make_node('MatMul', [points, permuted(graph, theta, [0, 2, 1])])
+    return reshape_to(graph, found, [size[0]] + space + [n])
+
+
+def aten_grid_sampler(graph: GraphBuilder, res: Res, input: Result, grid: Result, interpolation_mode: Int, padding_mode: Int, align_corners: Bool) -> Result:
+    """aten::grid_sampler(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor"""
+    return grid_sampler(graph, res, input=input, grid=grid, interpolation_mode=interpolation_mode, padding_mode=padding_mode, align_corners=align_corners)
+
+
+def aten_grid_sampler_2d(graph: GraphBuilder, res: Res, input: Result, grid: Result, interpolation_mode: Int, padding_mode: Int, align_corners: Bool) -> Result:
+    """aten::grid_sampler_2d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor"""
+    return grid_sampler(graph, res, input=input, grid=grid, interpolation_mode=interpolation_mode, padding_mode=padding_mode, align_corners=align_corners)
+
+
+def aten_grid_sampler_3d(graph: GraphBuilder, res: Res, input: Result, grid: Result, interpolation_mode: Int, padding_mode: Int, align_corners: Bool) -> Result:
+    """aten::grid_sampler_3d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor"""
+    return grid_sampler(graph, res, input=input, grid=grid, interpolation_mode=interpolation_mode, padding_mode=padding_mode, align_corners=align_corners)
+
+
+def rule_aten_affine_grid_generator(graph: GraphBuilder, theta: Result, size: SymInts, align_corners: Bool) -> Rules:
+    return ((known_dtype(graph, theta), given_shape([size[0]] + list(size[2:]) + [len(size) - 2])),)
+
+
+def rule_aten_grid_sampler(graph: GraphBuilder, input: Result, grid: Result, interpolation_mode: Int, padding_mode: Int, align_corners: Bool) -> Rules:
+    return ((known_dtype(graph, input), None),)
+
+
+def rule_aten_grid_sampler_2d(graph: GraphBuilder, input: Result, grid: Result, interpolation_mode: Int, padding_mode: Int, align_corners: Bool) -> Rules:
+    return ((known_dtype(graph, input), None),)
+
+
+def rule_aten_grid_sampler_3d(graph: GraphBuilder, input: Result, grid: Result, interpolation_mode: Int, padding_mode: Int, align_corners: Bool) -> Rules:
+    return ((known_dtype(graph, input), None),)

@@ -1,0 +1,132 @@
+# Generated from specs/aten/margin_loss.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ortable.dtypes import int64
+from ortable.errors import UnsupportedCase
+from ortable.known import known_dtype, known_shape
+from ortable.prelude import dim_of, dtype_of, rank_of
+from ortable.prelude_loss import at_class, multilabel_margin, power_norm, stirling
+from ortable.prelude_make import cast, cast_all, const, consts, reshape_to, unsqueezed
+from ortable.prelude_nn import loss_reduced
+from ortable.promotion import promote_values
+from ortable.rules import promote_to_float
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+    from ortable.known import Rules
+    from ortable.prelude import Bool, Float, Int, Result, Scalar
+
+
+def aten_cosine_embedding_loss(graph: GraphBuilder, res: Res, input1: Result, input2: Result, target: Result, margin: Float = 0.0, reduction: Int = 1) -> Result:
+    """aten::cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int reduction=1) -> Tensor"""
+    kind = dtype_of(graph, res)
+    axis = 0 if rank_of(graph, target) == 0 else 1
+    x, y = cast_all(graph, [input1, input2], kind)
+    over = consts(graph, [axis], int64)
+    least = const(graph, 1e-12, kind)
+    squares = [graph.make_node('Add', [graph.make_node('ReduceSum', [graph.make_node('Mul', [each, each]), over], keepdims=0), least]) for each in [x, y]]
+    found = graph.make_node('Div', [graph.make_node('ReduceSum', [graph.make_node('Mul', [x, y]), over], keepdims=0), graph.make_node('Sqrt', [graph.make_node('Mul', [squares[0], squares[1]])])])
+    none = const(graph, 0, kind)
+    apart = graph.make_node('Max', [graph.make_node('Sub', [found, const(graph, margin, kind)]), none])
+    near = graph.make_node('Where', [graph.make_node('Equal', [target, const(graph, 1, dtype_of(graph, target))]), graph.make_node('Sub', [const(graph, 1, kind), found]), none])
+    far = graph.make_node('Where', [graph.make_node('Equal', [target, const(graph, -1, dtype_of(graph, target))]), apart, none])
+    return loss_reduced(graph, graph.make_node('Add', [near, far]), reduction)
+
+
+def aten_margin_ranking_loss(graph: GraphBuilder, res: Res, input1: Result, input2: Result, target: Result, margin: Float = 0.0, reduction: Int = 1) -> Result:
+    """aten::margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int reduction=1) -> Tensor"""
+    input1, input2, target = promote_values(graph, 'default', [input1, input2, target])
+    kind = dtype_of(graph, res)
+    signed = graph.make_node('Mul', [graph.make_node('Sub', [const(graph, 0, dtype_of(graph, target)), target]), graph.make_node('Sub', [input1, input2])])
+    moved = graph.make_node('Add', [cast(graph, signed, kind), const(graph, margin, kind)])
+    return loss_reduced(graph, graph.make_node('Max', [moved, const(graph, 0, kind)]), reduction)
+
+
+def aten_multi_margin_loss(graph: GraphBuilder, res: Res, self: Result, target: Result, p: Scalar = 1, margin: Scalar = 1, weight: Result | None = None, reduction: Int = 1) -> Result:
+    """aten::multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=1) -> Tensor"""
+    kind = dtype_of(graph, self)
+    rows = dim_of(graph, target, 0) if rank_of(graph, target) > 0 else 1
+    count = dim_of(graph, self, -1) if rank_of(graph, self) > 0 else 1
+    if reduction == 0 and rank_of(graph, self) < 2 and (rank_of(graph, target) == 0):
+        raise UnsupportedCase('aten::multi_margin_loss: one loss that is not reduced, whose shape torch gives as [] and as [1]')
+    x = reshape_to(graph, self, [rows, count])
+    class_ = reshape_to(graph, target, [rows])
+    own = unsqueezed(graph, class_, [1])
+    kept = graph.make_node('GatherElements', [x, own], axis=1)
+    gap = graph.make_node('Add', [graph.make_node('Sub', [const(graph, margin, kind), kept]), x])
+    mine = graph.make_node('Or', [at_class(graph, class_, count), graph.make_node('LessOrEqual', [gap, const(graph, 0, kind)])])
+    lost = graph.make_node('Where', [graph.make_node('Or', [mine, graph.make_node('IsNaN', [gap])]), const(graph, 0, kind), graph.make_node('Mul', [gap, gap]) if p == 2 else gap])
+    heavy = graph.make_node('Mul', [lost, graph.make_node('Gather', [weight, own], axis=0)]) if weight is not None else lost
+    total = graph.make_node('Div', [graph.make_node('ReduceSum', [heavy, consts(graph, [1], int64)], keepdims=0), const(graph, count, kind)])
+    return loss_reduced(graph, total, reduction)
+
+
+def aten_multilabel_margin_loss(graph: GraphBuilder, res: Res, self: Result, target: Result, reduction: Int = 1) -> Result:
+    """aten::multilabel_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor"""
+    if reduction == 0 and rank_of(graph, self) < 2:
+        raise UnsupportedCase('aten::multilabel_margin_loss: one loss that is not reduced, whose shape torch gives as [] and as [1]')
+    return multilabel_margin(graph, self, target, reduction)[0]
+
+
+def aten_multilabel_margin_loss_forward(graph: GraphBuilder, res: Res, self: Result, target: Result, reduction: Int) -> Any:
+    """aten::multilabel_margin_loss_forward(Tensor self, Tensor target, int reduction) -> (Tensor output, Tensor is_target)"""
+    if reduction == 0 and rank_of(graph, self) < 2:
+        raise UnsupportedCase('aten::multilabel_margin_loss_forward: one loss that is not reduced, whose shape torch gives as [] and as [1]')
+    loss, chosen = multilabel_margin(graph, self, target, reduction)
+    return (loss, chosen)
+
+
+def aten_poisson_nll_loss(graph: GraphBuilder, res: Res, input: Result, target: Result, log_input: Bool, full: Bool, eps: Float, reduction: Int) -> Result:
+    """aten::poisson_nll_loss(Tensor input, Tensor target, bool log_input, bool full, float eps, int reduction) -> Tensor"""
+    input, target = promote_values(graph, 'default', [input, target])
+    kind = dtype_of(graph, res)
+    x = cast(graph, input, kind)
+    y = cast(graph, target, kind)
+    rate = graph.make_node('Exp', [x]) if log_input else x
+    logs = x if log_input else graph.make_node('Log', [graph.make_node('Add', [x, const(graph, eps, kind)])])
+    lost = graph.make_node('Sub', [rate, graph.make_node('Mul', [y, logs])])
+    more = stirling(graph, y) if full else None
+    return loss_reduced(graph, graph.make_node('Add', [lost, more]) if more is not None else lost, reduction)
+
+
+def aten_triplet_margin_loss(graph: GraphBuilder, res: Res, anchor: Result, positive: Result, negative: Result, margin: Float = 1.0, p: Float = 2.0, eps: Float = 1e-06, swap: Bool = False, reduction: Int = 1) -> Result:
+    """aten::triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1., float p=2., float eps=9.9999999999999995e-07, bool swap=False, int reduction=1) -> Tensor"""
+    kind = dtype_of(graph, res)
+    least = const(graph, eps, kind)
+    a, b, c = cast_all(graph, [anchor, positive, negative], kind)
+    near = power_norm(graph, graph.make_node('Add', [graph.make_node('Sub', [a, b]), least]), p, [-1], False)
+    far = power_norm(graph, graph.make_node('Add', [graph.make_node('Sub', [a, c]), least]), p, [-1], False)
+    other = power_norm(graph, graph.make_node('Add', [graph.make_node('Sub', [b, c]), least]), p, [-1], False) if swap else far
+    away = graph.make_node('Min', [far, other]) if swap else far
+    lost = graph.make_node('Max', [graph.make_node('Sub', [graph.make_node('Add', [near, const(graph, margin, kind)]), away]), const(graph, 0, kind)])
+    return loss_reduced(graph, lost, reduction)
+
+
+def rule_aten_cosine_embedding_loss(graph: GraphBuilder, input1: Result, input2: Result, target: Result, margin: Float = 0.0, reduction: Int = 1) -> Rules:
+    return ((promote_to_float(known_dtype(graph, input1), known_dtype(graph, input2)), None),)
+
+
+def rule_aten_margin_ranking_loss(graph: GraphBuilder, input1: Result, input2: Result, target: Result, margin: Float = 0.0, reduction: Int = 1) -> Rules:
+    return ((promote_to_float(known_dtype(graph, input1), known_dtype(graph, input2), known_dtype(graph, target)), None),)
+
+
+def rule_aten_multi_margin_loss(graph: GraphBuilder, self: Result, target: Result, p: Scalar = 1, margin: Scalar = 1, weight: Result | None = None, reduction: Int = 1) -> Rules:
+    return ((known_dtype(graph, self), None),)
+
+
+def rule_aten_multilabel_margin_loss(graph: GraphBuilder, self: Result, target: Result, reduction: Int = 1) -> Rules:
+    return ((known_dtype(graph, self), None),)
+
+
+def rule_aten_multilabel_margin_loss_forward(graph: GraphBuilder, self: Result, target: Result, reduction: Int) -> Rules:
+    return ((known_dtype(graph, self), None), (known_dtype(graph, self), known_shape(graph, target)),)
+
+
+def rule_aten_poisson_nll_loss(graph: GraphBuilder, input: Result, target: Result, log_input: Bool, full: Bool, eps: Float, reduction: Int) -> Rules:
+    return ((promote_to_float(known_dtype(graph, input), known_dtype(graph, target)), None),)
+
+
+def rule_aten_triplet_margin_loss(graph: GraphBuilder, anchor: Result, positive: Result, negative: Result, margin: Float = 1.0, p: Float = 2.0, eps: Float = 1e-06, swap: Bool = False, reduction: Int = 1) -> Rules:
+    return ((promote_to_float(known_dtype(graph, anchor), known_dtype(graph, positive), known_dtype(graph, negative)), None),)
