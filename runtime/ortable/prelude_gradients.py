@@ -26,6 +26,7 @@ from ortable.prelude import (
     Opaque,
     Result,
     Str,
+    SymInt,
     SymInts,
     rank_of,
     shape_of,
@@ -34,8 +35,8 @@ from ortable.prelude import (
 from ortable.prelude_make import as_vec, cast, const, consts, reshape_to
 from ortable.prelude_nn import wide_dtype
 from ortable.prelude_places import put_elements
-from ortable.prelude_pointwise import const_like
-from ortable.prelude_shape import zeros_of
+from ortable.prelude_pointwise import const_like, filled_like
+from ortable.prelude_shape import stretched, zeros_of
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder as Graph
@@ -245,6 +246,13 @@ def bag_places(graph: Graph, offsets: Result, count: Result) -> Result:
     return make("Sub", [inside, one])
 
 
+def frequencies(graph: Graph, index: Result, count: SymInt, dtype: Dtype) -> Result:
+    """How often each element of the 1-d ``index`` occurs in it; they are below ``count``."""
+    ones = stretched(graph, const(graph, 1, dtype), list(shape_of(graph, index)))
+    totals = put_elements(graph, zeros_of(graph, [count], dtype), 0, index, ones, "add")
+    return graph.make_node("Gather", [totals, index], axis=0)
+
+
 # -- distances ----------------------------------------------------------------------------------
 
 
@@ -253,7 +261,7 @@ def distance_slope(graph: Graph, away: Result, dist: Result, grad: Result, p: Fl
     torch defines it so (no distance)."""
     make, zero = graph.make_node, const_like(graph, 0, away)
     if p == 0:
-        return make("Mul", [make("Mul", [away, zero]), zero])
+        return filled_like(graph, away, 0, graph.get_type(away))
     sign, size = make("Sign", [away]), make("Abs", [away])
     if p == 1:
         return make("Mul", [grad, sign])

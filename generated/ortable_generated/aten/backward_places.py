@@ -1,0 +1,163 @@
+# Generated from specs/aten/backward_places.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ortable.dtypes import bfloat16, float32, int64
+from ortable.errors import UnsupportedCase
+from ortable.known import given_shape, known_dtype, known_shape
+from ortable.lowerings.segment_gradient import segment_reduce_backward
+from ortable.prelude import axis_of, differs, dim_of, dtype_of, rank_of, shape_of, static
+from ortable.prelude_gradients import bag_places, distance_slope, first_elements
+from ortable.prelude_make import cast, const, consts, unsqueezed
+from ortable.prelude_nn import wide_dtype, without
+from ortable.prelude_places import put_along, put_elements
+from ortable.prelude_pointwise import const_like, opmath, triangle_indices
+from ortable.prelude_shape import as_flat, stretched, zeros_of
+from ortable_generated.aten.norm import aten_native_batch_norm_backward, rule_aten_native_batch_norm_backward
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+    from ortable.known import Rules
+    from ortable.prelude import Bool, Bools, Float, Int, Result, Scalar, Str, SymInt, SymInts
+
+
+def aten__cdist_backward(graph: GraphBuilder, res: Res, grad: Result, x1: Result, x2: Result, p: Float, cdist: Result) -> Result:
+    """aten::_cdist_backward(Tensor grad, Tensor x1, Tensor x2, float p, Tensor cdist) -> Tensor"""
+    last = rank_of(graph, cdist)
+    rows, columns = (unsqueezed(graph, x1, [rank_of(graph, x1) - 1]), unsqueezed(graph, x2, [rank_of(graph, x2) - 2]))
+    away = graph.make_node('Sub', [rows, columns])
+    slope = distance_slope(graph, away, unsqueezed(graph, cdist, [last]), unsqueezed(graph, grad, [last]), p)
+    return graph.make_node('ReduceSum', [slope, consts(graph, [last - 1], int64)], res.outputs, keepdims=0)
+
+
+def aten__embedding_bag_backward(graph: GraphBuilder, res: Res, grad: Result, indices: Result, offsets: Result, offset2bag: Result, bag_size: Result, maximum_indices: Result, num_weights: SymInt, scale_grad_by_freq: Bool, mode: Int, sparse: Bool, per_sample_weights: Result | None, padding_idx: Int = -1) -> Result:
+    """aten::_embedding_bag_backward(Tensor grad, Tensor indices, Tensor offsets, Tensor offset2bag, Tensor bag_size, Tensor maximum_indices, SymInt num_weights, bool scale_grad_by_freq, int mode, bool sparse, Tensor? per_sample_weights, int padding_idx=-1) -> Tensor"""
+    shape = [num_weights, dim_of(graph, grad, 1)]
+    kind = dtype_of(graph, grad)
+    if sparse:
+        raise UnsupportedCase('aten::_embedding_bag_backward: a sparse gradient, which ONNX cannot hold')
+    if scale_grad_by_freq and differs(mode, 2):
+        # it counts another index than the one that it scales (compute_counts_uniq)
+        raise UnsupportedCase("aten::_embedding_bag_backward: gradients scaled by how often an index occurs, which torch's own kernel gets wrong")
+    if mode == 2:
+        some = unsqueezed(graph, graph.make_node('Greater', [bag_size, const(graph, 0, dtype_of(graph, bag_size))]), [1])
+        places = graph.make_node('Max', [cast(graph, maximum_indices, int64), const(graph, 0, int64)])
+        grads = graph.make_node('Where', [some, grad, const(graph, 0, kind)])
+        return put_elements(graph, zeros_of(graph, shape, kind), 0, places, grads, 'add')
+    found = cast(graph, indices, int64)
+    bags = bag_places(graph, offsets, graph.make_node('Shape', [indices]))
+    rows = graph.make_node('Gather', [grad, bags], axis=0)
+    mean = graph.make_node('Div', [rows, cast(graph, unsqueezed(graph, graph.make_node('Gather', [bag_size, bags], axis=0), [1]), kind)]) if mode == 1 else rows
+    own = graph.make_node('Mul', [mean, unsqueezed(graph, per_sample_weights, [1])]) if per_sample_weights is not None else mean
+    padded = unsqueezed(graph, graph.make_node('Equal', [found, const(graph, padding_idx, int64)]), [1])
+    kept = graph.make_node('Where', [padded, const(graph, 0, kind), own])
+    return put_along(graph, zeros_of(graph, shape, kind), 0, found, kept, 'add')
+
+
+def aten__embedding_bag_per_sample_weights_backward(graph: GraphBuilder, res: Res, grad: Result, weight: Result, indices: Result, offsets: Result, offset2bag: Result, mode: Int, padding_idx: Int = -1) -> Result:
+    """aten::_embedding_bag_per_sample_weights_backward(Tensor grad, Tensor weight, Tensor indices, Tensor offsets, Tensor offset2bag, int mode, int padding_idx=-1) -> Tensor"""
+    rows = graph.make_node('Gather', [grad, bag_places(graph, offsets, graph.make_node('Shape', [indices]))], axis=0)
+    products = graph.make_node('Mul', [opmath(graph, rows), opmath(graph, graph.make_node('Gather', [weight, indices], axis=0))])
+    total = cast(graph, graph.make_node('ReduceSum', [products, consts(graph, [1], int64)], keepdims=0), dtype_of(graph, grad))
+    padded = graph.make_node('Equal', [indices, const(graph, padding_idx, dtype_of(graph, indices))])
+    return graph.make_node('Where', [padded, const(graph, 0, dtype_of(graph, grad)), total], res.outputs)
+
+
+def aten__pdist_backward(graph: GraphBuilder, res: Res, grad: Result, self: Result, p: Float, pdist: Result) -> Result:
+    """aten::_pdist_backward(Tensor grad, Tensor self, float p, Tensor pdist) -> Tensor"""
+    count = static(dim_of(graph, self, 0))
+    if count < 2:
+        return zeros_of(graph, list(shape_of(graph, self)), dtype_of(graph, self))
+    pairs = triangle_indices(graph, count, count, 1, True, int64)
+    one, other = (graph.make_node('Gather', [pairs, const(graph, 0, int64)], axis=0), graph.make_node('Gather', [pairs, const(graph, 1, int64)], axis=0))
+    away = graph.make_node('Sub', [graph.make_node('Gather', [self, one], axis=0), graph.make_node('Gather', [self, other], axis=0)])
+    slope = distance_slope(graph, away, unsqueezed(graph, pdist, [1]), unsqueezed(graph, grad, [1]), p)
+    zeros = zeros_of(graph, list(shape_of(graph, self)), dtype_of(graph, self))
+    return put_along(graph, put_along(graph, zeros, 0, one, slope, 'add'), 0, other, graph.make_node('Neg', [slope]), 'add')
+
+
+def aten__segment_reduce_backward(graph: GraphBuilder, res: Res, grad: Result, output: Result, data: Result, reduce: Str, *, lengths: Result | None = None, offsets: Result | None = None, axis: Int = 0, initial: Scalar | None = None) -> Result:
+    """aten::_segment_reduce_backward(Tensor grad, Tensor output, Tensor data, str reduce, *, Tensor? lengths=None, Tensor? offsets=None, int axis=0, Scalar? initial=None) -> Tensor"""
+    return segment_reduce_backward(graph, res, grad=grad, output=output, data=data, reduce=reduce, lengths=lengths, offsets=offsets, axis=axis, initial=initial)
+
+
+def aten__weight_norm_interface(graph: GraphBuilder, res: Res, v: Result, g: Result, dim: Int = 0) -> Any:
+    """aten::_weight_norm_interface(Tensor v, Tensor g, int dim=0) -> (Tensor, Tensor)"""
+    axes = without([axis_of(graph, v, dim)], rank_of(graph, v))
+    wide = wide_dtype(dtype_of(graph, v))
+    direction = cast(graph, v, wide)
+    norms = graph.make_node('ReduceL2', [direction, consts(graph, axes, int64)], keepdims=1)
+    factor = graph.make_node('Div', [cast(graph, g, wide), norms])
+    return (cast(graph, graph.make_node('Mul', [direction, factor]), dtype_of(graph, v)), cast(graph, norms, dtype_of(graph, res[1])))
+
+
+def aten__weight_norm_interface_backward(graph: GraphBuilder, res: Res, grad_w: Result, saved_v: Result, saved_g: Result, saved_norms: Result, dim: Int) -> Any:
+    """aten::_weight_norm_interface_backward(Tensor grad_w, Tensor saved_v, Tensor saved_g, Tensor saved_norms, int dim) -> (Tensor, Tensor)"""
+    axes = without([axis_of(graph, saved_v, dim)], rank_of(graph, saved_v))
+    wide = wide_dtype(dtype_of(graph, saved_v))
+    grad, norms = (cast(graph, grad_w, wide), cast(graph, saved_norms, wide))
+    direction = cast(graph, saved_v, wide)
+    along = graph.make_node('ReduceSum', [graph.make_node('Mul', [grad, direction]), consts(graph, axes, int64)], keepdims=1)
+    share = graph.make_node('Mul', [direction, graph.make_node('Div', [along, graph.make_node('Mul', [norms, norms])])])
+    grad_v = graph.make_node('Mul', [graph.make_node('Div', [cast(graph, saved_g, wide), norms]), graph.make_node('Sub', [grad, share])])
+    return (cast(graph, grad_v, dtype_of(graph, saved_v)), cast(graph, graph.make_node('Div', [along, norms]), dtype_of(graph, saved_g)))
+
+
+def aten_batch_norm_backward(graph: GraphBuilder, res: Res, grad_out: Result, input: Result, weight: Result, running_mean: Result | None, running_var: Result | None, save_mean: Result | None, save_var: Result | None, update: Bool, eps: Float, output_mask: Bools, reserve: Result) -> Any:
+    """aten::batch_norm_backward(Tensor grad_out, Tensor input, Tensor weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_var, bool update, float eps, bool[3] output_mask, Tensor reserve) -> (Tensor, Tensor, Tensor)"""
+    return aten_native_batch_norm_backward(graph, res, grad_out=grad_out, input=input, weight=weight, running_mean=running_mean, running_var=running_var, save_mean=save_mean, save_invstd=save_var, train=update, eps=eps, output_mask=output_mask)
+
+
+def aten_masked_scatter_backward(graph: GraphBuilder, res: Res, grad_output: Result, mask: Result, sizes: SymInts) -> Result:
+    """aten::masked_scatter_backward(Tensor grad_output, Tensor mask, SymInt[] sizes) -> Tensor"""
+    marks = as_flat(graph, stretched(graph, mask, list(shape_of(graph, grad_output))))
+    return first_elements(graph, graph.make_node('Compress', [as_flat(graph, grad_output), marks], axis=0), sizes)
+
+
+def aten_rrelu_with_noise_backward(graph: GraphBuilder, res: Res, grad_output: Result, self: Result, noise: Result, lower: Scalar, upper: Scalar, training: Bool, self_is_result: Bool) -> Result:
+    """aten::rrelu_with_noise_backward(Tensor grad_output, Tensor self, Tensor noise, Scalar lower, Scalar upper, bool training, bool self_is_result) -> Tensor"""
+    if training:
+        return graph.make_node('Mul', [grad_output, noise], res.outputs)
+    steep = graph.make_node('Mul', [grad_output, const_like(graph, (lower + upper) / 2, grad_output)])
+    return graph.make_node('Where', [graph.make_node('Greater', [self, const_like(graph, 0, self)]), grad_output, steep], res.outputs)
+
+
+def rule_aten__cdist_backward(graph: GraphBuilder, grad: Result, x1: Result, x2: Result, p: Float, cdist: Result) -> Rules:
+    return ((known_dtype(graph, x1), None),)
+
+
+def rule_aten__embedding_bag_backward(graph: GraphBuilder, grad: Result, indices: Result, offsets: Result, offset2bag: Result, bag_size: Result, maximum_indices: Result, num_weights: SymInt, scale_grad_by_freq: Bool, mode: Int, sparse: Bool, per_sample_weights: Result | None, padding_idx: Int = -1) -> Rules:
+    return ((known_dtype(graph, grad), given_shape([num_weights, dim_of(graph, grad, 1)])),)
+
+
+def rule_aten__embedding_bag_per_sample_weights_backward(graph: GraphBuilder, grad: Result, weight: Result, indices: Result, offsets: Result, offset2bag: Result, mode: Int, padding_idx: Int = -1) -> Rules:
+    return ((known_dtype(graph, grad), known_shape(graph, indices)),)
+
+
+def rule_aten__pdist_backward(graph: GraphBuilder, grad: Result, self: Result, p: Float, pdist: Result) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten__segment_reduce_backward(graph: GraphBuilder, grad: Result, output: Result, data: Result, reduce: Str, *, lengths: Result | None = None, offsets: Result | None = None, axis: Int = 0, initial: Scalar | None = None) -> Rules:
+    return ((known_dtype(graph, data), known_shape(graph, data)),)
+
+
+def rule_aten__weight_norm_interface(graph: GraphBuilder, v: Result, g: Result, dim: Int = 0) -> Rules:
+    return ((known_dtype(graph, v), known_shape(graph, v)), (float32 if dtype_of(graph, g) == bfloat16 else known_dtype(graph, g), known_shape(graph, g)),)
+
+
+def rule_aten__weight_norm_interface_backward(graph: GraphBuilder, grad_w: Result, saved_v: Result, saved_g: Result, saved_norms: Result, dim: Int) -> Rules:
+    return ((known_dtype(graph, saved_v), known_shape(graph, saved_v)), (known_dtype(graph, saved_g), known_shape(graph, saved_g)),)
+
+
+def rule_aten_batch_norm_backward(graph: GraphBuilder, grad_out: Result, input: Result, weight: Result, running_mean: Result | None, running_var: Result | None, save_mean: Result | None, save_var: Result | None, update: Bool, eps: Float, output_mask: Bools, reserve: Result) -> Rules:
+    return rule_aten_native_batch_norm_backward(graph, grad_out=grad_out, input=input, weight=weight, running_mean=running_mean, running_var=running_var, save_mean=save_mean, save_invstd=save_var, train=update, eps=eps, output_mask=output_mask)
+
+
+def rule_aten_masked_scatter_backward(graph: GraphBuilder, grad_output: Result, mask: Result, sizes: SymInts) -> Rules:
+    return ((known_dtype(graph, grad_output), given_shape(sizes)),)
+
+
+def rule_aten_rrelu_with_noise_backward(graph: GraphBuilder, grad_output: Result, self: Result, noise: Result, lower: Scalar, upper: Scalar, training: Bool, self_is_result: Bool) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
