@@ -174,6 +174,13 @@ def _operator(op_info: Any, variant: str) -> Callable[..., Any]:
     operator = op_info.inplace_variant if variant == "inplace" else op_info.op
     if operator is None:
         raise ValueError(f"{op_info.name} has no {variant} variant")
+    names = getattr(getattr(operator, "__code__", None), "co_names", ())
+    if "wrapper_set_seed" in names and variant == "function":
+        # it draws with a seed of its own, by functions of torch.testing that dynamo does not enter
+        found: Any = torch
+        for part in op_info.name.split("."):
+            found = getattr(found, part, None)
+        return operator if found is None else found
     return operator
 
 

@@ -3,23 +3,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.dtypes import bfloat16, float32, int64
+from ortable.dtypes import int64
 from ortable.errors import UnsupportedCase
 from ortable.known import given_shape, known_dtype, known_shape
 from ortable.lowerings.segment_gradient import segment_reduce_backward
-from ortable.prelude import axis_of, differs, dim_of, dtype_of, rank_of, shape_of, static
+from ortable.prelude import differs, dim_of, dtype_of, rank_of, shape_of, static
 from ortable.prelude_gradients import bag_places, distance_slope, first_elements
 from ortable.prelude_make import cast, const, consts, unsqueezed
-from ortable.prelude_nn import wide_dtype, without
 from ortable.prelude_places import put_along, put_elements
 from ortable.prelude_pointwise import const_like, opmath, triangle_indices
 from ortable.prelude_shape import as_flat, stretched, zeros_of
-from ortable_generated.aten.norm import aten_native_batch_norm_backward, rule_aten_native_batch_norm_backward
+from ortable_generated.aten.create import aten_zeros, rule_aten_zeros
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.known import Rules
-    from ortable.prelude import Bool, Bools, Float, Int, Result, Scalar, Str, SymInt, SymInts
+    from ortable.prelude import Bool, Dtype, Float, Int, Result, Scalar, Str, SymInt, SymInts
 
 
 def aten__cdist_backward(graph: GraphBuilder, res: Res, grad: Result, x1: Result, x2: Result, p: Float, cdist: Result) -> Result:
@@ -29,6 +28,11 @@ def aten__cdist_backward(graph: GraphBuilder, res: Res, grad: Result, x1: Result
     away = graph.make_node('Sub', [rows, columns])
     slope = distance_slope(graph, away, unsqueezed(graph, cdist, [last]), unsqueezed(graph, grad, [last]), p)
     return graph.make_node('ReduceSum', [slope, consts(graph, [last - 1], int64)], res.outputs, keepdims=0)
+
+
+def aten__efficientzerotensor(graph: GraphBuilder, res: Res, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
+    """aten::_efficientzerotensor(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    return aten_zeros(graph, res, size=size, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
 
 
 def aten__embedding_bag_backward(graph: GraphBuilder, res: Res, grad: Result, indices: Result, offsets: Result, offset2bag: Result, bag_size: Result, maximum_indices: Result, num_weights: SymInt, scale_grad_by_freq: Bool, mode: Int, sparse: Bool, per_sample_weights: Result | None, padding_idx: Int = -1) -> Result:
@@ -82,33 +86,6 @@ def aten__segment_reduce_backward(graph: GraphBuilder, res: Res, grad: Result, o
     return segment_reduce_backward(graph, res, grad=grad, output=output, data=data, reduce=reduce, lengths=lengths, offsets=offsets, axis=axis, initial=initial)
 
 
-def aten__weight_norm_interface(graph: GraphBuilder, res: Res, v: Result, g: Result, dim: Int = 0) -> Any:
-    """aten::_weight_norm_interface(Tensor v, Tensor g, int dim=0) -> (Tensor, Tensor)"""
-    axes = without([axis_of(graph, v, dim)], rank_of(graph, v))
-    wide = wide_dtype(dtype_of(graph, v))
-    direction = cast(graph, v, wide)
-    norms = graph.make_node('ReduceL2', [direction, consts(graph, axes, int64)], keepdims=1)
-    factor = graph.make_node('Div', [cast(graph, g, wide), norms])
-    return (cast(graph, graph.make_node('Mul', [direction, factor]), dtype_of(graph, v)), cast(graph, norms, dtype_of(graph, res[1])))
-
-
-def aten__weight_norm_interface_backward(graph: GraphBuilder, res: Res, grad_w: Result, saved_v: Result, saved_g: Result, saved_norms: Result, dim: Int) -> Any:
-    """aten::_weight_norm_interface_backward(Tensor grad_w, Tensor saved_v, Tensor saved_g, Tensor saved_norms, int dim) -> (Tensor, Tensor)"""
-    axes = without([axis_of(graph, saved_v, dim)], rank_of(graph, saved_v))
-    wide = wide_dtype(dtype_of(graph, saved_v))
-    grad, norms = (cast(graph, grad_w, wide), cast(graph, saved_norms, wide))
-    direction = cast(graph, saved_v, wide)
-    along = graph.make_node('ReduceSum', [graph.make_node('Mul', [grad, direction]), consts(graph, axes, int64)], keepdims=1)
-    share = graph.make_node('Mul', [direction, graph.make_node('Div', [along, graph.make_node('Mul', [norms, norms])])])
-    grad_v = graph.make_node('Mul', [graph.make_node('Div', [cast(graph, saved_g, wide), norms]), graph.make_node('Sub', [grad, share])])
-    return (cast(graph, grad_v, dtype_of(graph, saved_v)), cast(graph, graph.make_node('Div', [along, norms]), dtype_of(graph, saved_g)))
-
-
-def aten_batch_norm_backward(graph: GraphBuilder, res: Res, grad_out: Result, input: Result, weight: Result, running_mean: Result | None, running_var: Result | None, save_mean: Result | None, save_var: Result | None, update: Bool, eps: Float, output_mask: Bools, reserve: Result) -> Any:
-    """aten::batch_norm_backward(Tensor grad_out, Tensor input, Tensor weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_var, bool update, float eps, bool[3] output_mask, Tensor reserve) -> (Tensor, Tensor, Tensor)"""
-    return aten_native_batch_norm_backward(graph, res, grad_out=grad_out, input=input, weight=weight, running_mean=running_mean, running_var=running_var, save_mean=save_mean, save_invstd=save_var, train=update, eps=eps, output_mask=output_mask)
-
-
 def aten_masked_scatter_backward(graph: GraphBuilder, res: Res, grad_output: Result, mask: Result, sizes: SymInts) -> Result:
     """aten::masked_scatter_backward(Tensor grad_output, Tensor mask, SymInt[] sizes) -> Tensor"""
     marks = as_flat(graph, stretched(graph, mask, list(shape_of(graph, grad_output))))
@@ -127,6 +104,10 @@ def rule_aten__cdist_backward(graph: GraphBuilder, grad: Result, x1: Result, x2:
     return ((known_dtype(graph, x1), None),)
 
 
+def rule_aten__efficientzerotensor(graph: GraphBuilder, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
+    return rule_aten_zeros(graph, size=size, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
+
+
 def rule_aten__embedding_bag_backward(graph: GraphBuilder, grad: Result, indices: Result, offsets: Result, offset2bag: Result, bag_size: Result, maximum_indices: Result, num_weights: SymInt, scale_grad_by_freq: Bool, mode: Int, sparse: Bool, per_sample_weights: Result | None, padding_idx: Int = -1) -> Rules:
     return ((known_dtype(graph, grad), given_shape([num_weights, dim_of(graph, grad, 1)])),)
 
@@ -141,18 +122,6 @@ def rule_aten__pdist_backward(graph: GraphBuilder, grad: Result, self: Result, p
 
 def rule_aten__segment_reduce_backward(graph: GraphBuilder, grad: Result, output: Result, data: Result, reduce: Str, *, lengths: Result | None = None, offsets: Result | None = None, axis: Int = 0, initial: Scalar | None = None) -> Rules:
     return ((known_dtype(graph, data), known_shape(graph, data)),)
-
-
-def rule_aten__weight_norm_interface(graph: GraphBuilder, v: Result, g: Result, dim: Int = 0) -> Rules:
-    return ((known_dtype(graph, v), known_shape(graph, v)), (float32 if dtype_of(graph, g) == bfloat16 else known_dtype(graph, g), known_shape(graph, g)),)
-
-
-def rule_aten__weight_norm_interface_backward(graph: GraphBuilder, grad_w: Result, saved_v: Result, saved_g: Result, saved_norms: Result, dim: Int) -> Rules:
-    return ((known_dtype(graph, saved_v), known_shape(graph, saved_v)), (known_dtype(graph, saved_g), known_shape(graph, saved_g)),)
-
-
-def rule_aten_batch_norm_backward(graph: GraphBuilder, grad_out: Result, input: Result, weight: Result, running_mean: Result | None, running_var: Result | None, save_mean: Result | None, save_var: Result | None, update: Bool, eps: Float, output_mask: Bools, reserve: Result) -> Rules:
-    return rule_aten_native_batch_norm_backward(graph, grad_out=grad_out, input=input, weight=weight, running_mean=running_mean, running_var=running_var, save_mean=save_mean, save_invstd=save_var, train=update, eps=eps, output_mask=output_mask)
 
 
 def rule_aten_masked_scatter_backward(graph: GraphBuilder, grad_output: Result, mask: Result, sizes: SymInts) -> Rules:
