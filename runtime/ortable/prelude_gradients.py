@@ -220,9 +220,7 @@ def edge_weights(sizes: SymInts, pads: SymInts, dtype: Dtype) -> Opaque:
 # -- indices ------------------------------------------------------------------------------------
 
 
-def put_in_planes(
-    graph: Graph, shape: SymInts, n: Int, index: Result, values: Result
-) -> Result:
+def put_in_planes(graph: Graph, shape: SymInts, n: Int, index: Result, values: Result) -> Result:
     """Zeros of ``shape`` with ``values`` added where ``index`` points into the flattened last
     ``n`` dimensions."""
     lead, own = list(shape[:-n]), graph.get_type(values)

@@ -69,9 +69,7 @@ def grid_sampler_backward(
     grad = reshape_to(graph, cast(graph, grad_output, wide), [batch, channels, 1, total])
     count = dim_of(graph, index, 2)
     flat = [batch, channels, count * total]
-    where = reshape_to(
-        graph, stretched(graph, index, [batch, channels, count, total]), flat
-    )
+    where = reshape_to(graph, stretched(graph, index, [batch, channels, count, total]), flat)
     zero, found = const(graph, 0, wide), None
     if output_mask[0]:
         parts = make("Mul", [grad, _product(graph, [tap.weight for tap in taps])])
@@ -170,9 +168,7 @@ def _inside(graph: GraphBuilder, places: str, length: str, weight: str, slope: s
     """Whole numbers as indices; 0 stands for those outside of the input."""
     make, kind = graph.make_node, graph.get_type(places)
     zero = const(graph, 0, kind)
-    inside = make(
-        "And", [make("GreaterOrEqual", [places, zero]), make("Less", [places, length])]
-    )
+    inside = make("And", [make("GreaterOrEqual", [places, zero]), make("Less", [places, length])])
     index = cast(graph, make("Where", [inside, places, zero]), dtypes.int64)
     shape = list(shape_of(graph, places))
     weight, slope = stretched(graph, weight, shape), stretched(graph, slope, shape)

@@ -39,7 +39,10 @@ def segment_reduce_backward(
     passed = make("LessOrEqual", [unsqueezed(graph, ends, [rank_of(graph, ends)]), places])
     number = make(
         "ReduceSum",
-        [cast(graph, passed, dtypes.int64), consts(graph, [rank_of(graph, ends) - 1], dtypes.int64)],
+        [
+            cast(graph, passed, dtypes.int64),
+            consts(graph, [rank_of(graph, ends) - 1], dtypes.int64),
+        ],
         keepdims=0,
     )
     rest = list(range(rank_of(graph, number), rank_of(graph, data)))
