@@ -34,6 +34,7 @@ from ortable.prelude_make import (
     per_channel,
     permuted,
     reshape_to,
+    squeezed,
     unsqueezed,
 )
 
@@ -88,10 +89,23 @@ def matrix_product(graph: Graph, a: Result, b: Result) -> Result:
         (left, turn_left), (right, turn_right) = untransposed(graph, a), untransposed(graph, b)
         if turn_left or turn_right:
             return graph.make_node("Gemm", [left, right], transA=turn_left, transB=turn_right)
+    if rank_of(graph, b) == 1 and _is_transposed(graph, a):
+        # ONNX Runtime fuses the Transpose of ``a`` into the product, which is then wrong for a
+        # vector ``b``, though not for a column
+        column = matrix_product(graph, a, unsqueezed(graph, b, [1]))
+        return squeezed(graph, column, [rank_of(graph, a) - 1])
     if dtype not in (dtypes.int8, dtypes.uint8, dtypes.int16):
         return graph.make_node("MatMul", [a, b])
     wide = graph.make_node("MatMul", [cast(graph, a, dtypes.int32), cast(graph, b, dtypes.int32)])
     return cast(graph, wide, dtype)
+
+
+def _is_transposed(graph: Graph, x: str) -> bool:
+    """Whether a result is a Transpose, or a cast or copy of one."""
+    node = graph.values[x].producer
+    while node is not None and node.op_type in ("Cast", "Identity"):
+        node = graph.values[node.inputs[0]].producer
+    return node is not None and node.op_type == "Transpose"
 
 
 # -- reductions ---------------------------------------------------------------------------------

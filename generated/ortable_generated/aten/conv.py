@@ -4,9 +4,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import bfloat16, float32, float64
-from ortable.errors import UnsupportedCase
 from ortable.known import known_dtype, known_shape
 from ortable.lowerings.convolution import convolution_backward, direct_convolution, direct_transposed, wide_transposed
+from ortable.lowerings.convolution_gradient import direct_convolution_backward
 from ortable.prelude import dtype_of, is_float, rank_of, shape_of, spread, static
 from ortable.prelude_make import cast, squeezed, unsqueezed
 from ortable.prelude_nn import same_pads
@@ -100,7 +100,7 @@ def aten_convolution(graph: GraphBuilder, res: Res, input: Result, weight: Resul
 def aten_convolution_backward(graph: GraphBuilder, res: Res, grad_output: Result, input: Result, weight: Result, bias_sizes: SymInts | None, stride: SymInts, padding: SymInts, dilation: SymInts, transposed: Bool, output_padding: SymInts, groups: SymInt, output_mask: Bools) -> Any:
     """aten::convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)"""
     if dtype_of(graph, input) == float64:
-        raise UnsupportedCase('aten::convolution_backward: the gradient of a convolution in float64, for which ONNX Runtime has no kernel')
+        return direct_convolution_backward(graph, res, grad_output=grad_output, input=input, weight=weight, stride=stride, padding=padding, dilation=dilation, transposed=transposed, groups=groups, output_mask=output_mask)
     return convolution_backward(graph, res, grad_output=grad_output, input=input, weight=weight, stride=stride, padding=padding, dilation=dilation, transposed=transposed, groups=groups, output_mask=output_mask)
 
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int64
-from ortable.errors import UnsupportedCase
 from ortable.known import known_dtype, known_shape
-from ortable.lowerings.pooling import avg_pool2d_backward
-from ortable.prelude import dim_of, dtype_of, is_used, product, rank_of, shape_of, spread, static
-from ortable.prelude_make import as_vec, const, filled, reshape_to, unsqueezed
-from ortable.prelude_nn import divisible, quotients, scaled
+from ortable.prelude import is_used, shape_of, spread, static
+from ortable.prelude_nn import divisible, quotients
 from ortable.prelude_pool import pooled_adaptive, pooled_max, pooled_mean
 from ortable.prelude_windows import even_tables, pooled_fractional, unpooled, window_max
 from ortable.rules import keep_leading
@@ -23,24 +20,6 @@ if TYPE_CHECKING:
 def aten__adaptive_avg_pool2d(graph: GraphBuilder, res: Res, self: Result, output_size: SymInts) -> Result:
     """aten::_adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor"""
     return aten_adaptive_avg_pool2d(graph, res, self=self, output_size=output_size)
-
-
-def aten__adaptive_avg_pool2d_backward(graph: GraphBuilder, res: Res, grad_output: Result, self: Result) -> Result:
-    """aten::_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor"""
-    have = shape_of(graph, self)[-2:]
-    want = shape_of(graph, grad_output)[-2:]
-    lead = list(shape_of(graph, self)[:-2])
-    r = rank_of(graph, self) - 2
-    if len(want) == 2 and product(want) == 1:
-        count = const(graph, product(have), dtype_of(graph, self))
-        return graph.make_node('Expand', [graph.make_node('Div', [grad_output, count]), as_vec(graph, list(shape_of(graph, self)))], res.outputs)
-    if divisible(have, want):
-        parts = quotients(have, want)
-        even = scaled(graph, grad_output, 1 / product(parts))
-        wide = unsqueezed(graph, even, [r + 1, r + 3])
-        full = graph.make_node('Expand', [wide, as_vec(graph, lead + [want[0], parts[0], want[1], parts[1]])])
-        return reshape_to(graph, full, shape_of(graph, self))
-    raise UnsupportedCase('aten::_adaptive_avg_pool2d_backward: the gradient of adaptive pooling into regions of different or dynamic sizes')
 
 
 def aten__adaptive_avg_pool3d(graph: GraphBuilder, res: Res, self: Result, output_size: SymInts) -> Result:
@@ -109,11 +88,6 @@ def aten_avg_pool2d(graph: GraphBuilder, res: Res, self: Result, kernel_size: In
     return pooled_mean(graph, self, 2, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
-def aten_avg_pool2d_backward(graph: GraphBuilder, res: Res, grad_output: Result, self: Result, kernel_size: Ints, stride: Ints, padding: Ints, ceil_mode: Bool, count_include_pad: Bool, divisor_override: Int | None) -> Result:
-    """aten::avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor"""
-    return avg_pool2d_backward(graph, res, grad_output=grad_output, self=self, kernel_size=kernel_size, stride=stride, padding=padding, ceil_mode=ceil_mode, count_include_pad=count_include_pad, divisor_override=divisor_override)
-
-
 def aten_avg_pool3d(graph: GraphBuilder, res: Res, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0, 0, 0), ceil_mode: Bool = False, count_include_pad: Bool = True, divisor_override: Int | None = None) -> Result:
     """aten::avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor"""
     return pooled_mean(graph, self, 3, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
@@ -155,18 +129,6 @@ def aten_max_pool2d_with_indices(graph: GraphBuilder, res: Res, self: Result, ke
     return (found[0], found[1] if both else None)
 
 
-def aten_max_pool2d_with_indices_backward(graph: GraphBuilder, res: Res, grad_output: Result, self: Result, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: Bool, indices: Result) -> Result:
-    """aten::max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor"""
-    lead = shape_of(graph, self)[:-2]
-    planes = list(lead) + [dim_of(graph, self, -2) * dim_of(graph, self, -1)]
-    windows = list(lead) + [dim_of(graph, indices, -2) * dim_of(graph, indices, -1)]
-    last = len(lead)
-    zeros = filled(graph, planes, 0, dtype_of(graph, self))
-    places = reshape_to(graph, indices, windows)
-    grads = reshape_to(graph, grad_output, windows)
-    return reshape_to(graph, graph.make_node('ScatterElements', [zeros, places, grads], axis=last, reduction='add'), shape_of(graph, self))
-
-
 def aten_max_pool3d(graph: GraphBuilder, res: Res, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0, 0, 0), dilation: Ints = (1, 1, 1), ceil_mode: Bool = False) -> Result:
     """aten::max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> Tensor"""
     return pooled_max(graph, self, 3, kernel_size, stride, padding, dilation, ceil_mode, False)[0]
@@ -191,10 +153,6 @@ def aten_max_unpool3d(graph: GraphBuilder, res: Res, self: Result, indices: Resu
 
 def rule_aten__adaptive_avg_pool2d(graph: GraphBuilder, self: Result, output_size: SymInts) -> Rules:
     return rule_aten_adaptive_avg_pool2d(graph, self=self, output_size=output_size)
-
-
-def rule_aten__adaptive_avg_pool2d_backward(graph: GraphBuilder, grad_output: Result, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
 
 
 def rule_aten__adaptive_avg_pool3d(graph: GraphBuilder, self: Result, output_size: SymInts) -> Rules:
@@ -233,10 +191,6 @@ def rule_aten_avg_pool2d(graph: GraphBuilder, self: Result, kernel_size: Ints, s
     return ((known_dtype(graph, self), None),)
 
 
-def rule_aten_avg_pool2d_backward(graph: GraphBuilder, grad_output: Result, self: Result, kernel_size: Ints, stride: Ints, padding: Ints, ceil_mode: Bool, count_include_pad: Bool, divisor_override: Int | None) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
-
-
 def rule_aten_avg_pool3d(graph: GraphBuilder, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0, 0, 0), ceil_mode: Bool = False, count_include_pad: Bool = True, divisor_override: Int | None = None) -> Rules:
     return ((known_dtype(graph, self), None),)
 
@@ -263,10 +217,6 @@ def rule_aten_max_pool2d(graph: GraphBuilder, self: Result, kernel_size: Ints, s
 
 def rule_aten_max_pool2d_with_indices(graph: GraphBuilder, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0, 0), dilation: Ints = (1, 1), ceil_mode: Bool = False) -> Rules:
     return ((known_dtype(graph, self), None), (int64, None),)
-
-
-def rule_aten_max_pool2d_with_indices_backward(graph: GraphBuilder, grad_output: Result, self: Result, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: Bool, indices: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
 
 
 def rule_aten_max_pool3d(graph: GraphBuilder, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0, 0, 0), dilation: Ints = (1, 1, 1), ceil_mode: Bool = False) -> Rules:

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 from ortable.complex_value import each_part
 from ortable.dtypes import int64
-from ortable.errors import UnsupportedCase
 from ortable.known import given_shape, known_dtype, known_shape
 from ortable.prelude import axis_of, count_of, differs, dim_of, dtype_of, is_bool, rank_of, shape_of
-from ortable.prelude_make import as_vec, at_least_1d, cast, const, permuted, reshape_to, with_rank_of
+from ortable.prelude_gradients import frequencies
+from ortable.prelude_make import as_scalar, as_vec, at_least_1d, cast, const, permuted, reshape_to, unsqueezed, with_rank_of
 from ortable.prelude_order import scattered, wide_index
 from ortable.prelude_places import marked_places, put_along, put_diagonal, put_elements
 from ortable.prelude_shape import along_axis, as_flat, clamped_bound, common_sizes, counting, full_pads, moved_axes, sliced, stretch_end, stretched, wrapped_index, zeros_of
@@ -50,7 +50,12 @@ def aten_embedding_dense_backward(graph: GraphBuilder, res: Res, grad_output: Re
     """aten::embedding_dense_backward(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt padding_idx, bool scale_grad_by_freq) -> Tensor"""
     width = dim_of(graph, grad_output, -1)
     if scale_grad_by_freq:
-        raise UnsupportedCase('aten::embedding_dense_backward: gradients scaled by how often an index occurs')
+        rows, flat = (reshape_to(graph, grad_output, [count_of(graph, indices), width]), as_flat(graph, indices))
+        places, zero = (cast(graph, flat, int64), const(graph, 0, dtype_of(graph, grad_output)))
+        times = unsqueezed(graph, frequencies(graph, places, num_weights, dtype_of(graph, grad_output)), [1])
+        skipped = unsqueezed(graph, graph.make_node('Equal', [places, as_scalar(graph, padding_idx)]), [1])
+        zeros = zeros_of(graph, [num_weights, width], dtype_of(graph, grad_output))
+        return put_along(graph, zeros, 0, places, graph.make_node('Where', [skipped, zero, graph.make_node('Div', [rows, times])]), 'add')
     if padding_idx >= 0:
         # rows that were read at padding_idx give no gradient, NaN included
         skipped = graph.make_node('Unsqueeze', [graph.make_node('Equal', [cast(graph, indices, int64), as_vec(graph, padding_idx)]), as_vec(graph, -1)])

@@ -11,12 +11,12 @@ import torch
 from torch.fx import GraphModule, Node
 
 from ortable import dims, dtypes
-from ortable.errors import ConversionError
+from ortable.errors import ConversionError, UnsupportedCase
 
 from .inputs import InputPlan, shape_of, strides_of
 from .roles import OutputKind, OutputRole, ViewStep
 from .strides import contiguous_strides
-from .views import trace_views
+from .views import is_view, trace_views
 
 __all__ = ["Mutation", "OutputPlan", "described_kind", "plan_outputs"]
 
@@ -56,6 +56,7 @@ def plan_outputs(graph_module: GraphModule, inputs: InputPlan) -> OutputPlan:
     """Decides the role of every result and of every `copy_` into an argument.
 
     :raises ConversionError: a result that is neither a tensor, an int, a Python constant nor None
+    :raises UnsupportedCase: a view of an argument whose place in memory depends on data
     """
     plan = OutputPlan()
     output = next(n for n in reversed(graph_module.graph.nodes) if n.op == "output")
@@ -148,6 +149,8 @@ class _RoleBuilder:
         name = f"output_{index}"
         traced = trace_views(result, self.inputs.known)
         base, steps = traced if traced is not None else (result, ())
+        if traced is None:
+            self._check_place(result, value)
         base = self.copies.get(base, base)
         if base in self.inputs.position:
             kind = OutputKind.INPUT if base is result else OutputKind.VIEW
@@ -163,6 +166,18 @@ class _RoleBuilder:
         if promised or steps or not all(isinstance(size, int) for size in shape):
             self.plan.kept.add(base)
         return OutputRole(index, kind, name, fetch, -1, None, steps, elem_type, shape)
+
+    def _check_place(self, result: Node, value: torch.Tensor) -> None:
+        """AOTAutograd makes a view of an argument anew, from where the result that it is given
+        begins in its memory; one that ONNX Runtime computes begins at 0."""
+        base = result
+        while is_view(base):
+            base = base.args[0]  # type: ignore[assignment]
+        offset = value.storage_offset()
+        if base in self.inputs.position and not (isinstance(offset, int) and offset == 0):
+            raise UnsupportedCase(
+                f"{result.name}: a view of an argument that begins where only the data say"
+            )
 
     def _fetch(self, node: Node, name: str) -> int:
         if node not in self.plan.fetched:

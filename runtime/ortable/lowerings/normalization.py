@@ -48,6 +48,25 @@ def batch_norm_training(
     )
 
 
+def batch_norm_with_update(
+    graph: GraphBuilder,
+    res: Res,
+    input: str,
+    weight: str | None,
+    bias: str | None,
+    running_mean: str,
+    running_var: str,
+    momentum: float,
+    eps: float,
+) -> tuple[str | None, ...]:
+    """aten::_batch_norm_with_update_functional: as in training, and an empty workspace."""
+    moved = [res[place] for place in (0, 1, 2, 4, 5)]
+    found = batch_norm_training(
+        graph, moved, input, weight, bias, running_mean, running_var, momentum, eps
+    )
+    return (*found[:3], consts(graph, [], dtypes.uint8), *found[3:])
+
+
 def batch_norm_of_batch(
     graph: GraphBuilder, res: Res, input: str, weight: str | None, bias: str | None, eps: float
 ) -> tuple[str, str, str]:

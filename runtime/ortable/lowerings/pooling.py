@@ -3,6 +3,7 @@ with ones."""
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -32,20 +33,46 @@ def avg_pool2d_backward(
     count_include_pad: bool,
     divisor_override: int | None,
 ) -> str:
-    """aten::avg_pool2d_backward for [N, C, H, W] or [C, H, W]: grad_output / count, added up over
-    the windows.
+    """aten::avg_pool2d_backward for [N, C, H, W] or [C, H, W]."""
+    window = (spread(kernel_size, 2), spread(stride, 2) if stride else [], spread(padding, 2))
+    counted = (ceil_mode, count_include_pad, divisor_override)
+    return _mean_gradient(graph, grad_output, self, window, counted)
+
+
+def avg_pool3d_backward(
+    graph: GraphBuilder,
+    res: Res,
+    grad_output: str,
+    self: str,
+    kernel_size: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: int | None,
+) -> str:
+    """aten::avg_pool3d_backward for [N, C, D, H, W] or [C, D, H, W]."""
+    window = (spread(kernel_size, 3), spread(stride, 3) if stride else [], spread(padding, 3))
+    counted = (ceil_mode, count_include_pad, divisor_override)
+    return _mean_gradient(graph, grad_output, self, window, counted)
+
+
+def _mean_gradient(
+    graph: GraphBuilder,
+    grad_output: str,
+    self: str,
+    shape_of_window: tuple[list[int], list[int], list[int]],
+    counted: tuple[bool, bool, int | None],
+) -> str:
+    """grad_output / count, added up over the windows.
 
     Raises:
-        UnsupportedCase: windows have different counts and a spatial size is dynamic; float64, which
-        has no kernel.
+        UnsupportedCase: windows have different counts and a spatial size is dynamic.
     """
-    own = graph.get_type(self)
-    if own == dtypes.float64:
-        raise UnsupportedCase(
-            "the gradient of average pooling in float64: ONNX Runtime has no such convolution"
-        )
-    window, pads = spread(kernel_size, 2), spread(padding, 2)
-    strides = spread(stride, 2) if stride else window
+    window, strides, pads = shape_of_window
+    strides = strides or window
+    ceil_mode, count_include_pad, divisor_override = counted
+    own, n = graph.get_type(self), len(window)
     shape = list(shape_of(graph, self))
     small = list(shape_of(graph, grad_output))
     grad = cast(graph, grad_output, dtypes.float32)
@@ -55,18 +82,18 @@ def avg_pool2d_backward(
     if uniform:
         grad = scaled(graph, grad, 1 / (divisor_override or math.prod(window)))
     else:
-        counts = _counts(shape[-2:], small[-2:], (window, strides, pads), count_include_pad)
+        counts = _counts(shape[-n:], small[-n:], (window, strides, pads), count_include_pad)
         grad = graph.make_node("Div", [grad, graph.make_initializer("", counts)])
     planes: Dim = 1
-    for size in shape[:-2]:
+    for size in shape[:-n]:
         planes = planes * size
-    flat = reshape_to(graph, grad, [planes, 1, *small[-2:]])
+    flat = reshape_to(graph, grad, [planes, 1, *small[-n:]])
     ones = graph.make_initializer("", np.ones([1, 1, *window], np.float32))
-    more = reach_padding(shape[-2:], small[-2:], window, strides, pads, [1, 1])
+    more = reach_padding(shape[-n:], small[-n:], window, strides, pads, [1] * n)
     wide = graph.make_node(
         "ConvTranspose", [flat, ones], strides=strides, pads=pads * 2, output_padding=more
     )
-    return cast(graph, reshape_to(graph, cropped(graph, wide, shape[-2:]), shape), own)
+    return cast(graph, reshape_to(graph, cropped(graph, wide, shape[-n:]), shape), own)
 
 
 def _counts(
@@ -75,7 +102,7 @@ def _counts(
     window: tuple[list[int], list[int], list[int]],
     padded: bool,
 ) -> np.ndarray:
-    """How many elements each window averages, as [H_out, W_out]."""
+    """How many elements each window averages, in the shape of the windows' places."""
     factors = []
     for size, count, k, step, pad in zip(sizes, places, *window, strict=True):
         if not isinstance(size, int) or not isinstance(count, int):
@@ -85,4 +112,4 @@ def _counts(
         start = np.arange(count) * step - pad
         low, high = (-pad, size + pad) if padded else (0, size)
         factors.append(np.minimum(start + k, high) - np.maximum(start, low))
-    return np.outer(*factors).astype(np.float32)
+    return functools.reduce(np.multiply.outer, factors).astype(np.float32)

@@ -1,0 +1,142 @@
+"""Gradients of convolutions in float64, which has matrix products but no Conv: sums over the places
+of the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from ortable import dims, dtypes
+from ortable.errors import UnsupportedCase
+from ortable.lowerings.convolution import direct_convolution
+from ortable.prelude import rank_of, shape_of, spread, static
+from ortable.prelude_make import as_vec, consts, cropped, permuted, reshape_to, unsqueezed
+from ortable.prelude_shape import flipped_along
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+
+
+def direct_convolution_backward(
+    graph: GraphBuilder,
+    res: Res,
+    grad_output: str,
+    input: str,
+    weight: str,
+    stride: Sequence[Any],
+    padding: Sequence[Any],
+    dilation: Sequence[Any],
+    transposed: bool,
+    groups: Any,
+    output_mask: Sequence[bool],
+) -> tuple[str | None, str | None, str | None]:
+    """aten::convolution_backward: gradients of input, weight and bias, None where the mask asks for
+    none.
+
+    Raises:
+        UnsupportedCase: the gradient of the input, where a spatial size is dynamic.
+    """
+    n, count = rank_of(graph, weight) - 2, static(groups)
+    window = tuple(spread(static(each), n) for each in (stride, padding, dilation))
+    grad_input = grad_weight = grad_bias = None
+    if output_mask[0] and transposed:
+        wide = direct_convolution(graph, res, grad_output, weight, None, *window, count)
+        grad_input = cropped(graph, wide, shape_of(graph, input)[2:])
+    elif output_mask[0]:
+        grad_input = _spread_back(graph, res, grad_output, input, weight, window, count)
+    if output_mask[1]:
+        large, small = (grad_output, input) if transposed else (input, grad_output)
+        grad_weight = _weight_gradient(graph, large, small, weight, window, count)
+    if output_mask[2]:
+        axes = consts(graph, [0, *range(2, n + 2)], dtypes.int64)
+        grad_bias = graph.make_node("ReduceSum", [grad_output, axes], keepdims=0)
+    return grad_input, grad_weight, grad_bias
+
+
+def _spread_back(
+    graph: GraphBuilder,
+    res: Res,
+    grad: str,
+    input: str,
+    weight: str,
+    window: tuple[list[int], ...],
+    groups: int,
+) -> str:
+    """The convolution of ``grad``, with zeros between its elements, with the kernel turned round."""
+    strides, pads, spacing = window
+    sizes, kernel = shape_of(graph, input)[2:], static(shape_of(graph, weight)[2:])
+    n = len(sizes)
+    for axis, step in enumerate(strides):
+        grad = _with_gaps(graph, grad, axis + 2, step)
+    before, after = [], []
+    for size, have, k, pad, gap in zip(
+        sizes, shape_of(graph, grad)[2:], kernel, pads, spacing, strict=True
+    ):
+        if not isinstance(size, int) or not isinstance(have, int):
+            raise UnsupportedCase(f"the gradient of a convolution in float64 over the size '{size}'")
+        before.append(gap * (k - 1) - pad)
+        after.append(size + gap * (k - 1) - before[-1] - have)
+    amounts = consts(graph, [0, 0, *before, 0, 0, *after], dtypes.int64)
+    grad = graph.make_node("Pad", [grad, amounts])
+    out, inner = static(shape_of(graph, weight)[:2])
+    parts = reshape_to(graph, weight, [groups, out // groups, inner, *kernel])
+    turned = permuted(graph, parts, [0, 2, 1, *range(3, n + 3)])
+    turned = reshape_to(graph, turned, [groups * inner, out // groups, *kernel])
+    turned = flipped_along(graph, turned, list(range(2, n + 2)))
+    none = [0] * n
+    return direct_convolution(graph, res, grad, turned, None, [1] * n, none, spacing, groups)
+
+
+def _with_gaps(graph: GraphBuilder, x: str, axis: int, step: int) -> str:
+    """``step - 1`` zeros after each element along one axis."""
+    if step == 1:
+        return x
+    shape = list(shape_of(graph, x))
+    amounts = [0] * (2 * len(shape) + 2)
+    amounts[len(shape) + 1 + axis + 1] = step - 1
+    wide = graph.make_node(
+        "Pad", [unsqueezed(graph, x, [axis + 1]), consts(graph, amounts, dtypes.int64)]
+    )
+    return reshape_to(graph, wide, [*shape[:axis], shape[axis] * step, *shape[axis + 1 :]])
+
+
+def _weight_gradient(
+    graph: GraphBuilder,
+    large: str,
+    small: str,
+    weight: str,
+    window: tuple[list[int], ...],
+    groups: int,
+) -> str:
+    """For each place of the kernel, the product of ``small`` with what of ``large`` it meets."""
+    make = graph.make_node
+    strides, pads, spacing = window
+    shape = static(shape_of(graph, weight))
+    kernel, n = shape[2:], len(shape) - 2
+    batch, _, *places = shape_of(graph, small)
+    flat = dims.prod(places)
+    rows = reshape_to(graph, small, [batch, groups, shape[0] // groups, flat])
+    if any(pads):
+        amounts = consts(graph, [0, 0, *pads, 0, 0, *pads], dtypes.int64)
+        large = make("Pad", [large, amounts])
+    axes = consts(graph, list(range(2, n + 2)), dtypes.int64)
+    terms = []
+    for place in product(*(range(size) for size in kernel)):
+        starts = [spot * gap for spot, gap in zip(place, spacing, strict=True)]
+        ends = [
+            start + (count - 1) * step + 1
+            for start, count, step in zip(starts, places, strides, strict=True)
+        ]
+        bounds = [as_vec(graph, each) for each in (starts, ends)]
+        piece = make("Slice", [large, *bounds, axes, as_vec(graph, list(strides))])
+        columns = reshape_to(graph, piece, [batch, groups, shape[1], flat])
+        columns = permuted(graph, columns, [0, 1, 3, 2])
+        total = make(
+            "ReduceSum",
+            [make("MatMul", [rows, columns]), consts(graph, [0], dtypes.int64)],
+            keepdims=0,
+        )
+        terms.append(unsqueezed(graph, total, [3]))
+    found = terms[0] if len(terms) == 1 else make("Concat", terms, axis=3)
+    return reshape_to(graph, found, shape)

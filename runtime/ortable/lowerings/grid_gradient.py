@@ -1,0 +1,224 @@
+"""Gradients of grid sampling: each place of the grid reads a few elements of the input, its taps.
+
+All taps of all axes are computed at once, so that one gather and one scatter serve them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ortable import dims, dtypes
+from ortable.prelude import dim_of, rank_of, shape_of
+from ortable.prelude_make import cast, const, consts, reshape_to, unsqueezed
+from ortable.prelude_nn import wide_dtype
+from ortable.prelude_places import put_elements
+from ortable.prelude_pointwise import polynomial
+from ortable.prelude_shape import stretched, zeros_of
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+    from ortable.dims import Dim
+
+BILINEAR, NEAREST, BICUBIC = 0, 1, 2
+ZEROS, BORDER, REFLECTION = 0, 1, 2
+A = -0.75  # of torch's cubic convolution (Keys, 1981)
+
+
+class _Taps(NamedTuple):
+    """The taps of one axis, each [N, taps, places]; `slope` is the derivative of `weight` by the
+    coordinate of the grid."""
+
+    index: str
+    inside: str
+    weight: str
+    slope: str
+
+
+def grid_sampler_backward(
+    graph: GraphBuilder,
+    res: Res,
+    grad_output: str,
+    input: str,
+    grid: str,
+    interpolation_mode: int,
+    padding_mode: int,
+    align_corners: bool,
+    output_mask: Sequence[bool],
+) -> tuple[str | None, str | None]:
+    """aten::grid_sampler_2d_backward and grid_sampler_3d_backward: gradients of input and grid.
+
+    Of ``output_mask`` torch reads the first place only.
+    """
+    make, n, own = graph.make_node, rank_of(graph, input) - 2, graph.get_type(input)
+    wide = wide_dtype(own)
+    batch, channels = shape_of(graph, input)[:2]
+    sizes, places = shape_of(graph, input)[2:], shape_of(graph, grad_output)[2:]
+    total = dims.prod(places)
+    rows = reshape_to(graph, cast(graph, grid, wide), [batch, total, n])
+    taps = []
+    for axis, size in enumerate(sizes):
+        # the grid names the last axis first
+        spot = make("Gather", [rows, consts(graph, [n - 1 - axis], dtypes.int64)], axis=2)
+        spot = reshape_to(graph, spot, [batch, 1, total])
+        mode = (interpolation_mode, padding_mode, align_corners)
+        taps.append(_taps(graph, spot, size, mode))
+    index, inside = _combined(graph, taps, sizes)
+    grad = reshape_to(graph, cast(graph, grad_output, wide), [batch, channels, 1, total])
+    count = dim_of(graph, index, 2)
+    flat = [batch, channels, count * total]
+    where = reshape_to(graph, stretched(graph, index, [batch, channels, count, total]), flat)
+    zero, found = const(graph, 0, wide), None
+    if output_mask[0]:
+        parts = make("Mul", [grad, _product(graph, [tap.weight for tap in taps])])
+        parts = reshape_to(graph, make("Where", [inside, parts, zero]), flat)
+        base = zeros_of(graph, [batch, channels, dims.prod(sizes)], wide)
+        found = put_elements(graph, base, 2, where, parts, "add")
+        found = cast(graph, reshape_to(graph, found, shape_of(graph, input)), own)
+    if res[1].name == "":
+        return found, None
+    if interpolation_mode == NEAREST:
+        return found, zeros_of(graph, list(shape_of(graph, grid)), own)
+    line = reshape_to(graph, cast(graph, input, wide), [batch, channels, dims.prod(sizes)])
+    read = reshape_to(
+        graph, make("GatherElements", [line, where], axis=2), [batch, channels, count, total]
+    )
+    along = make("ReduceSum", [make("Mul", [read, grad]), consts(graph, [1], dtypes.int64)])
+    along = make("Where", [inside, along, zero])
+    steep = []
+    for axis in reversed(range(n)):
+        factors = [tap.slope if tap is taps[axis] else tap.weight for tap in taps]
+        terms = make("Mul", [along, _product(graph, factors)])
+        steep.append(make("ReduceSum", [terms, consts(graph, [1, 2], dtypes.int64)], keepdims=0))
+    together = make("Concat", [unsqueezed(graph, each, [2]) for each in steep], axis=2)
+    return found, cast(graph, reshape_to(graph, together, shape_of(graph, grid)), own)
+
+
+def _product(graph: GraphBuilder, factors: Sequence[str]) -> str:
+    """[N, 1, all combinations of taps, places] of factors [N, taps, places]."""
+    found = factors[0]
+    for factor in factors[1:]:
+        both = graph.make_node(
+            "Mul", [unsqueezed(graph, found, [2]), unsqueezed(graph, factor, [1])]
+        )
+        found = _joined(graph, both)
+    return unsqueezed(graph, found, [1])
+
+
+def _joined(graph: GraphBuilder, x: str) -> str:
+    """[N, a, b, places] -> [N, a * b, places]."""
+    batch, a, b, total = shape_of(graph, x)
+    return reshape_to(graph, x, [batch, a * b, total])
+
+
+def _combined(graph: GraphBuilder, taps: Sequence[_Taps], sizes: Sequence[Dim]) -> tuple[str, str]:
+    """The index into the flattened input of each combination of taps, and whether it is inside."""
+    make = graph.make_node
+    index, inside = taps[0].index, taps[0].inside
+    for tap, size in zip(taps[1:], sizes[1:], strict=True):
+        lines = make("Mul", [index, const(graph, size, dtypes.int64)])
+        both = make("Add", [unsqueezed(graph, lines, [2]), unsqueezed(graph, tap.index, [1])])
+        index = _joined(graph, both)
+        both = make("And", [unsqueezed(graph, inside, [2]), unsqueezed(graph, tap.inside, [1])])
+        inside = _joined(graph, both)
+    return unsqueezed(graph, index, [1]), unsqueezed(graph, inside, [1])
+
+
+def _taps(graph: GraphBuilder, spot: str, size: Dim, mode: tuple[int, int, bool]) -> _Taps:
+    """What one axis reads for coordinates ``spot`` [N, 1, places] between -1 and 1."""
+    how, padding, corners = mode
+    make, kind = graph.make_node, graph.get_type(spot)
+    one, half = const(graph, 1, kind), const(graph, 0.5, kind)
+    length = const(graph, size, kind)
+    shifted = make("Add", [spot, one])
+    if corners:
+        step = make("Mul", [make("Sub", [length, one]), half])
+        x = make("Mul", [make("Mul", [shifted, half]), make("Sub", [length, one])])
+    else:
+        step = make("Mul", [length, half])
+        x = make("Mul", [make("Sub", [make("Mul", [shifted, length]), one]), half])
+    if how == BICUBIC:
+        low = make("Floor", [x])
+        weight, slope = _cubic(graph, make("Sub", [x, low]))
+        places = make("Add", [low, _column(graph, [-1, 0, 1, 2], kind)])
+        places, _ = _padded(graph, places, length, padding, corners)
+        # torch truncates here; what reflection and clipping give is whole
+        return _inside(graph, places, length, weight, make("Mul", [slope, step]))
+    x, turn = _padded(graph, x, length, padding, corners)
+    if turn is not None:
+        step = make("Mul", [step, turn])
+    if how == NEAREST:
+        return _inside(graph, make("Round", [x]), length, one, one)
+    low = make("Floor", [x])
+    places = make("Add", [low, _column(graph, [0, 1], kind)])
+    part = make("Sub", [x, low])
+    weight = make("Concat", [make("Sub", [one, part]), part], axis=1)
+    return _inside(
+        graph, places, length, weight, make("Mul", [_column(graph, [-1, 1], kind), step])
+    )
+
+
+def _column(graph: GraphBuilder, values: Sequence[float], kind: int) -> str:
+    return graph.make_initializer("", np.array(values, dtypes.to_numpy(kind)).reshape(-1, 1))
+
+
+def _inside(graph: GraphBuilder, places: str, length: str, weight: str, slope: str) -> _Taps:
+    """Whole numbers as indices; 0 stands for those outside of the input."""
+    make, kind = graph.make_node, graph.get_type(places)
+    zero = const(graph, 0, kind)
+    inside = make("And", [make("GreaterOrEqual", [places, zero]), make("Less", [places, length])])
+    index = cast(graph, make("Where", [inside, places, zero]), dtypes.int64)
+    shape = list(shape_of(graph, places))
+    weight, slope = stretched(graph, weight, shape), stretched(graph, slope, shape)
+    return _Taps(index, inside, weight, slope)
+
+
+def _cubic(graph: GraphBuilder, t: str) -> tuple[str, str]:
+    """Weights of four taps around a place, and their derivatives."""
+    make, one = graph.make_node, const(graph, 1, graph.get_type(t))
+    rest = make("Sub", [one, t])
+    near, far = (A + 2, -(A + 3), 0, 1), (A, -5 * A, 8 * A, -4 * A)
+    near_slope, far_slope = (3 * (A + 2), -2 * (A + 3), 0), (3 * A, -10 * A, 8 * A)
+    past, ahead = make("Add", [t, one]), make("Add", [rest, one])
+    weights = [polynomial(graph, x, c) for x, c in ((past, far), (t, near), (rest, near))]
+    weights.append(polynomial(graph, ahead, far))
+    slopes = [polynomial(graph, past, far_slope), polynomial(graph, t, near_slope)]
+    for x, c in ((rest, near_slope), (ahead, far_slope)):
+        slopes.append(make("Neg", [polynomial(graph, x, c)]))
+    return make("Concat", weights, axis=1), make("Concat", slopes, axis=1)
+
+
+def _padded(
+    graph: GraphBuilder, x: str, length: str, padding: int, corners: bool
+) -> tuple[str, str | None]:
+    """Coordinates led back into the input, and the derivative of that (None: 1)."""
+    make, kind = graph.make_node, graph.get_type(x)
+    if padding == ZEROS:
+        return x, None
+    zero, one = const(graph, 0, kind), const(graph, 1, kind)
+    last, turn = make("Sub", [length, one]), None
+    if padding == REFLECTION:
+        x, turn = _reflected(graph, x, last if corners else length, corners)
+    between = make("And", [make("Greater", [x, zero]), make("Less", [x, last])])
+    kept = make("Where", [between, one if turn is None else turn, zero])
+    return make("Min", [make("Max", [x, zero]), last]), kept
+
+
+def _reflected(graph: GraphBuilder, x: str, span: str, corners: bool) -> tuple[str, str]:
+    """Coordinates mirrored at both ends of a line of length ``span``, and the sign of that."""
+    make, kind = graph.make_node, graph.get_type(x)
+    zero, one, two = (const(graph, value, kind) for value in (0, 1, 2))
+    half = const(graph, 0 if corners else -0.5, kind)
+    away = make("Sub", [x, half])
+    sign = make("Where", [make("Less", [away, zero]), const(graph, -1, kind), one])
+    away = make("Abs", [away])
+    point = make("Equal", [span, zero])  # a line of no length: every coordinate is 0
+    safe = make("Where", [point, one, span])
+    rest = make("Mod", [away, safe], fmod=1)
+    turns = make("Floor", [make("Div", [away, safe])])
+    even = make("Equal", [make("Mod", [turns, two], fmod=1), zero])
+    place = make("Add", [make("Where", [even, rest, make("Sub", [safe, rest])]), half])
+    slope = make("Where", [even, sign, make("Neg", [sign])])
+    return make("Where", [point, zero, place]), make("Where", [point, zero, slope])

@@ -1,0 +1,127 @@
+"""Gradient of reductions of segments: which segment each element is in, and its share."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from ortable import dtypes
+from ortable.prelude import axis_of, dim_of, rank_of, shape_of
+from ortable.prelude_make import cast, const, consts, unsqueezed
+from ortable.prelude_places import put_elements
+from ortable.prelude_shape import counting, sliced, stretched, zeros_of
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+
+
+def segment_reduce_backward(
+    graph: GraphBuilder,
+    res: Res,
+    grad: str,
+    output: str,
+    data: str,
+    reduce: str,
+    lengths: str | None,
+    offsets: str | None,
+    axis: int,
+    initial: Any,
+) -> str:
+    """aten::_segment_reduce_backward: the gradient of each segment, shared out to its elements.
+
+    Maxima and minima share it among the elements that reach them; a product divides it by the
+    element, or multiplies the others anew where that is 0 or NaN.
+    """
+    make, axis = graph.make_node, axis_of(graph, data, axis)
+    ends, sizes = _ends(graph, lengths, offsets)
+    count = dim_of(graph, ends, -1)
+    places = counting(graph, 0, dim_of(graph, data, axis), 1)
+    passed = make("LessOrEqual", [unsqueezed(graph, ends, [rank_of(graph, ends)]), places])
+    number = make(
+        "ReduceSum",
+        [
+            cast(graph, passed, dtypes.int64),
+            consts(graph, [rank_of(graph, ends) - 1], dtypes.int64),
+        ],
+        keepdims=0,
+    )
+    rest = list(range(rank_of(graph, number), rank_of(graph, data)))
+    inside = unsqueezed(graph, make("Less", [number, const(graph, count, dtypes.int64)]), rest)
+    last = make("Sub", [const(graph, count, dtypes.int64), const(graph, 1, dtypes.int64)])
+    number = unsqueezed(graph, make("Min", [number, last]), rest)
+    number = stretched(graph, number, list(shape_of(graph, data)))
+
+    def spread_out(x: str) -> str:
+        return make("GatherElements", [x, number], axis=axis)
+
+    found = spread_out(grad)
+    if reduce == "mean":
+        parts = unsqueezed(graph, cast(graph, sizes, graph.get_type(grad)), rest)
+        wide = stretched(graph, parts, list(shape_of(graph, grad)))
+        found = make("Div", [found, spread_out(wide)])
+    elif reduce in ("max", "min"):
+        found = _extreme_share(graph, found, (data, output, number), axis, spread_out)
+    elif reduce == "prod":
+        found = _product_share(graph, found, (data, output, number), axis, (spread_out, initial))
+    return make("Where", [inside, found, const(graph, 0, graph.get_type(grad))])
+
+
+def _ends(graph: GraphBuilder, lengths: str | None, offsets: str | None) -> tuple[str, str]:
+    """int64: where each segment ends, and its length; the last axis counts segments."""
+    if lengths is not None:
+        sizes = cast(graph, lengths, dtypes.int64)
+        last = const(graph, rank_of(graph, sizes) - 1, dtypes.int64)
+        return graph.make_node("CumSum", [sizes, last]), sizes
+    assert offsets is not None, "torch asks for lengths or offsets"
+    bounds = cast(graph, offsets, dtypes.int64)
+    axis, count = rank_of(graph, bounds) - 1, dim_of(graph, bounds, -1)
+    ends = sliced(graph, bounds, axis, 1, count)
+    return ends, graph.make_node("Sub", [ends, sliced(graph, bounds, axis, 0, count - 1)])
+
+
+def _counted(graph: GraphBuilder, marks: str, output: str, number: str, axis: int) -> str:
+    """How many elements of each segment are marked, in the dtype of ``output``."""
+    kind = graph.get_type(output)
+    zeros = zeros_of(graph, list(shape_of(graph, output)), kind)
+    return put_elements(graph, zeros, axis, number, cast(graph, marks, kind), "add")
+
+
+def _extreme_share(
+    graph: GraphBuilder, grad: str, tensors: tuple[str, str, str], axis: int, spread_out: Any
+) -> str:
+    data, output, number = tensors
+    make = graph.make_node
+    reached = make("Or", [make("Equal", [data, spread_out(output)]), make("IsNaN", [data])])
+    times = spread_out(_counted(graph, reached, output, number, axis))
+    zero = const(graph, 0, graph.get_type(grad))
+    # torch's kernel shares out positive gradients only; others go whole to each of the elements
+    share = make("Where", [make("Greater", [grad, zero]), make("Div", [grad, times]), grad])
+    return make("Where", [reached, share, zero])
+
+
+def _product_share(
+    graph: GraphBuilder,
+    grad: str,
+    tensors: tuple[str, str, str],
+    axis: int,
+    rest: tuple[Any, Any],
+) -> str:
+    """``grad * product / element``; for 0 and NaN the product of the other elements."""
+    data, output, number = tensors
+    spread_out, initial = rest
+    make, kind = graph.make_node, graph.get_type(data)
+    one, zero = const(graph, 1, kind), const(graph, 0, kind)
+    lost, empty = make("IsNaN", [data]), make("Equal", [data, zero])
+    apart = make("Or", [lost, empty])
+    start = const(graph, 1 if initial is None else initial, kind)
+    start = stretched(graph, start, list(shape_of(graph, output)))
+    factors = make("Where", [apart, one, data])
+    usual = spread_out(put_elements(graph, start, axis, number, factors, "mul"))
+    others = []
+    for marks in (lost, empty):
+        total = spread_out(_counted(graph, marks, output, number, axis))
+        others.append(make("Greater", [make("Sub", [total, cast(graph, marks, kind)]), zero]))
+    product = make("Where", [others[1], zero, usual])
+    product = make("Where", [others[0], const(graph, math.nan, kind), product])
+    plain = make("Div", [make("Mul", [grad, spread_out(output)]), data])
+    return make("Where", [apart, make("Mul", [grad, product]), plain])

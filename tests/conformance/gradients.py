@@ -1,0 +1,382 @@
+"""Gradients against eager: one sample of an OpInfo through torch.compile, forward and backward.
+
+A function of the sample's tensors is compiled whole; its results and the gradients of fixed
+random cotangents must be those of eager. In-place variants and `out=` run through the same
+backend, the latter without gradients, which torch does not define for it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils import _pytree as pytree
+
+from ortable.errors import FunctionNotFoundError, KernelError, OrtableError, UnsupportedCase
+
+__all__ = ["STAGES", "GradientOutcome", "check_gradients", "gradient_samples"]
+
+# every outcome; those of FAULTS are to be repaired
+STAGES = (
+    "exact",  # values and gradients are eager's
+    "uncaptured",  # torch cannot compile or differentiate the sample, whatever the backend
+    "missing",  # an operator has no converter
+    "refused",  # a named refusal
+    "mismatch",  # a value, dtype or shape differs
+    "no_kernel",  # ONNX Runtime has no kernel for what was built
+    "invalid",  # ONNX Runtime refuses the model
+    "error",  # anything else
+)
+FAULTS = ("mismatch", "no_kernel", "invalid", "error")
+
+# (relative, absolute): what eager's own order of summation leaves open
+TOLERANCES = {
+    torch.float16: (4e-3, 4e-3),
+    torch.bfloat16: (3e-2, 3e-2),
+    torch.float32: (1e-4, 1e-5),
+    torch.float64: (1e-7, 1e-9),
+    torch.complex64: (1e-4, 1e-5),
+    torch.complex128: (1e-7, 1e-9),
+}
+EXACT_DTYPES = {torch.float16, torch.bfloat16, torch.float32, torch.complex64}
+SEED = 11
+
+
+@dataclass(frozen=True)
+class GradientOutcome:
+    """How a sample ended: `stage` is one of STAGES, `missing` names operators without converter."""
+
+    stage: str
+    detail: str = ""
+    missing: tuple[str, ...] = field(default=())
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing needs repair."""
+        return self.stage not in FAULTS
+
+
+def gradient_samples(op_info: Any, dtype: torch.dtype, count: int = 3) -> list[Any]:
+    """Up to `count` samples spread over what the OpInfo yields; always the same ones."""
+    _seed()
+    found = []
+    for sample in op_info.sample_inputs("cpu", dtype, requires_grad=True):
+        found.append(sample)
+        if len(found) == 60:
+            break
+    step = max(len(found) // count, 1)
+    return found[::step][:count]
+
+
+def check_gradients(
+    op_info: Any,
+    sample: Any,
+    dtype: torch.dtype,
+    *,
+    variant: str = "function",
+    backend: Any = None,
+    options: dict[str, Any] | None = None,
+) -> GradientOutcome:
+    """Runs one sample, forward and backward, with eager and with the backend.
+
+    :param op_info: an OpInfo
+    :param sample: one of its SampleInputs, made for `dtype` with gradients required
+    :param dtype: the dtype of the sample: it chooses the tolerance
+    :param variant: "function", "inplace" (on a copy of the input) or "out" (values only)
+    :param backend: default: ortable's
+    :param options: the options of the backend
+    """
+    torch._dynamo.reset()
+    try:
+        call = _Call(op_info, sample, variant)
+        expected = call.run(call.function, call.tensors)
+    except Exception as error:
+        return GradientOutcome("uncaptured", f"eager: {_first_line(error)}")
+    if not expected.values:
+        return GradientOutcome("uncaptured", "eager: no tensor comes out")
+    chosen = backend if backend is not None else _ortable_backend(options)
+    try:
+        found = call.run(_compiled(call.function, chosen), call.tensors)
+    except Exception as error:
+        return _failure(error, call)
+    return _compared(call, expected, found, dtype)
+
+
+@dataclass
+class _Results:
+    """What a run gives: results, gradients by tensor (None where eager has none)."""
+
+    values: list[torch.Tensor]
+    gradients: list[torch.Tensor | None]
+
+
+class _Call:
+    """A sample as a function of its tensors, with what stays fixed between its runs."""
+
+    def __init__(self, op_info: Any, sample: Any, variant: str) -> None:
+        leaves, spec = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
+        slots = [place for place, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+        operator = _operator(op_info, variant)
+        after = sample.output_process_fn_grad if variant == "function" else _as_it_is
+        self.tensors = [leaves[place] for place in slots]
+        self.out = _out_of(op_info, sample) if variant == "out" else []
+
+        def function(*tensors: torch.Tensor) -> Any:
+            filled = list(leaves)
+            for place, tensor in zip(slots, tensors):  # noqa: B905 - dynamo traces it
+                filled[place] = tensor
+            first, args, kwargs = pytree.tree_unflatten(filled, spec)
+            if variant == "inplace":
+                first = first.clone()
+            return after(operator(first, *args, **kwargs))
+
+        def into(*tensors: torch.Tensor) -> Any:
+            *given, target = tensors
+            filled = list(leaves)
+            for place, tensor in zip(slots, given):  # noqa: B905
+                filled[place] = tensor
+            first, args, kwargs = pytree.tree_unflatten(filled, spec)
+            return operator(first, *args, out=target, **kwargs)
+
+        self.function: Callable[..., Any] = into if variant == "out" else function
+
+    def run(
+        self, function: Callable[..., Any], tensors: Sequence[torch.Tensor], wide: bool = False
+    ) -> _Results:
+        """Calls `function` on copies of the tensors, and backward from fixed cotangents."""
+        copies = [_copy(tensor, wide and not self.out) for tensor in tensors]
+        if self.out:
+            copies = [copy.detach() for copy in copies]
+        _seed()
+        given = function(*copies, *(target.clone() for target in self.out))
+        values = [leaf for leaf in pytree.tree_leaves(given) if isinstance(leaf, torch.Tensor)]
+        roots = [value for value in values if value.requires_grad]
+        sources = [copy for copy in copies if copy.requires_grad]
+        gradients: dict[int, torch.Tensor | None] = {}
+        if roots and sources:
+            along = [_cotangent(root, place) for place, root in enumerate(roots)]
+            torch.autograd.backward(roots, along, inputs=sources)
+            gradients = {id(source): source.grad for source in sources}
+        return _Results(
+            [value.detach() for value in values], [gradients.get(id(copy)) for copy in copies]
+        )
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _operator(op_info: Any, variant: str) -> Callable[..., Any]:
+    operator = op_info.inplace_variant if variant == "inplace" else op_info.op
+    if operator is None:
+        raise ValueError(f"{op_info.name} has no {variant} variant")
+    names = getattr(getattr(operator, "__code__", None), "co_names", ())
+    if "wrapper_set_seed" in names and variant == "function":
+        # it draws with a seed of its own, by functions of torch.testing that dynamo does not enter
+        found: Any = torch
+        for part in op_info.name.split("."):
+            found = getattr(found, part, None)
+        if found is not None and found.__name__ in names:
+            return found
+    return operator
+
+
+def _out_of(op_info: Any, sample: Any) -> list[torch.Tensor]:
+    """An `out` tensor of the right shape that holds something else."""
+    with torch.no_grad():
+        value = op_info.op(sample.input, *sample.args, **sample.kwargs)
+    if not isinstance(value, torch.Tensor):
+        raise ValueError("several results")
+    return [torch.full_like(value, 1, requires_grad=False)]
+
+
+def _copy(tensor: torch.Tensor, wide: bool) -> torch.Tensor:
+    fresh = tensor.detach().clone()
+    if wide:
+        fresh = (
+            fresh.to({torch.complex64: torch.complex128}.get(fresh.dtype, torch.float64))
+            if (fresh.dtype in EXACT_DTYPES)
+            else fresh
+        )
+    return fresh.requires_grad_(tensor.requires_grad)
+
+
+def _cotangent(root: torch.Tensor, place: int) -> torch.Tensor:
+    """Random numbers of one float32 stream, so that a wider run sees the same ones."""
+    generator = torch.Generator().manual_seed(SEED + place)
+    kind = torch.complex64 if root.is_complex() else torch.float32
+    drawn = torch.randn(root.shape, generator=generator, dtype=kind)
+    return drawn.to(torch.float16).to(root.dtype) if not root.is_complex() else drawn.to(root.dtype)
+
+
+def _seed() -> None:
+    random.seed(SEED)
+    np.random.seed(SEED)
+    torch.manual_seed(SEED)
+
+
+def _ortable_backend(options: dict[str, Any] | None) -> Callable[..., Any]:
+    from ortable.backend.entry import ortable
+
+    return lambda module, inputs: ortable(module, inputs, options=options)
+
+
+def _plain_backend(module: Any, inputs: Any) -> Any:
+    """The same graphs as ortable's, run by torch: tells whose fault a difference is."""
+    from functorch.compile import make_boxed_func
+    from torch._dynamo.backends.common import aot_autograd
+    from torch._functorch.partitioners import min_cut_rematerialization_partition
+
+    from ortable.backend.decompositions import get_decomposition_table
+
+    def compiler(graph: Any, _: Any) -> Any:
+        return make_boxed_func(graph.forward)
+
+    return aot_autograd(
+        fw_compiler=compiler,
+        bw_compiler=compiler,
+        inference_compiler=compiler,
+        partition_fn=min_cut_rematerialization_partition,
+        decompositions=get_decomposition_table(),
+    )(module, inputs)
+
+
+def _compiled(function: Callable[..., Any], backend: Any) -> Callable[..., Any]:
+    return torch.compile(function, backend=backend, fullgraph=True, dynamic=False)
+
+
+# -- failures -----------------------------------------------------------------------------------
+
+
+def _failure(error: Exception, call: _Call) -> GradientOutcome:
+    """What an exception of the compiled run says."""
+    causes = list(_causes(error))
+    for cause in causes:
+        if isinstance(cause, FunctionNotFoundError):
+            return GradientOutcome("missing", _first_line(cause), _named(str(cause)))
+        if isinstance(cause, KernelError):
+            return GradientOutcome("no_kernel", _first_line(cause))
+        if isinstance(cause, UnsupportedCase):
+            return GradientOutcome("refused", _first_line(cause))
+    for cause in causes:
+        text = f"{type(cause).__name__}: {_first_line(cause)}"
+        if "NOT_IMPLEMENTED" in text or type(cause).__name__ == "NotImplemented":
+            return GradientOutcome("no_kernel", text)
+        if type(cause).__module__.startswith("onnxruntime"):
+            return GradientOutcome("invalid", text)
+        if isinstance(cause, OrtableError):
+            return GradientOutcome("error", text)
+    if not _runs_plainly(call):
+        return GradientOutcome("uncaptured", f"torch: {_first_line(causes[-1])}")
+    return GradientOutcome("error", f"{type(causes[-1]).__name__}: {_first_line(causes[-1])}")
+
+
+def _causes(error: BaseException | None) -> Any:
+    """An exception and what it was raised for: dynamo wraps what a backend raises."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = getattr(error, "inner_exception", None) or error.__cause__ or error.__context__
+
+
+def _runs_plainly(call: _Call) -> bool:
+    try:
+        torch._dynamo.reset()
+        call.run(_compiled(call.function, _plain_backend), call.tensors)
+    except Exception:
+        return False
+    return True
+
+
+def _named(text: str) -> tuple[str, ...]:
+    """The operators that FunctionNotFoundError lists, one a line: `aten::x, 1 call`."""
+    lines = (line.strip() for line in text.splitlines())
+    return tuple(line.split(",")[0] for line in lines if "::" in line and " call" in line)
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).strip()
+    return f"{type(error).__name__}: {text.splitlines()[0][:300]}" if text else repr(error)[:300]
+
+
+# -- comparison ---------------------------------------------------------------------------------
+
+
+def _compared(
+    call: _Call, expected: _Results, found: _Results, dtype: torch.dtype
+) -> GradientOutcome:
+    """`exact`, or what differs first; a difference that torch's own graphs show is torch's."""
+    detail = _difference(expected, found, dtype, lambda: _wide(call))
+    if detail is None:
+        return GradientOutcome("exact")
+    try:
+        torch._dynamo.reset()
+        plain = call.run(_compiled(call.function, _plain_backend), call.tensors)
+    except Exception as error:
+        return GradientOutcome("uncaptured", f"torch: {_first_line(error)}")
+    if _difference(plain, found, dtype, lambda: None) is None:
+        return GradientOutcome("uncaptured", f"torch's own graphs differ from eager: {detail}")
+    return GradientOutcome("mismatch", detail)
+
+
+def _wide(call: _Call) -> _Results | None:
+    """Eager in float64, when it takes it."""
+    try:
+        return call.run(call.function, call.tensors, wide=True)
+    except Exception:
+        return None
+
+
+def _difference(
+    expected: _Results, found: _Results, dtype: torch.dtype, widen: Callable[[], _Results | None]
+) -> str | None:
+    if len(expected.values) != len(found.values):
+        return f"{len(found.values)} results, eager gives {len(expected.values)}"
+    for kind in ("values", "gradients"):
+        pairs = zip(getattr(expected, kind), getattr(found, kind), strict=True)
+        for place, (want, have) in enumerate(pairs):
+            detail = _unlike(want, have, dtype)
+            if detail is None:
+                continue
+            wide = widen() if isinstance(want, torch.Tensor) and dtype in EXACT_DTYPES else None
+            truth = getattr(wide, kind)[place] if wide is not None else None
+            if truth is None or not _as_close(truth, want, have):
+                return f"{kind[:-1]} {place}: {detail}"
+    return None
+
+
+def _unlike(want: torch.Tensor | None, have: torch.Tensor | None, dtype: torch.dtype) -> str | None:
+    """How two tensors differ; a gradient of zeros may stand for none."""
+    if want is None or have is None:
+        given = have if want is None else want
+        return None if given is None or not given.count_nonzero() else "no gradient on one side"
+    relative, absolute = TOLERANCES.get(dtype, (0, 0))
+    if not (want.is_floating_point() or want.is_complex()):
+        relative, absolute = 0, 0
+    try:
+        torch.testing.assert_close(
+            have, want, rtol=relative, atol=absolute, equal_nan=True, check_stride=False
+        )
+    except AssertionError as error:
+        return " ".join(str(error).split())[:200]
+    return None
+
+
+def _as_close(truth: torch.Tensor, want: torch.Tensor, have: torch.Tensor) -> bool:
+    """Whether `have` is as near to float64 as eager's `want` is, within a factor of 2."""
+    if want.shape != have.shape or want.dtype != have.dtype or not want.numel():
+        return False
+    if not (want.is_floating_point() or want.is_complex()) or truth.shape != want.shape:
+        return False
+    ours, eager = (have.to(truth.dtype) - truth).abs(), (want.to(truth.dtype) - truth).abs()
+    if not bool(torch.equal(torch.isfinite(ours), torch.isfinite(eager))):
+        return False
+    finite = torch.isfinite(eager)
+    if not bool(finite.any()):
+        return False
+    return bool(ours[finite].max() <= 2 * eager[finite].max())
