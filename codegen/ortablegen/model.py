@@ -113,6 +113,7 @@ class Sample:
     opset: tuple[str, int] | None = None
     target: str | None = None
     unread: tuple[int, ...] = ()
+    random: bool = False
 
     def applies_at(self, opset: int, target: str | None) -> bool:
         """Whether the sample is run at this opset and for this target."""
@@ -138,6 +139,7 @@ class OpEntry:
     let: tuple[tuple[str, Code], ...] = ()
     ignore: tuple[tuple[str, str, Span], ...] = ()
     mutates: str | None = None
+    requires: str | None = None
 
     @property
     def key(self) -> str:
@@ -158,6 +160,7 @@ class AliasEntry:
     args: tuple[tuple[str, Code], ...]
     ignore: tuple[tuple[str, str, Span], ...]
     samples: tuple[Sample, ...]
+    requires: str | None = None
 
     @property
     def key(self) -> str:
@@ -183,13 +186,15 @@ class CallEntry:
 
 @dataclass(frozen=True)
 class HopEntry:
-    """A higher-order operator, which has no schema: a Python lowering over named arguments."""
+    """A higher-order operator, which has no schema: a Python lowering over named arguments, or the
+    reason why it is refused."""
 
     name: str
     args: tuple[str, ...]
-    python: PythonLowering
+    python: PythonLowering | None
     file: str
     span: Span
+    refuse: str | None = None
 
 
 @dataclass(frozen=True)

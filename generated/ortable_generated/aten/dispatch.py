@@ -1106,7 +1106,19 @@ RULES: dict[str, Callable[..., Any]] = {
 }
 
 HOPS: dict[str, Callable[..., Any]] = {
+    "associative_scan": control.hop_associative_scan,
+    "auto_functionalized": control.hop_auto_functionalized,
+    "auto_functionalized_v2": control.hop_auto_functionalized_v2,
     "cond": control.hop_cond,
+    "flex_attention": control.hop_flex_attention,
+    "flex_attention_backward": control.hop_flex_attention_backward,
+    "inline_asm_elementwise": control.hop_inline_asm_elementwise,
+    "map_impl": control.hop_map_impl,
+    "out_dtype": control.hop_out_dtype,
+    "scan": control.hop_scan,
+    "while_loop": control.hop_while_loop,
+    "while_loop_stack_output": control.hop_while_loop_stack_output,
+    "with_effects": control.hop_with_effects,
 }
 
 CALLABLES: dict[str, CallTarget] = {
