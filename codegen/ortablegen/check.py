@@ -50,7 +50,8 @@ def check_specs(
                 call.span, f"'of: {call.of}' is no ATen operator", fix="write aten::name"
             )
     for hop in specs.hops:
-        check_python(hop.python, diagnostics, user_lowerings)
+        if hop.python is not None:
+            check_python(hop.python, diagnostics, user_lowerings)
 
 
 def check_op(entry: OpEntry, diagnostics: Diagnostics) -> None:

@@ -46,7 +46,7 @@ def coverage(specs: Specs, measured: Mapping[str, Mapping[str, str]]) -> list[Co
     rows = [_row(entry, by_key, measured.get(entry.key, {})) for entry in specs.operators()]
     for hop in specs.hops:
         numbers = measured.get(hop.name, {})
-        escape = hop.python.path.removeprefix("ortable.lowerings.")
+        escape = hop.python.path.removeprefix("ortable.lowerings.") if hop.python else ""
         rows.append(
             Coverage(
                 hop.name,

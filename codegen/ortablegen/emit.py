@@ -255,6 +255,14 @@ def _alias(alias: AliasEntry, target: OpEntry, needs: Needs) -> list[tuple[str, 
 
 
 def _hop(entry: HopEntry, needs: Needs) -> list[str]:
+    if entry.python is None:
+        needs.add("ortable.errors", "UnsupportedCase")
+        return [
+            f"def hop_{entry.name}(graph: GraphBuilder, res: Res, *args: Any, **kwargs: Any)"
+            " -> Any:",
+            f'    """Higher-order operator {entry.name}, refused"""',
+            f"    raise UnsupportedCase({f'{entry.name}: {entry.refuse}'!r})",
+        ]
     module, _, name = entry.python.path.rpartition(".")
     needs.add(module, name)
     arguments = ", ".join(entry.args)
@@ -313,5 +321,7 @@ def count_escapes(specs: Specs) -> tuple[int, int]:
         [case.python.path for case in entry.every_case() if case.python is not None]
         for entry in specs.ops
     ]
-    distinct = {path for each in paths for path in each} | {hop.python.path for hop in specs.hops}
-    return sum(bool(each) for each in paths) + len(specs.hops), len(distinct)
+    distinct = {path for each in paths for path in each}
+    distinct |= {hop.python.path for hop in specs.hops if hop.python is not None}
+    written = [hop for hop in specs.hops if hop.python is not None]
+    return sum(bool(each) for each in paths) + len(written), len(distinct)

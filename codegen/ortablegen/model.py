@@ -113,6 +113,7 @@ class Sample:
     opset: tuple[str, int] | None = None
     target: str | None = None
     unread: tuple[int, ...] = ()
+    random: bool = False
 
     def applies_at(self, opset: int, target: str | None) -> bool:
         """Whether the sample is run at this opset and for this target."""
@@ -150,6 +151,7 @@ class OpEntry:
     ignore: tuple[tuple[str, str, Span], ...] = ()
     mutates: str | None = None
     complex: ComplexForm | None = None
+    requires: str | None = None
 
     @property
     def key(self) -> str:
@@ -174,6 +176,7 @@ class AliasEntry:
     args: tuple[tuple[str, Code], ...]
     ignore: tuple[tuple[str, str, Span], ...]
     samples: tuple[Sample, ...]
+    requires: str | None = None
 
     @property
     def key(self) -> str:
@@ -199,13 +202,15 @@ class CallEntry:
 
 @dataclass(frozen=True)
 class HopEntry:
-    """A higher-order operator, which has no schema: a Python lowering over named arguments."""
+    """A higher-order operator, which has no schema: a Python lowering over named arguments, or the
+    reason why it is refused."""
 
     name: str
     args: tuple[str, ...]
-    python: PythonLowering
+    python: PythonLowering | None
     file: str
     span: Span
+    refuse: str | None = None
 
 
 @dataclass(frozen=True)

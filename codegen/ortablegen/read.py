@@ -21,12 +21,14 @@ from ortablegen.read_parts import PartReader, literal
 from ortablegen.vocabulary import DTYPES
 from ortablegen.yamlsource import YMap, YNode, YScalar, YSeq, load, parse
 
-OP_KEYS = ("op", "promote", "out", "let", "lower", "complex", "ignore", "mutates", "cases")
-ALIAS_KEYS = ("alias", "of", "args", "ignore", "cases")
+OP_KEYS = (
+    "op", "requires", "promote", "out", "let", "lower", "complex", "ignore", "mutates", "cases",
+)  # fmt: skip
+ALIAS_KEYS = ("alias", "requires", "of", "args", "ignore", "cases")
 CALL_KEYS = ("callable", "method", "of", "pack", "fixed", "python_only")
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 _OPERATOR = re.compile(r"[A-Za-z_]\w*::[A-Za-z_]\w*(\.\w+)?")
-HOP_KEYS = ("hop", "args", "python", "why")
+HOP_KEYS = ("hop", "args", "python", "why", "refuse")
 
 
 def read_folder(folder: Path, root: Path, diagnostics: Diagnostics) -> Specs:
@@ -38,12 +40,14 @@ def read_folder(folder: Path, root: Path, diagnostics: Diagnostics) -> Specs:
     return _read_all(sources, diagnostics)
 
 
-def read_text(text: str, display: str, diagnostics: Diagnostics) -> Specs:
-    """Read one spec given as text."""
-    return _read_all([(display, parse(text, display, diagnostics))], diagnostics)
+def read_text(text: str, display: str, diagnostics: Diagnostics, *, imports: bool = True) -> Specs:
+    """Read one spec given as text; without ``imports`` it may not name modules to import."""
+    return _read_all([(display, parse(text, display, diagnostics))], diagnostics, imports)
 
 
-def _read_all(sources: Iterable[tuple[str, YSeq]], diagnostics: Diagnostics) -> Specs:
+def _read_all(
+    sources: Iterable[tuple[str, YSeq]], diagnostics: Diagnostics, imports: bool = True
+) -> Specs:
     ops: list[OpEntry] = []
     aliases: list[AliasEntry] = []
     calls: list[CallEntry] = []
@@ -51,6 +55,7 @@ def _read_all(sources: Iterable[tuple[str, YSeq]], diagnostics: Diagnostics) -> 
     for display, entries in sources:
         for node in entries:
             reader = _Reader(display, diagnostics)
+            reader.imports = imports
             entry = reader.entry(node)
             if isinstance(entry, OpEntry):
                 ops.append(entry)
@@ -65,6 +70,8 @@ def _read_all(sources: Iterable[tuple[str, YSeq]], diagnostics: Diagnostics) -> 
 
 class _Reader(PartReader):
     """Reads the entries of one file."""
+
+    imports = True
 
     def entry(self, node: YNode) -> OpEntry | AliasEntry | CallEntry | HopEntry | None:
         if not isinstance(node, YMap) or not node.pairs:
@@ -92,7 +99,8 @@ class _Reader(PartReader):
 
     def op(self, node: YMap) -> OpEntry | None:
         self.keys(node, OP_KEYS, "an op entry")
-        schema = self.schema(node.get("op"), verbatim=True)
+        requires = self.requires(node.get("requires"))
+        schema = self.schema(node.get("op"), verbatim=True, requires=requires)
         needed = ("out", "cases") if node.get("complex") is not None else ("out", "lower", "cases")
         missing = [key for key in needed if node.get(key) is None]
         for key in missing:
@@ -125,11 +133,30 @@ class _Reader(PartReader):
             ignore=self.ignore(node.get("ignore")),
             mutates=self.text(node.get("mutates"), "mutates"),
             samples=self.samples(node.get("cases"), schema),
+            requires=requires,
         )
+
+    def requires(self, node: YNode | None) -> str | None:
+        """The module whose import registers the operator."""
+        text = self.text(node, "requires")
+        if node is None or text is None:
+            return None
+        if not self.imports:
+            self.error(
+                node.span,
+                "a user's file imports nothing",
+                fix="register the operators with torch before load_specs",
+            )
+            return None
+        if not _DOTTED.fullmatch(text):
+            self.error(node.span, f"'{text}' is no name of a module")
+            return None
+        return text
 
     def alias(self, node: YMap) -> AliasEntry | None:
         self.keys(node, ALIAS_KEYS, "an alias entry")
-        schema = self.schema(node.get("alias"), verbatim=False)
+        requires = self.requires(node.get("requires"))
+        schema = self.schema(node.get("alias"), verbatim=False, requires=requires)
         of = node.get("of")
         if not isinstance(of, YScalar):
             self.error(node.span, "an alias needs 'of', the operator that it means")
@@ -160,6 +187,7 @@ class _Reader(PartReader):
             args=tuple(args),
             ignore=self.ignore(node.get("ignore")),
             samples=self.samples(node.get("cases"), schema),
+            requires=requires,
         )
 
     def call(self, node: YMap) -> CallEntry | None:
@@ -201,15 +229,23 @@ class _Reader(PartReader):
     def hop(self, node: YMap) -> HopEntry | None:
         self.keys(node, HOP_KEYS, "a hop entry")
         python = self.python(node)
+        refuse = self.text(node.get("refuse"), "refuse")
         name = self.text(node.pairs[0][1], "hop")
-        if python is None or name is None:
+        if (python is None) == (refuse is None) or name is None:
             self.error(
-                node.span, "a hop entry needs 'python', the lowering of the higher-order operator"
+                node.span,
+                "a hop entry needs 'python', the lowering of the higher-order operator, or 'refuse'"
+                ", the reason why it has none",
             )
             return None
         for word in (name, *self.words(node.get("args"), "args")):
-            if not word.isidentifier():
+            if not word.removeprefix("*").isidentifier():
                 self.error(node.span, f"'{word}' is no name of an operator or argument")
         return HopEntry(
-            name, self.words(node.get("args"), "args"), python, self.file, node.pairs[0][1].span
+            name,
+            self.words(node.get("args"), "args"),
+            python,
+            self.file,
+            node.pairs[0][1].span,
+            refuse,
         )

@@ -25,7 +25,7 @@ from ortablegen.yamlsource import YMap, YNode, YScalar, YSeq
 
 CASE_KEYS = ("when", "target", "opset", "note", "do", "python", "why", "refuse")
 TARGETS = ("onnxruntime",)
-SAMPLE_KEYS = ("expect", "refused", "tolerance", "opset", "built_for", "unread")
+SAMPLE_KEYS = ("expect", "refused", "tolerance", "opset", "built_for", "unread", "random")
 _PARTS = re.compile(r"parts\(([\w\s,]*)\)")
 SAMPLE_TARGETS = (*TARGETS, "none")
 
@@ -73,11 +73,14 @@ class PartReader:
             self.error(node.span, f"{what} must be a list of words")
         return ()
 
-    def schema(self, node: YNode | None, verbatim: bool) -> OpSchema | None:
+    def schema(
+        self, node: YNode | None, verbatim: bool, requires: str | None = None
+    ) -> OpSchema | None:
         if not isinstance(node, YScalar):
             return None
         try:
-            return schema_of(node.text) if verbatim else schema_of_key(node.text)
+            read = schema_of if verbatim else schema_of_key
+            return read(node.text, requires)
         except SchemaProblem as problem:
             self.error(node.span, str(problem), problem.notes, problem.fix)
             return None
@@ -216,6 +219,13 @@ class PartReader:
             self.error(node.span, f"unknown target '{text}'", notes)
         return text
 
+    def flag(self, node: YNode | None, what: str) -> bool:
+        """``true`` or ``false``; false when it is not given."""
+        text = self.text(node, what)
+        if node is not None and text not in ("true", "false"):
+            self.error(node.span, f"{what} is true or false, not '{text}'")
+        return text == "true"
+
     def unread(self, node: YNode | None, schema: OpSchema) -> tuple[int, ...]:
         """Results that the sample call does not read, by position."""
         text = self.text(node, "unused")
@@ -290,6 +300,7 @@ class PartReader:
             self.opset(node.get("opset")),
             self.sample_target(node.get("built_for")),
             self.unread(node.get("unread"), schema),
+            self.flag(node.get("random"), "random"),
         )
 
     def plain(self, node: YNode) -> object:

@@ -207,6 +207,8 @@ def _emit(
     word = words[node.func.id]
     if node.func.id == "arg":
         given = emit_value(node.args[0])
+        if not node.keywords:
+            return RuleText(given, set())
         other = _emit(node.keywords[0].value, words, emit_value, kind)
         return RuleText(f"{other.text} if {given} is None else {given}", other.needs)
     needs = {(word.module, word.function)}

@@ -81,6 +81,12 @@ def _dim_names(value: Any) -> list[str]:
     return []
 
 
+def _is_dtype(name: str) -> bool:
+    import torch
+
+    return isinstance(getattr(torch, name, None), torch.dtype)
+
+
 def _parse(value: object, argument: Argument) -> Any:
     if value is None:
         return None
@@ -98,7 +104,7 @@ def _parse(value: object, argument: Argument) -> Any:
                 f"'{text}' is no tensor; argument '{argument.name}' is {argument.type}"
             )
     if plain == "ScalarType":
-        if text not in ABBREVIATIONS.values():
+        if not _is_dtype(text):
             raise SampleProblem(f"'{text}' is no dtype; write float32, int64, bool")
         return text
     if plain in ("Layout", "Device", "MemoryFormat"):

@@ -4,6 +4,7 @@ installed registry."""
 from __future__ import annotations
 
 import difflib
+import importlib
 import keyword
 from dataclasses import dataclass
 from functools import cache
@@ -52,8 +53,22 @@ class SchemaProblem(Exception):
         self.fix = fix
 
 
-def schema_of(text: str) -> OpSchema:
+@cache
+def import_problem(module: str) -> str | None:
+    """Why ``module``, whose import registers operators, cannot be imported; None when it was."""
+    try:
+        importlib.import_module(module)
+    except Exception as error:  # a package built for another torch fails in ways of its own
+        first = str(error).strip().splitlines()[:1]
+        return f"{module} cannot be imported: {type(error).__name__}: {''.join(first)}"
+    return None
+
+
+def schema_of(text: str, requires: str | None = None) -> OpSchema:
     """Parse the verbatim schema ``text`` and check it against torch's registry.
+
+    ``requires`` is the module that registers the operator: where it cannot be imported, the text
+    itself is the schema.
 
     Raises:
         SchemaProblem: not parsable, unknown to torch, or different from torch's.
@@ -68,7 +83,8 @@ def schema_of(text: str) -> OpSchema:
             fix="copy the schema from torch: print(torch.ops.aten.relu.default._schema)",
         ) from None
     key = parsed.name + (f".{parsed.overload_name}" if parsed.overload_name else "")
-    known = schema_of_key(key)
+    absent = requires is not None and import_problem(requires) is not None
+    known = from_torch_schema(parsed) if absent else schema_of_key(key, requires)
     if known.text != " ".join(text.split()):
         raise SchemaProblem(
             f"the schema of '{key}' differs from torch's", notes=(f"torch has: {known.text}",)
@@ -77,13 +93,16 @@ def schema_of(text: str) -> OpSchema:
 
 
 @cache
-def schema_of_key(key: str) -> OpSchema:
+def schema_of_key(key: str, requires: str | None = None) -> OpSchema:
     """The registered schema of ``key`` (``aten::add.Tensor``).
 
     Raises:
         SchemaProblem: torch has no such overload; the notes name the closest ones.
     """
+    problem = import_problem(requires) if requires is not None else None
     found = registered_schema(key)
+    if found is None and problem is not None:
+        raise SchemaProblem(f"the schema of '{key}' is unknown", notes=(problem,))
     if found is None:
         close = difflib.get_close_matches(key, known_keys(), n=3, cutoff=0.6)
         notes = (f"did you mean {', '.join(close)}?",) if close else ()

@@ -108,7 +108,7 @@ def _checked(path: str | Path, lowerings: frozenset[str]) -> tuple[Any, str]:
     except OSError as error:
         raise SpecError(f"cannot read the spec file '{file}': {error.strerror}") from error
     diagnostics = Diagnostics()
-    specs = read_text(text, file.name, diagnostics)
+    specs = read_text(text, file.name, diagnostics, imports=False)
     check_specs(specs, diagnostics, user_lowerings=lowerings)
     for span in [*(call.span for call in specs.calls), *(hop.span for hop in specs.hops)]:
         diagnostics.error(span, "a user's file holds op and alias entries only")

@@ -364,6 +364,10 @@ def _compare(
         got_tensor = by_name[record.name]
         if expected.is_complex():
             expected = torch.view_as_real(expected.resolve_conj().resolve_neg())
+        if sample.random:
+            assert got_tensor.dtype == expected.dtype
+            assert got_tensor.shape == expected.shape
+            continue
         compare_tensor(got_tensor, expected.resolve_neg(), sample.tolerance)
 
 

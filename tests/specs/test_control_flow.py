@@ -27,7 +27,7 @@ def check(
     for call in calls:
         expected = module(*call)
         got = session.run(None, dict(zip(names, (each.numpy() for each in call), strict=True)))
-        wanted = expected if isinstance(expected, tuple) else (expected,)
+        wanted = torch.utils._pytree.tree_leaves(expected)
         assert len(got) == len(wanted)
         for left, right in zip(got, wanted, strict=True):
             torch.testing.assert_close(torch.from_numpy(left), right.detach())

@@ -100,6 +100,12 @@ def test_an_operator_that_torch_does_not_know_is_named(tmp_path: Path) -> None:
         load_specs(_write(tmp_path, SPEC.replace("twice_relu", "thrice")))
 
 
+def test_a_file_of_a_user_imports_no_module(tmp_path: Path) -> None:
+    text = SPEC.replace("  out:", "  requires: os\n  out:")
+    with pytest.raises(SpecError, match="imports nothing"):
+        load_specs(_write(tmp_path, text))
+
+
 def test_replacing_a_converter_must_be_asked_for(tmp_path: Path) -> None:
     text = """
 - op: aten::relu(Tensor self) -> Tensor

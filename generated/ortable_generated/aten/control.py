@@ -3,12 +3,74 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.lowerings.control_flow import cond
+from ortable.errors import UnsupportedCase
+from ortable.lowerings.control_flow import cond, out_dtype, with_effects
+from ortable.lowerings.loops import associative_scan, map_impl, scan, while_loop, while_loop_stack_output
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
 
 
+def hop_associative_scan(graph: GraphBuilder, res: Res, combine_fn: Any, xs: Any, additional_inputs: Any) -> Any:
+    """Higher-order operator associative_scan(combine_fn, xs, additional_inputs)"""
+    return associative_scan(graph, res, combine_fn, xs, additional_inputs)
+
+
+def hop_auto_functionalized(graph: GraphBuilder, res: Res, *args: Any, **kwargs: Any) -> Any:
+    """Higher-order operator auto_functionalized, refused"""
+    raise UnsupportedCase('auto_functionalized: it stands for an operator that writes into its inputs; write its functional form, and an entry for that')
+
+
+def hop_auto_functionalized_v2(graph: GraphBuilder, res: Res, *args: Any, **kwargs: Any) -> Any:
+    """Higher-order operator auto_functionalized_v2, refused"""
+    raise UnsupportedCase('auto_functionalized_v2: it stands for an operator that writes into its inputs; write its functional form, and an entry for that')
+
+
 def hop_cond(graph: GraphBuilder, res: Res, pred: Any, true_fn: Any, false_fn: Any, operands: Any) -> Any:
     """Higher-order operator cond(pred, true_fn, false_fn, operands)"""
     return cond(graph, res, pred, true_fn, false_fn, operands)
+
+
+def hop_flex_attention(graph: GraphBuilder, res: Res, *args: Any, **kwargs: Any) -> Any:
+    """Higher-order operator flex_attention, refused"""
+    raise UnsupportedCase('flex_attention: its score and mask functions are graphs over single elements; use scaled_dot_product_attention with a mask')
+
+
+def hop_flex_attention_backward(graph: GraphBuilder, res: Res, *args: Any, **kwargs: Any) -> Any:
+    """Higher-order operator flex_attention_backward, refused"""
+    raise UnsupportedCase('flex_attention_backward: its score and mask functions are graphs over single elements; use scaled_dot_product_attention with a mask')
+
+
+def hop_inline_asm_elementwise(graph: GraphBuilder, res: Res, *args: Any, **kwargs: Any) -> Any:
+    """Higher-order operator inline_asm_elementwise, refused"""
+    raise UnsupportedCase('inline_asm_elementwise: it runs machine code of one device')
+
+
+def hop_map_impl(graph: GraphBuilder, res: Res, f: Any, xs: Any, pos_args: Any) -> Any:
+    """Higher-order operator map_impl(f, xs, pos_args)"""
+    return map_impl(graph, res, f, xs, pos_args)
+
+
+def hop_out_dtype(graph: GraphBuilder, res: Res, op: Any, output_dtype: Any, *operands: Any) -> Any:
+    """Higher-order operator out_dtype(op, output_dtype, *operands)"""
+    return out_dtype(graph, res, op, output_dtype, *operands)
+
+
+def hop_scan(graph: GraphBuilder, res: Res, combine_fn: Any, init: Any, xs: Any, additional_inputs: Any) -> Any:
+    """Higher-order operator scan(combine_fn, init, xs, additional_inputs)"""
+    return scan(graph, res, combine_fn, init, xs, additional_inputs)
+
+
+def hop_while_loop(graph: GraphBuilder, res: Res, cond_fn: Any, body_fn: Any, carried_inputs: Any, additional_inputs: Any) -> Any:
+    """Higher-order operator while_loop(cond_fn, body_fn, carried_inputs, additional_inputs)"""
+    return while_loop(graph, res, cond_fn, body_fn, carried_inputs, additional_inputs)
+
+
+def hop_while_loop_stack_output(graph: GraphBuilder, res: Res, cond_fn: Any, body_fn: Any, carried_inputs: Any, additional_inputs: Any) -> Any:
+    """Higher-order operator while_loop_stack_output(cond_fn, body_fn, carried_inputs, additional_inputs)"""
+    return while_loop_stack_output(graph, res, cond_fn, body_fn, carried_inputs, additional_inputs)
+
+
+def hop_with_effects(graph: GraphBuilder, res: Res, token: Any, op: Any, *operands: Any) -> Any:
+    """Higher-order operator with_effects(token, op, *operands)"""
+    return with_effects(graph, res, token, op, *operands)

@@ -21,6 +21,8 @@ from .options import ExportOptions
 # Regions that change what the operators inside compute: torch writes the casts out when it
 # decomposes.
 _REGIONS = frozenset({"wrap_with_autocast"})
+# vmap in a graph of torch.export is a pair of calls around operators on one element.
+_VMAP = "torch._functorch.predispatch"
 
 
 def prepared(
@@ -83,12 +85,12 @@ def why_rewrite(graph_module: GraphModule, tables: Tables) -> str | None:
     if found is not None:
         node, why = found
         return f"node '{node.name}' writes to its argument, {why}"
-    for node in graph_module.graph.nodes:
-        if (
-            isinstance(node.target, torch._ops.HigherOrderOperator)
-            and node.target.name() in _REGIONS
-        ):
-            return f"node '{node.name}' is a region of {node.target.name()}"
+    for node in (node for module in _graphs(graph_module) for node in module.graph.nodes):
+        target = node.target
+        if isinstance(target, torch._ops.HigherOrderOperator) and target.name() in _REGIONS:
+            return f"node '{node.name}' is a region of {target.name()}"
+        if getattr(target, "__module__", None) == _VMAP:
+            return f"node '{node.name}' is a part of vmap"
     return None
 
 
@@ -133,11 +135,17 @@ def _composite_body(target: Any) -> Callable[..., Any]:
 
 
 def _operators(graph_module: GraphModule) -> list[Node]:
-    found = []
-    for module in graph_module.modules():
-        if isinstance(module, GraphModule):
-            found += [n for n in module.graph.nodes if isinstance(n.target, torch._ops.OpOverload)]
-    return found
+    return [
+        node
+        for module in _graphs(graph_module)
+        for node in module.graph.nodes
+        if isinstance(node.target, torch._ops.OpOverload)
+    ]
+
+
+def _graphs(graph_module: GraphModule) -> list[GraphModule]:
+    """The graph and the graphs inside it."""
+    return [module for module in graph_module.modules() if isinstance(module, GraphModule)]
 
 
 def _run(program: ExportedProgram, table: dict[Any, Any]) -> ExportedProgram:

@@ -4,35 +4,70 @@ only set a mode (no_grad) and submodules are converted in place."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch.fx import GraphModule, Node
 
-from ..errors import ConversionError
+from ..errors import ConversionError, UnsupportedCase
 from .outputs import flatten_output
 
-# Higher-order operators that call a graph once and only change how autograd sees it: number of
-# arguments before the graph.
+
+class Call(NamedTuple):
+    """Where a higher-order operator has the graph that it calls once: the number of arguments
+    before it, of those between it and the operands, and whether the operands are one tuple."""
+
+    before: int = 0
+    between: int = 0
+    packed: bool = False
+
+
+# Higher-order operators that call a graph once and change only how autograd, a backend or the
+# checks of torch see it.
 TRANSPARENT = {
-    "wrap_with_set_grad_enabled": 1,
-    "wrap": 0,
-    "tag_activation_checkpoint": 0,
-    "invoke_subgraph": 0,
+    "autograd_function_apply": Call(between=1),  # the graph of the backward pass
+    "dynamo_bypassing_wrapper": Call(before=1),
+    "hints_wrapper": Call(packed=True),
+    "invoke_quant": Call(),
+    "invoke_quant_packed": Call(),
+    "invoke_subgraph": Call(between=1),  # the identifier of the graph
+    "local_map_hop": Call(),
+    "run_const_graph": Call(packed=True),
+    "strict_mode": Call(packed=True),
+    "tag_activation_checkpoint": Call(),
+    "wrap": Call(),
+    "wrap_activation_checkpoint": Call(),
+    "wrap_with_autocast": Call(before=4),
+    "wrap_with_set_grad_enabled": Call(before=1),
 }
+# Higher-order operators that compute nothing: what they return is their first argument, all of
+# their arguments, or nothing.
+PASSED_ON = {"_export_tracepoint": "all", "print": "nothing", "register_hook": "first"}
 
 
 def transparent_call(node: Node, args: Sequence[Any]) -> tuple[GraphModule, list[Any]] | None:
     """The graph and the operands of a higher-order operator that calls it once; None for any other
-    node."""
+    node.
+
+    Raises UnsupportedCase for a region of autocast, whose casts are not written in the graph.
+    """
     target: Any = node.target
     name = target.name()
-    position = TRANSPARENT.get(name)
-    if position is None or not isinstance(args[position], GraphModule):
+    call = TRANSPARENT.get(name)
+    if call is None or not isinstance(args[call.before], GraphModule):
         return None
-    operands = list(args[position + 1 :])
-    if name == "invoke_subgraph":
-        operands = operands[1:]  # the identifier of the graph
-    return args[position], operands
+    if name == "wrap_with_autocast" and args[2]:
+        raise UnsupportedCase(
+            "autocast casts operands where the graph does not show it; `run_decompositions({})` of "
+            "the exported program writes the casts out, and to_onnx calls it"
+        )
+    operands = args[call.before + 1 + call.between :]
+    return args[call.before], list(operands[0] if call.packed else operands)
+
+
+def passed_on(name: str, args: Sequence[Any]) -> Any:
+    """What a higher-order operator of ``PASSED_ON`` returns."""
+    kind = PASSED_ON[name]
+    return list(args) if kind == "all" else args[0] if kind == "first" else None
 
 
 def placeholders(graph_module: GraphModule) -> list[Node]:

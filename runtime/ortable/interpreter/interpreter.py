@@ -4,7 +4,7 @@ are compared with the builder's."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
 from typing import Any
 
 import torch
@@ -17,8 +17,8 @@ from ..errors import BuilderError, ConversionError, UnsupportedCase
 from ..lowerings.indexing import getitem
 from . import calls, complex_numbers, control_flow, outputs, results, scan, symbolic, unsupported
 from .arguments import contains_result, convert_argument, convert_arguments
-from .base import InterpreterState
-from .in_place import HarmlessWrite, harmless_writes
+from .in_place import HarmlessWrite
+from .inner import InnerGraphs
 from .modules import is_guard, module_operands
 from .mutation import find_attribute
 from .origin import metadata_reader
@@ -26,7 +26,7 @@ from .records import OutputRecord
 from .tables import ASSERTIONS, METADATA_ONLY, Converter
 
 
-class DynamoInterpreter(InterpreterState):
+class DynamoInterpreter(InnerGraphs):
     """Converts a ``torch.fx.GraphModule`` into nodes of a GraphBuilder.
 
     Args:
@@ -80,6 +80,7 @@ class DynamoInterpreter(InterpreterState):
         lowerings of control flow call back."""
         self._enter(graph_module)
         self.builder.convert_subgraph = self.convert_subgraph
+        self.builder.convert_into = self.convert_into
 
     def check(self, graph_module: GraphModule) -> None:
         """Raise for in-place writes, and for every operator without a converter, before anything is
@@ -219,10 +220,12 @@ class DynamoInterpreter(InterpreterState):
         """Control flow through its converter; regions that call one graph once are converted in
         place."""
         args, kwargs = convert_arguments(node, self.values, self.rename)
-        called = control_flow.transparent_call(node, args)
+        called = self.guarded(node, control_flow.transparent_call, node, args)
         if called is not None:
             return self.inline(*called)
         target: Any = node.target
+        if target.name() in control_flow.PASSED_ON:
+            return control_flow.passed_on(target.name(), args)
         converter = self.tables.hops.get(target.name())
         if converter is None:
             raise self.not_found(node)
@@ -304,6 +307,11 @@ class DynamoInterpreter(InterpreterState):
             returned = converter(self.builder, res, *args, **kwargs)
             if value.__class__ is torch.SymInt:
                 return self.adopt_integer(value, returned)
+            if value.__class__ in (list, tuple) and isinstance(returned, (list, tuple)):
+                returned = [
+                    self.adopt_integer(known, found) if known.__class__ is torch.SymInt else found
+                    for known, found in itertools.zip_longest(value, returned)
+                ]
         except Exception as error:
             raise self.failure(error, node) from error
         self.compare(node, res, returned)
@@ -348,52 +356,3 @@ class DynamoInterpreter(InterpreterState):
             difference = results.check_and_complete(self.builder, name, dtype, shape)
             if difference is not None:
                 raise self.failure(BuilderError(difference), node) from None
-
-    # -- graphs inside the graph
-
-    def inline(self, graph_module: GraphModule, operands: Sequence[Any], prefix: str = "") -> Any:
-        """Convert ``graph_module`` in place, called with ``operands``; returns what its output node
-        returns."""
-        outer = self.graph_module, self.module, self._prefix
-        self.graph_module, self.module, self._prefix = (
-            graph_module,
-            graph_module,
-            prefix or self._prefix,
-        )
-        for node in graph_module.graph.nodes:
-            self.values.pop(node, None)  # the same submodule may have been called before
-        control_flow.bind(graph_module, operands, self.values)
-        self._harmless.update(harmless_writes(graph_module, self.tables.converters.__contains__))
-        for node in graph_module.graph.nodes:
-            if node.op != "output":
-                self.run_node(node)
-        self.graph_module, self.module, self._prefix = outer
-        return control_flow.result_of(graph_module, self.values)
-
-    def convert_subgraph(
-        self,
-        graph_module: GraphModule,
-        operands: Sequence[Any],
-        *,
-        name: str = "subgraph",
-        child: Any = None,
-    ) -> Any:
-        """A branch or a body as a child builder whose outputs are those of ``graph_module``.
-
-        ``operands`` are results of the outer graph (visible inside) or inputs that the caller
-        declared on ``child``.
-        """
-        child = child if child is not None else self.builder.subgraph(name)
-        inner = DynamoInterpreter(
-            child, dispatcher=self.dispatcher, tables=self.tables, verbose=self.verbose
-        )
-        inner.rename = self.rename
-        inner._converters = self._converters
-        inner.has_complex = self.has_complex
-        inner.enter(graph_module)
-        count = control_flow.count_outputs(graph_module)
-        inner.output_names = [child.unique_name(f"{name}_output_{index}") for index in range(count)]
-        control_flow.bind(graph_module, operands, inner.values)
-        for node in graph_module.graph.nodes:
-            inner.run_node(node)
-        return child

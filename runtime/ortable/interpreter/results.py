@@ -13,9 +13,11 @@ from torch.fx import Node
 
 from .. import dims, dtypes
 from ..builder.result import Res
+from ..errors import UnsupportedCase
 from .arguments import ELEMENT_TYPES
 
 UNKNOWN: Any = object()
+_QUANTIZED = frozenset({torch.qint8, torch.quint8, torch.qint32, torch.quint4x2, torch.quint2x4})
 
 
 def node_value(node: Node) -> Any:
@@ -37,9 +39,14 @@ def is_tensor_like(value: Any) -> bool:
 def tensor_type(value: Any, rename: Mapping[str, str] | None) -> tuple[int, tuple[Any, ...]]:
     """Element type and shape of a fake tensor.
 
-    Raises BuilderError for a dtype that ONNX lacks.
+    Raises BuilderError for a dtype that ONNX lacks, UnsupportedCase for torch's quantized ones.
     """
     dtype = ELEMENT_TYPES.get(value.dtype)
+    if value.dtype in _QUANTIZED:
+        raise UnsupportedCase(
+            f"a quantized tensor ({value.dtype}) holds its scale inside; use quantization through "
+            "torch.export, which keeps codes and scales apart (quantized_decomposed)"
+        )
     if dtype is None:
         dtype = dtypes.from_torch(value.dtype)
     return dtype, tuple(

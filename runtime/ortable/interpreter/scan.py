@@ -79,7 +79,10 @@ def _is_known(node: Node, tables: Tables, find_converter: FindConverter) -> bool
             return True
         return symbolic.is_size_target(target) and outputs.is_number(results.node_value(node))
     if isinstance(target, torch._ops.HigherOrderOperator):
-        return target.name() in tables.hops or target.name() in control_flow.TRANSPARENT
+        return any(
+            target.name() in known
+            for known in (tables.hops, control_flow.TRANSPARENT, control_flow.PASSED_ON)
+        )
     if outputs.is_number(results.node_value(node)):
         return True
     name = calls.qualified_name(target)

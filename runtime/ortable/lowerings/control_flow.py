@@ -3,15 +3,18 @@ builder."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ortable import dtypes
+from ortable.builder.result import Res
 from ortable.errors import UnsupportedCase
-from ortable.prelude_make import consts
+from ortable.prelude_make import cast, consts
+from ortable.rules import promote_types
 
 if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
+    from ortable.builder import GraphBuilder
 
 
 def cond(
@@ -32,3 +35,40 @@ def cond(
         "If", [pred], len(res), then_branch=branches[0], else_branch=branches[1]
     )
     return [found] if isinstance(found, str) else list(found)
+
+
+def out_dtype(graph: GraphBuilder, res: Res, op: Any, output_dtype: int, *operands: Any) -> Any:
+    """An operator computed in the common dtype of its operands and ``output_dtype``."""
+    kinds = [graph.get_type(operand) for operand in operands if isinstance(operand, str)]
+    common = functools.reduce(_common, kinds, output_dtype)
+    wide = [
+        cast(graph, operand, common) if isinstance(operand, str) else operand
+        for operand in operands
+    ]
+    inner = Res([graph.unique_name(f"{res.name}_wide")], (common,), res.shapes)
+    return cast(graph, _converter(op)(graph, inner, *wide), output_dtype)
+
+
+def _common(left: int, right: int) -> int:
+    return promote_types(left, right) or left
+
+
+def with_effects(graph: GraphBuilder, res: Res, token: Any, op: Any, *operands: Any) -> list[Any]:
+    """An operator whose order matters to torch, such as a print: the token, then its results."""
+    if not getattr(getattr(op, "_schema", None), "returns", ()):
+        return [token, None]
+    found = _converter(op)(graph, Res(res.outputs[1:], res.dtypes[1:], res.shapes[1:]), *operands)
+    return [token, *(found if isinstance(found, (list, tuple)) else (found,))]
+
+
+def _converter(op: Any) -> Any:
+    """The converter of an operator that is an argument of another one.
+
+    Raises UnsupportedCase when it has none.
+    """
+    from ortable_generated.aten.dispatch import CONVERTERS
+
+    found = CONVERTERS.get(op.name())
+    if found is None:
+        raise UnsupportedCase(f"{op.name()}, called by a higher-order operator, has no converter")
+    return found

@@ -1,0 +1,154 @@
+# Generated from specs/aten/quantized.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ortable.dtypes import float32, float64, int32, int8, uint8
+from ortable.known import known_dtype, known_shape
+from ortable.prelude import axis_of, dtype_of, rank_of
+from ortable.prelude_make import cast, cast_all, const, reshape_to
+from ortable.prelude_nn import wide_dtype
+from ortable.prelude_shape import along_axis
+from ortable.prelude_types import common_dtype
+from ortable_generated.aten.cast import aten__to_copy, complex_aten__to_copy, rule_aten__to_copy
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+    from ortable.known import Rules
+    from ortable.prelude import Dtype, Float, Int, Result
+
+
+def complex_quantized_decomposed_convert_element_type_no_fuse(graph: GraphBuilder, res: Res, input: Result, dtype: Dtype) -> Result:
+    """quantized_decomposed::convert_element_type.no_fuse(Tensor input, ScalarType dtype) -> Tensor"""
+    return complex_aten__to_copy(graph, res, self=input, dtype=dtype)
+
+
+def quantized_decomposed_convert_element_type_no_fuse(graph: GraphBuilder, res: Res, input: Result, dtype: Dtype) -> Result:
+    """quantized_decomposed::convert_element_type.no_fuse(Tensor input, ScalarType dtype) -> Tensor"""
+    return aten__to_copy(graph, res, self=input, dtype=dtype)
+
+
+def quantized_decomposed_dequantize_per_channel(graph: GraphBuilder, res: Res, input: Result, scales: Result, zero_points: Result | None, axis: Int, quant_min: Int, quant_max: Int, dtype: Dtype, *, out_dtype: Dtype | None = None) -> Result:
+    """quantized_decomposed::dequantize_per_channel(Tensor input, Tensor scales, Tensor? zero_points, int axis, int quant_min, int quant_max, ScalarType dtype, *, ScalarType? out_dtype=None) -> Tensor"""
+    place = axis_of(graph, input, axis)
+    rank = rank_of(graph, input)
+    if zero_points is None:
+        factor = along_axis(graph, scales, place, rank)
+        return cast(graph, graph.make_node('Mul', [*cast_all(graph, [input, factor], common_dtype(graph, [input, factor]))]), dtype_of(graph, res))
+    zero, factor = (along_axis(graph, zero_points, place, rank), along_axis(graph, scales, place, rank))
+    shifted = graph.make_node('Sub', [*cast_all(graph, [input, zero], common_dtype(graph, [input, zero]))])
+    found = graph.make_node('Mul', [*cast_all(graph, [shifted, factor], common_dtype(graph, [shifted, factor]))])
+    return cast(graph, found, dtype_of(graph, res))
+
+
+def quantized_decomposed_dequantize_per_tensor(graph: GraphBuilder, res: Res, input: Result, scale: Float, zero_point: Int, quant_min: Int, quant_max: Int, dtype: Dtype, *, out_dtype: Dtype | None = None) -> Result:
+    """quantized_decomposed::dequantize_per_tensor(Tensor input, float scale, int zero_point, int quant_min, int quant_max, ScalarType dtype, *, ScalarType? out_dtype=None) -> Tensor"""
+    inside = quant_min <= zero_point and zero_point <= quant_max
+    if dtype in (int8, uint8) and dtype_of(graph, res) == float32 and inside:
+        # the operator that quantized kernels are recognised by; float32 holds every difference of two codes
+        return graph.make_node('DequantizeLinear', [input, const(graph, scale, float32), const(graph, zero_point, dtype)], res.outputs)
+    # each step is rounded to the result's dtype
+    wide = wide_dtype(dtype_of(graph, res))
+    difference = graph.make_node('Sub', [cast(graph, cast(graph, input, dtype_of(graph, res)), wide), const(graph, zero_point, wide)])
+    shifted = cast(graph, cast(graph, difference, dtype_of(graph, res)), wide)
+    return cast(graph, graph.make_node('Mul', [shifted, const(graph, scale, wide)]), dtype_of(graph, res))
+
+
+def quantized_decomposed_dequantize_per_tensor_tensor(graph: GraphBuilder, res: Res, input: Result, scale: Result, zero_point: Result, quant_min: Int, quant_max: Int, dtype: Dtype, *, out_dtype: Dtype | None = None) -> Result:
+    """quantized_decomposed::dequantize_per_tensor.tensor(Tensor input, Tensor scale, Tensor zero_point, int quant_min, int quant_max, ScalarType dtype, *, ScalarType? out_dtype=None) -> Tensor"""
+    wide = wide_dtype(dtype_of(graph, res))
+    difference = graph.make_node('Sub', [cast(graph, cast(graph, input, dtype_of(graph, res)), wide), cast(graph, reshape_to(graph, zero_point, []), wide)])
+    shifted = cast(graph, cast(graph, difference, dtype_of(graph, res)), wide)
+    return cast(graph, graph.make_node('Mul', [shifted, cast(graph, reshape_to(graph, scale, []), wide)]), dtype_of(graph, res))
+
+
+def quantized_decomposed_dequantize_per_tensor_tensor2(graph: GraphBuilder, res: Res, input: Result, scale: Result, zero_point: Result, quant_min: Result, quant_max: Result, dtype: Dtype, *, out_dtype: Dtype | None = None) -> Result:
+    """quantized_decomposed::dequantize_per_tensor.tensor2(Tensor input, Tensor scale, Tensor zero_point, Tensor quant_min, Tensor quant_max, ScalarType dtype, *, ScalarType? out_dtype=None) -> Tensor"""
+    return quantized_decomposed_dequantize_per_tensor_tensor(graph, res, input=input, scale=scale, zero_point=zero_point, quant_min=0, quant_max=0, dtype=dtype, out_dtype=out_dtype)
+
+
+def quantized_decomposed_fake_quant_per_channel(graph: GraphBuilder, res: Res, input: Result, scales: Result, zero_points: Result, axis: Int, quant_min: Int, quant_max: Int) -> Result:
+    """quantized_decomposed::fake_quant_per_channel(Tensor input, Tensor scales, Tensor zero_points, int axis, int quant_min, int quant_max) -> Tensor"""
+    place = axis_of(graph, input, axis)
+    rank = rank_of(graph, input)
+    factor = cast(graph, along_axis(graph, scales, place, rank), float32)
+    zero = cast(graph, cast(graph, along_axis(graph, zero_points, place, rank), int32), float32)
+    shifted = graph.make_node('Add', [graph.make_node('Round', [graph.make_node('Mul', [input, graph.make_node('Div', [const(graph, 1, float32), factor])])]), zero])
+    codes = graph.make_node('Clip', [shifted, const(graph, quant_min, float32), const(graph, quant_max, float32)])
+    return graph.make_node('Mul', [graph.make_node('Sub', [codes, zero]), factor], res.outputs)
+
+
+def quantized_decomposed_quantize_per_channel(graph: GraphBuilder, res: Res, input: Result, scales: Result, zero_points: Result, axis: Int, quant_min: Int, quant_max: Int, dtype: Dtype) -> Result:
+    """quantized_decomposed::quantize_per_channel(Tensor input, Tensor scales, Tensor zero_points, int axis, int quant_min, int quant_max, ScalarType dtype) -> Tensor"""
+    place, rank = (axis_of(graph, input, axis), rank_of(graph, input))
+    wide = cast(graph, input, float32)
+    inverse = along_axis(graph, graph.make_node('Div', [const(graph, 1, dtype_of(graph, scales)), scales]), place, rank)
+    steps = graph.make_node('Round', [graph.make_node('Mul', [*cast_all(graph, [wide, inverse], common_dtype(graph, [wide, inverse]))])])
+    zero = along_axis(graph, zero_points, place, rank)
+    shifted = graph.make_node('Add', [*cast_all(graph, [steps, zero], common_dtype(graph, [steps, zero]))])
+    bounds = [const(graph, quant_min, dtype_of(graph, shifted)), const(graph, quant_max, dtype_of(graph, shifted))]
+    return cast(graph, graph.make_node('Clip', [shifted, *bounds]), dtype)
+
+
+def quantized_decomposed_quantize_per_tensor(graph: GraphBuilder, res: Res, input: Result, scale: Float, zero_point: Int, quant_min: Int, quant_max: Int, dtype: Dtype) -> Result:
+    """quantized_decomposed::quantize_per_tensor(Tensor input, float scale, int zero_point, int quant_min, int quant_max, ScalarType dtype) -> Tensor"""
+    steps = graph.make_node('Round', [graph.make_node('Mul', [cast(graph, input, float32), const(graph, 1.0 / scale, float32)])])
+    shifted = graph.make_node('Add', [steps, const(graph, zero_point, float32)])
+    return cast(graph, graph.make_node('Clip', [shifted, const(graph, quant_min, float32), const(graph, quant_max, float32)]), dtype)
+
+
+def quantized_decomposed_quantize_per_tensor_tensor(graph: GraphBuilder, res: Res, input: Result, scale: Result, zero_point: Result, quant_min: Int, quant_max: Int, dtype: Dtype) -> Result:
+    """quantized_decomposed::quantize_per_tensor.tensor(Tensor input, Tensor scale, Tensor zero_point, int quant_min, int quant_max, ScalarType dtype) -> Tensor"""
+    inverse = graph.make_node('Div', [const(graph, 1, float64), cast(graph, reshape_to(graph, scale, []), float64)])
+    steps = graph.make_node('Round', [graph.make_node('Mul', [cast(graph, input, float32), cast(graph, inverse, float32)])])
+    shifted = graph.make_node('Add', [steps, cast(graph, reshape_to(graph, zero_point, []), float32)])
+    return cast(graph, graph.make_node('Clip', [shifted, const(graph, quant_min, float32), const(graph, quant_max, float32)]), dtype)
+
+
+def quantized_decomposed_quantize_per_tensor_tensor2(graph: GraphBuilder, res: Res, input: Result, scale: Result, zero_point: Result, quant_min: Result, quant_max: Result, dtype: Dtype) -> Result:
+    """quantized_decomposed::quantize_per_tensor.tensor2(Tensor input, Tensor scale, Tensor zero_point, Tensor quant_min, Tensor quant_max, ScalarType dtype) -> Tensor"""
+    inverse = graph.make_node('Div', [const(graph, 1, float64), cast(graph, reshape_to(graph, scale, []), float64)])
+    steps = graph.make_node('Round', [graph.make_node('Mul', [cast(graph, input, float32), cast(graph, inverse, float32)])])
+    shifted = graph.make_node('Add', [steps, cast(graph, reshape_to(graph, zero_point, []), float32)])
+    low, high = (reshape_to(graph, quant_min, []), reshape_to(graph, quant_max, []))
+    return cast(graph, graph.make_node('Clip', [shifted, cast(graph, low, float32), cast(graph, high, float32)]), dtype)
+
+
+def rule_quantized_decomposed_convert_element_type_no_fuse(graph: GraphBuilder, input: Result, dtype: Dtype) -> Rules:
+    return rule_aten__to_copy(graph, self=input, dtype=dtype)
+
+
+def rule_quantized_decomposed_dequantize_per_channel(graph: GraphBuilder, input: Result, scales: Result, zero_points: Result | None, axis: Int, quant_min: Int, quant_max: Int, dtype: Dtype, *, out_dtype: Dtype | None = None) -> Rules:
+    return ((float32 if out_dtype is None else out_dtype, known_shape(graph, input)),)
+
+
+def rule_quantized_decomposed_dequantize_per_tensor(graph: GraphBuilder, input: Result, scale: Float, zero_point: Int, quant_min: Int, quant_max: Int, dtype: Dtype, *, out_dtype: Dtype | None = None) -> Rules:
+    return ((float32 if out_dtype is None else out_dtype, known_shape(graph, input)),)
+
+
+def rule_quantized_decomposed_dequantize_per_tensor_tensor(graph: GraphBuilder, input: Result, scale: Result, zero_point: Result, quant_min: Int, quant_max: Int, dtype: Dtype, *, out_dtype: Dtype | None = None) -> Rules:
+    return ((float32 if out_dtype is None else out_dtype, known_shape(graph, input)),)
+
+
+def rule_quantized_decomposed_dequantize_per_tensor_tensor2(graph: GraphBuilder, input: Result, scale: Result, zero_point: Result, quant_min: Result, quant_max: Result, dtype: Dtype, *, out_dtype: Dtype | None = None) -> Rules:
+    return rule_quantized_decomposed_dequantize_per_tensor_tensor(graph, input=input, scale=scale, zero_point=zero_point, quant_min=0, quant_max=0, dtype=dtype, out_dtype=out_dtype)
+
+
+def rule_quantized_decomposed_fake_quant_per_channel(graph: GraphBuilder, input: Result, scales: Result, zero_points: Result, axis: Int, quant_min: Int, quant_max: Int) -> Rules:
+    return ((known_dtype(graph, input), known_shape(graph, input)),)
+
+
+def rule_quantized_decomposed_quantize_per_channel(graph: GraphBuilder, input: Result, scales: Result, zero_points: Result, axis: Int, quant_min: Int, quant_max: Int, dtype: Dtype) -> Rules:
+    return ((dtype, known_shape(graph, input)),)
+
+
+def rule_quantized_decomposed_quantize_per_tensor(graph: GraphBuilder, input: Result, scale: Float, zero_point: Int, quant_min: Int, quant_max: Int, dtype: Dtype) -> Rules:
+    return ((dtype, known_shape(graph, input)),)
+
+
+def rule_quantized_decomposed_quantize_per_tensor_tensor(graph: GraphBuilder, input: Result, scale: Result, zero_point: Result, quant_min: Int, quant_max: Int, dtype: Dtype) -> Rules:
+    return ((dtype, known_shape(graph, input)),)
+
+
+def rule_quantized_decomposed_quantize_per_tensor_tensor2(graph: GraphBuilder, input: Result, scale: Result, zero_point: Result, quant_min: Result, quant_max: Result, dtype: Dtype) -> Rules:
+    return ((dtype, known_shape(graph, input)),)

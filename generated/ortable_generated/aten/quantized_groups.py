@@ -1,0 +1,147 @@
+# Generated from specs/aten/quantized_groups.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ortable.dtypes import float32, float64, int32, int64, uint8
+from ortable.errors import UnsupportedCase
+from ortable.known import known_shape
+from ortable.prelude import axes_of, dim_of, dtype_of, rank_of, shape_of
+from ortable.prelude_make import cast, cast_all, const, consts, reshape_to, unsqueezed
+from ortable.prelude_nn import machine_epsilon, reduced_extreme, wide_dtype
+from ortable.prelude_types import common_dtype
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+    from ortable.known import Rules
+    from ortable.prelude import Dtype, Float, Int, Result
+
+
+def quantized_decomposed__choose_qparams_per_token_asymmetric_impl(graph: GraphBuilder, res: Res, input: Result, dtype: Dtype) -> Any:
+    """quantized_decomposed::_choose_qparams_per_token_asymmetric_impl(Tensor input, ScalarType dtype) -> (Tensor, Tensor)"""
+    kind = dtype_of(graph, input)
+    wide = wide_dtype(dtype_of(graph, input))
+    low = graph.make_node('Min', [reduced_extreme(graph, input, [rank_of(graph, input) - 1], True, False), const(graph, 0, kind)])
+    high = graph.make_node('Max', [reduced_extreme(graph, input, [rank_of(graph, input) - 1], True, True), const(graph, 0, kind)])
+    least = cast(graph, graph.make_node('Div', [cast(graph, graph.make_node('Sub', [high, low]), wide), const(graph, 255, wide)]), kind)
+    scale = cast(graph, graph.make_node('Max', [cast(graph, least, wide), const(graph, machine_epsilon(float32), wide)]), kind)
+    down, up = (graph.make_node('Div', [low, scale]), graph.make_node('Div', [high, scale]))
+    sides = [graph.make_node('Sub', [const(graph, -128, kind), down]), graph.make_node('Sub', [const(graph, 127, kind), up])]
+    error = graph.make_node('Add', [graph.make_node('Add', [const(graph, -128, kind), down]), graph.make_node('Add', [const(graph, 127, kind), up])])
+    found = graph.make_node('Clip', [graph.make_node('Where', [graph.make_node('Greater', [error, const(graph, 0, kind)]), *sides]), const(graph, -128, kind), const(graph, 127, kind)])
+    return (cast(graph, scale, float64), cast(graph, graph.make_node('Round', [found]), int64))
+
+
+def quantized_decomposed_choose_qparams_per_token(graph: GraphBuilder, res: Res, input: Result, dtype: Dtype) -> Any:
+    """quantized_decomposed::choose_qparams_per_token(Tensor input, ScalarType dtype) -> (Tensor, Tensor)"""
+    raise UnsupportedCase('quantized_decomposed::choose_qparams_per_token: torch exports it with results of other types than it computes')
+
+
+def quantized_decomposed_choose_qparams_per_token_asymmetric(graph: GraphBuilder, res: Res, input: Result, dtype: Dtype) -> Any:
+    """quantized_decomposed::choose_qparams_per_token_asymmetric(Tensor input, ScalarType dtype) -> (Tensor, Tensor)"""
+    return quantized_decomposed__choose_qparams_per_token_asymmetric_impl(graph, res, input=input, dtype=dtype)
+
+
+def quantized_decomposed_choose_qparams_symmetric_tensor(graph: GraphBuilder, res: Res, input: Result, quant_min: Int, quant_max: Int, eps: Float, dtype: Dtype) -> Any:
+    """quantized_decomposed::choose_qparams_symmetric.tensor(Tensor input, int quant_min, int quant_max, float eps, ScalarType dtype) -> (Tensor, Tensor)"""
+    wide = wide_dtype(dtype_of(graph, input))
+    axes = axes_of(graph, input, [])
+    zero = const(graph, 0, dtype_of(graph, input))
+    low = graph.make_node('Min', [reduced_extreme(graph, input, axes, False, False), zero])
+    high = graph.make_node('Max', [reduced_extreme(graph, input, axes, False, True), zero])
+    reach = graph.make_node('Max', [graph.make_node('Neg', [low]), high])
+    least = graph.make_node('Div', [cast(graph, reach, wide), const(graph, (quant_max - quant_min) / 2, wide)])
+    rounded = cast(graph, cast(graph, least, dtype_of(graph, input)), float32)
+    scale = graph.make_node('Max', [unsqueezed(graph, rounded, [0]), consts(graph, [eps], float32)])
+    return (cast(graph, scale, float64), consts(graph, [128 if dtype == uint8 else 0], int64))
+
+
+def quantized_decomposed_choose_qparams_tensor(graph: GraphBuilder, res: Res, input: Result, quant_min: Int, quant_max: Int, eps: Float, dtype: Dtype) -> Any:
+    """quantized_decomposed::choose_qparams.tensor(Tensor input, int quant_min, int quant_max, float eps, ScalarType dtype) -> (Tensor, Tensor)"""
+    wide = wide_dtype(dtype_of(graph, input))
+    axes = axes_of(graph, input, [])
+    zero = const(graph, 0, dtype_of(graph, input))
+    low = graph.make_node('Min', [reduced_extreme(graph, input, axes, False, False), zero])
+    high = graph.make_node('Max', [reduced_extreme(graph, input, axes, False, True), zero])
+    least = graph.make_node('Div', [cast(graph, graph.make_node('Sub', [high, low]), wide), const(graph, quant_max - quant_min, wide)])
+    rounded = cast(graph, cast(graph, least, dtype_of(graph, input)), float32)
+    scale = graph.make_node('Max', [unsqueezed(graph, rounded, [0]), consts(graph, [eps], float32)])
+    below = cast(graph, graph.make_node('Round', [graph.make_node('Div', [cast(graph, low, float32), scale])]), int64)
+    bounds = [const(graph, quant_min, int64), const(graph, quant_max, int64)]
+    return (cast(graph, scale, float64), graph.make_node('Clip', [graph.make_node('Sub', [const(graph, quant_min, int64), below]), *bounds]))
+
+
+def quantized_decomposed_dequantize_per_channel_group(graph: GraphBuilder, res: Res, input: Result, scales: Result, zero_points: Result | None, quant_min: Int, quant_max: Int, dtype: Dtype, group_size: Int, output_dtype: Dtype) -> Result:
+    """quantized_decomposed::dequantize_per_channel_group(Tensor input, Tensor scales, Tensor? zero_points, int quant_min, int quant_max, ScalarType dtype, int group_size, ScalarType output_dtype) -> Tensor"""
+    whole = dim_of(graph, input, -1)
+    size = whole if group_size > whole and dim_of(graph, scales, -1) == 1 else group_size
+    groups, factor = (reshape_to(graph, input, [-1, size]), reshape_to(graph, scales, [-1, 1]))
+    zero = const(graph, 0, int32) if zero_points is None else reshape_to(graph, zero_points, [-1, 1])
+    shifted = graph.make_node('Sub', [*cast_all(graph, [groups, zero], common_dtype(graph, [groups, zero]))])
+    found = graph.make_node('Mul', [*cast_all(graph, [shifted, factor], common_dtype(graph, [shifted, factor]))])
+    return cast(graph, reshape_to(graph, found, shape_of(graph, input)), output_dtype)
+
+
+def quantized_decomposed_dequantize_per_token(graph: GraphBuilder, res: Res, input: Result, scales: Result, zero_points: Result, quant_min: Int, quant_max: Int, dtype: Dtype, output_dtype: Dtype) -> Result:
+    """quantized_decomposed::dequantize_per_token(Tensor input, Tensor scales, Tensor zero_points, int quant_min, int quant_max, ScalarType dtype, ScalarType output_dtype) -> Tensor"""
+    shifted = graph.make_node('Sub', [*cast_all(graph, [input, zero_points], common_dtype(graph, [input, zero_points]))])
+    found = graph.make_node('Mul', [*cast_all(graph, [shifted, scales], common_dtype(graph, [shifted, scales]))])
+    return cast(graph, found, output_dtype)
+
+
+def quantized_decomposed_quantize_per_channel_group(graph: GraphBuilder, res: Res, input: Result, scales: Result, zero_points: Result, quant_min: Int, quant_max: Int, dtype: Dtype, group_size: Int) -> Result:
+    """quantized_decomposed::quantize_per_channel_group(Tensor input, Tensor scales, Tensor zero_points, int quant_min, int quant_max, ScalarType dtype, int group_size) -> Tensor"""
+    whole = dim_of(graph, input, -1)
+    size = whole if group_size > whole and dim_of(graph, scales, -1) == 1 else group_size
+    groups = reshape_to(graph, input, [-1, size])
+    factor, zero = (reshape_to(graph, scales, [-1, 1]), reshape_to(graph, zero_points, [-1, 1]))
+    inverse = graph.make_node('Div', [const(graph, 1, dtype_of(graph, factor)), factor])
+    steps = graph.make_node('Mul', [*cast_all(graph, [groups, inverse], common_dtype(graph, [groups, inverse]))])
+    shifted = graph.make_node('Round', [graph.make_node('Add', [*cast_all(graph, [steps, zero], common_dtype(graph, [steps, zero]))])])
+    bounds = [const(graph, quant_min, dtype_of(graph, shifted)), const(graph, quant_max, dtype_of(graph, shifted))]
+    return reshape_to(graph, cast(graph, graph.make_node('Clip', [shifted, *bounds]), dtype), shape_of(graph, input))
+
+
+def quantized_decomposed_quantize_per_token(graph: GraphBuilder, res: Res, input: Result, scales: Result, zero_points: Result, quant_min: Int, quant_max: Int, dtype: Dtype) -> Result:
+    """quantized_decomposed::quantize_per_token(Tensor input, Tensor scales, Tensor zero_points, int quant_min, int quant_max, ScalarType dtype) -> Tensor"""
+    inverse = graph.make_node('Div', [const(graph, 1, dtype_of(graph, scales)), scales])
+    steps = graph.make_node('Mul', [*cast_all(graph, [input, inverse], common_dtype(graph, [input, inverse]))])
+    shifted = graph.make_node('Round', [graph.make_node('Add', [*cast_all(graph, [steps, zero_points], common_dtype(graph, [steps, zero_points]))])])
+    bounds = [const(graph, quant_min, dtype_of(graph, shifted)), const(graph, quant_max, dtype_of(graph, shifted))]
+    return cast(graph, graph.make_node('Clip', [shifted, *bounds]), dtype)
+
+
+def rule_quantized_decomposed__choose_qparams_per_token_asymmetric_impl(graph: GraphBuilder, input: Result, dtype: Dtype) -> Rules:
+    return ((float64, None), (int64, None),)
+
+
+def rule_quantized_decomposed_choose_qparams_per_token(graph: GraphBuilder, input: Result, dtype: Dtype) -> Rules:
+    return ((float64, None), (int64, None),)
+
+
+def rule_quantized_decomposed_choose_qparams_per_token_asymmetric(graph: GraphBuilder, input: Result, dtype: Dtype) -> Rules:
+    return rule_quantized_decomposed__choose_qparams_per_token_asymmetric_impl(graph, input=input, dtype=dtype)
+
+
+def rule_quantized_decomposed_choose_qparams_symmetric_tensor(graph: GraphBuilder, input: Result, quant_min: Int, quant_max: Int, eps: Float, dtype: Dtype) -> Rules:
+    return ((float64, None), (int64, None),)
+
+
+def rule_quantized_decomposed_choose_qparams_tensor(graph: GraphBuilder, input: Result, quant_min: Int, quant_max: Int, eps: Float, dtype: Dtype) -> Rules:
+    return ((float64, None), (int64, None),)
+
+
+def rule_quantized_decomposed_dequantize_per_channel_group(graph: GraphBuilder, input: Result, scales: Result, zero_points: Result | None, quant_min: Int, quant_max: Int, dtype: Dtype, group_size: Int, output_dtype: Dtype) -> Rules:
+    return ((output_dtype, known_shape(graph, input)),)
+
+
+def rule_quantized_decomposed_dequantize_per_token(graph: GraphBuilder, input: Result, scales: Result, zero_points: Result, quant_min: Int, quant_max: Int, dtype: Dtype, output_dtype: Dtype) -> Rules:
+    return ((output_dtype, known_shape(graph, input)),)
+
+
+def rule_quantized_decomposed_quantize_per_channel_group(graph: GraphBuilder, input: Result, scales: Result, zero_points: Result, quant_min: Int, quant_max: Int, dtype: Dtype, group_size: Int) -> Rules:
+    return ((dtype, known_shape(graph, input)),)
+
+
+def rule_quantized_decomposed_quantize_per_token(graph: GraphBuilder, input: Result, scales: Result, zero_points: Result, quant_min: Int, quant_max: Int, dtype: Dtype) -> Rules:
+    return ((dtype, known_shape(graph, input)),)

@@ -1,0 +1,45 @@
+# Generated from specs/aten/quantized_tensors.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ortable.dtypes import float32
+from ortable.errors import UnsupportedCase
+from ortable.known import known_shape
+from ortable.prelude import is_float
+from ortable.prelude_make import cast
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+    from ortable.known import Rules
+    from ortable.prelude import Dtype, Float, Int, Result
+
+
+def aten_dequantize_self(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::dequantize.self(Tensor self) -> Tensor"""
+    if is_float(graph, self):
+        # torch makes a float32 tensor of any float
+        return cast(graph, self, float32)
+    raise UnsupportedCase('aten::dequantize.self: a quantized tensor holds its scale inside; use quantization through torch.export')
+
+
+def aten_quantize_per_tensor(graph: GraphBuilder, res: Res, self: Result, scale: Float, zero_point: Int, dtype: Dtype) -> Result:
+    """aten::quantize_per_tensor(Tensor self, float scale, int zero_point, ScalarType dtype) -> Tensor"""
+    raise UnsupportedCase('aten::quantize_per_tensor: a quantized tensor holds its scale inside; use quantization through torch.export')
+
+
+def aten_quantize_per_tensor_tensor_qparams(graph: GraphBuilder, res: Res, self: Result, scale: Result, zero_point: Result, dtype: Dtype) -> Result:
+    """aten::quantize_per_tensor.tensor_qparams(Tensor self, Tensor scale, Tensor zero_point, ScalarType dtype) -> Tensor"""
+    raise UnsupportedCase('aten::quantize_per_tensor.tensor_qparams: a quantized tensor holds its scale inside; use quantization through torch.export')
+
+
+def rule_aten_dequantize_self(graph: GraphBuilder, self: Result) -> Rules:
+    return ((float32, known_shape(graph, self)),)
+
+
+def rule_aten_quantize_per_tensor(graph: GraphBuilder, self: Result, scale: Float, zero_point: Int, dtype: Dtype) -> Rules:
+    return ((dtype, known_shape(graph, self)),)
+
+
+def rule_aten_quantize_per_tensor_tensor_qparams(graph: GraphBuilder, self: Result, scale: Result, zero_point: Result, dtype: Dtype) -> Rules:
+    return ((dtype, known_shape(graph, self)),)

@@ -1,0 +1,206 @@
+"""Loops: scan, map and while_loop of torch as Scan and Loop. The graph of one step is converted into
+the body, which sees captured tensors as results of the outer graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ortable import dims, dtypes
+from ortable.dims import SymDim
+from ortable.errors import UnsupportedCase
+from ortable.prelude import dim_of
+from ortable.prelude_make import as_scalar, cast, consts, unsqueezed
+
+if TYPE_CHECKING:
+    from torch.fx import GraphModule
+
+    from ortable.builder import GraphBuilder, Res
+
+
+def scan(
+    graph: GraphBuilder,
+    res: Res,
+    combine_fn: GraphModule,
+    init: Sequence[Any],
+    xs: Sequence[str],
+    additional_inputs: Sequence[Any],
+) -> list[Any]:
+    """torch's scan along axis 0; the caller of the operator has moved and reversed the axis."""
+    if not xs:
+        return list(init)
+    return _scanned(graph, combine_fn, init, xs, additional_inputs)
+
+
+def map_impl(
+    graph: GraphBuilder, res: Res, f: GraphModule, xs: Sequence[str], pos_args: Sequence[Any]
+) -> list[Any]:
+    """torch's map: a scan without a carry."""
+    return _scanned(graph, f, (), xs, pos_args)
+
+
+def associative_scan(
+    graph: GraphBuilder,
+    res: Res,
+    combine_fn: GraphModule,
+    xs: Sequence[str],
+    additional_inputs: Sequence[Any],
+) -> list[str]:
+    """torch's associative_scan along axis 0, from the first element to the last."""
+    if dim_of(graph, xs[0], 0) == 0:
+        return list(xs)
+    zero, one = (consts(graph, [value], dtypes.int64) for value in (0, 1))
+    end = consts(graph, [np.iinfo(np.int64).max], dtypes.int64)
+    heads = [graph.make_node("Slice", [x, zero, one, zero]) for x in xs]
+    rest = [graph.make_node("Slice", [x, one, end, zero]) for x in xs]
+    starts = [graph.make_node("Squeeze", [head, zero]) for head in heads]
+    found = _scanned(graph, combine_fn, starts, rest, additional_inputs, twice=True)
+    return [
+        graph.make_node("Concat", [head, tail], axis=0)
+        for head, tail in zip(heads, found[len(xs) :], strict=True)
+    ]
+
+
+def _scanned(
+    graph: GraphBuilder,
+    step: GraphModule,
+    init: Sequence[Any],
+    xs: Sequence[str],
+    captured: Sequence[Any],
+    twice: bool = False,
+) -> list[Any]:
+    """Scan: the last carries, then the stacked results; with ``twice`` a step's results are both."""
+    states = [as_result(graph, value) for value in init]
+    body = graph.subgraph("scan_body")
+    operands = _declare_inputs(body, step, [*states, *xs])
+    found = graph.convert_into(body, step, [*operands, *captured], _renamed(body, step, operands))
+    found = [*found, *found] if twice else found
+    places = [place for place, value in enumerate(found) if value is not None]
+    for place in places:
+        _declare_output(body, found[place])
+    made = graph.make_node("Scan", [*states, *xs], len(places), body=body, num_scan_inputs=len(xs))
+    results = dict(zip(places, [made] if isinstance(made, str) else made, strict=True))
+    return [results.get(place) for place in range(len(found))]
+
+
+def while_loop(
+    graph: GraphBuilder,
+    res: Res,
+    cond_fn: GraphModule,
+    body_fn: GraphModule,
+    carried_inputs: Sequence[Any],
+    additional_inputs: Sequence[Any],
+) -> list[str]:
+    """torch's while_loop: the condition is computed before the loop, and at the end of each step."""
+    starts = [as_result(graph, value) for value in carried_inputs]
+    return _looped(graph, cond_fn, body_fn, starts, additional_inputs, False)[1]
+
+
+def while_loop_stack_output(
+    graph: GraphBuilder,
+    res: Res,
+    cond_fn: GraphModule,
+    body_fn: GraphModule,
+    carried_inputs: Sequence[Any],
+    additional_inputs: Sequence[Any],
+) -> list[str]:
+    """The carries of every step, stacked; those given, when there is no step."""
+    starts = [as_result(graph, value) for value in carried_inputs]
+    first, found = _looped(graph, cond_fn, body_fn, starts, additional_inputs, True)
+    branches = []
+    for name, values in (("some_steps", found[len(starts) :]), ("no_step", starts)):
+        branch = graph.subgraph(name)
+        for value in values:
+            _declare_output(
+                branch, value if name == "some_steps" else unsqueezed(branch, value, [0])
+            )
+        branches.append(branch)
+    made = graph.make_node(
+        "If", [first], len(starts), then_branch=branches[0], else_branch=branches[1]
+    )
+    return [made] if isinstance(made, str) else list(made)
+
+
+def _looped(
+    graph: GraphBuilder,
+    cond_fn: GraphModule,
+    body_fn: GraphModule,
+    starts: Sequence[str],
+    captured: Sequence[Any],
+    stacked: bool,
+) -> tuple[str, list[str]]:
+    """The condition before the first step, and the results of Loop: the last carries, then, when
+    asked for, those of every step."""
+    first = _condition(graph, cond_fn, starts, captured)
+    body = graph.subgraph("loop_body")
+    body.make_tensor_input(graph.unique_name("step"), dtypes.int64, ())
+    body.make_tensor_input(graph.unique_name("going"), dtypes.boolean, ())
+    operands = _declare_inputs(body, body_fn, starts)
+    rename = _renamed(body, body_fn, operands)
+    found = graph.convert_into(body, body_fn, [*operands, *captured], rename)
+    after = [as_result(body, value) for value in found]
+    _declare_output(body, _condition(body, cond_fn, after, captured))
+    for value in [*after, *after] if stacked else after:
+        _declare_output(body, value)
+    count = len(starts) * (2 if stacked else 1)
+    made = graph.make_node("Loop", ["", first, *starts], count, body=body)
+    return first, [made] if isinstance(made, str) else list(made)
+
+
+def _condition(
+    graph: GraphBuilder, cond_fn: GraphModule, carried: Sequence[str], captured: Sequence[Any]
+) -> str:
+    """The condition of a loop for these carries, as a 0-d bool."""
+    rename = _renamed(graph, cond_fn, carried)
+    (value,) = graph.convert_into(graph, cond_fn, [*carried, *captured], rename)
+    return as_result(graph, value)
+
+
+def as_result(graph: GraphBuilder, value: Any) -> str:
+    """A result as it is; a number or dimension as a 0-d result.
+
+    Raises UnsupportedCase for a value that is no tensor and no number.
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, SymDim):
+        return as_scalar(graph, value)
+    if not isinstance(value, bool | int | float):
+        raise UnsupportedCase(f"a loop over {value!r}, which is neither a tensor nor a number")
+    return graph.make_initializer("", np.array(value))
+
+
+def _declare_inputs(body: GraphBuilder, step: GraphModule, outer: Sequence[str]) -> list[str]:
+    """The inputs of a body, one for each of the first inputs of the graph of a step."""
+    names = []
+    for node, value in zip(_inputs(step), outer, strict=False):
+        known = node.meta.get("val")
+        sizes = getattr(known, "shape", ())
+        shape = tuple(dims.from_torch(size, body.rename_dims) for size in sizes)
+        dtype = body.get_type(value)
+        names.append(body.make_tensor_input(body.unique_name(node.name), dtype, shape))
+    return names
+
+
+def _renamed(graph: GraphBuilder, step: GraphModule, operands: Sequence[str]) -> dict[str, str]:
+    """Integers that a step takes are symbols of its graph: each gets a name of its own, which is
+    read from the operand."""
+    rename = {}
+    for node, operand in zip(_inputs(step), operands, strict=False):
+        known = getattr(node.meta.get("val"), "node", None)
+        if known is not None and type(known.expr).__name__ == "Symbol":
+            rename[known.expr.name] = own = graph.unique_name(f"dim_{node.name}")
+            graph.add_dim_source(own, cast(graph, operand, dtypes.int64), None)
+    return rename
+
+
+def _inputs(step: GraphModule) -> list[Any]:
+    return [node for node in step.graph.nodes if node.op == "placeholder"]
+
+
+def _declare_output(body: GraphBuilder, value: Any) -> None:
+    """An output of a body: a result of its own, since neither inputs nor outer results may be."""
+    own = body.make_node("Identity", [as_result(body, value)])
+    body.make_tensor_output(own)
