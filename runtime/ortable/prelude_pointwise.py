@@ -199,7 +199,7 @@ def polynomial(graph: Graph, x: Result, coefficients: Floats) -> Result:
 def atan_of(graph: Graph, x: Result) -> Result:
     """The arc tangent; for float64, which has no kernel, that of float32 and one Newton step."""
     if graph.get_type(x) != dtypes.float64:
-        return graph.make_node("Atan", [x])
+        return cast(graph, graph.make_node("Atan", [opmath(graph, x)]), graph.get_type(x))
     make = graph.make_node
     rough = cast(graph, make("Atan", [cast(graph, x, dtypes.float32)]), dtypes.float64)
     # tan(atan(x) - rough) from sine and cosine of rough, with x divided away where it is large

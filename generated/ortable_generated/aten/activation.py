@@ -43,7 +43,7 @@ def aten_celu(graph: GraphBuilder, res: Res, self: Result, alpha: Scalar = 1.0) 
 def aten_elu(graph: GraphBuilder, res: Res, self: Result, alpha: Scalar = 1, scale: Scalar = 1, input_scale: Scalar = 1) -> Result:
     """aten::elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor"""
     if scale == 1 and input_scale == 1 and (dtype_of(graph, self) != float64):
-        return graph.make_node('Elu', [self], res.outputs, alpha=float(alpha))
+        return cast(graph, graph.make_node('Elu', [opmath(graph, self)], alpha=float(alpha)), dtype_of(graph, self))
     # attributes of ONNX are float32, which float64 would see
     x = opmath(graph, self)
     grown = graph.make_node('Sub', [graph.make_node('Exp', [graph.make_node('Mul', [x, const_like(graph, input_scale, x)])]), const_like(graph, 1, x)])
@@ -86,7 +86,7 @@ def aten_hardshrink(graph: GraphBuilder, res: Res, self: Result, lambd: Scalar =
 def aten_hardsigmoid(graph: GraphBuilder, res: Res, self: Result) -> Result:
     """aten::hardsigmoid(Tensor self) -> Tensor"""
     if dtype_of(graph, self) != float64:
-        return graph.make_node('HardSigmoid', [self], res.outputs, alpha=1 / 6, beta=0.5)
+        return cast(graph, graph.make_node('HardSigmoid', [opmath(graph, self)], alpha=1 / 6, beta=0.5), dtype_of(graph, self))
     gate = graph.make_node('Clip', [graph.make_node('Add', [self, const(graph, 3, float64)]), const(graph, 0, float64), const(graph, 6, float64)])
     return graph.make_node('Div', [gate, const(graph, 6, float64)], res.outputs)
 
@@ -94,7 +94,7 @@ def aten_hardsigmoid(graph: GraphBuilder, res: Res, self: Result) -> Result:
 def aten_hardswish(graph: GraphBuilder, res: Res, self: Result) -> Result:
     """aten::hardswish(Tensor self) -> Tensor"""
     if dtype_of(graph, self) != float64:
-        return graph.make_node('HardSwish', [self], res.outputs)
+        return cast(graph, graph.make_node('HardSwish', [opmath(graph, self)]), dtype_of(graph, self))
     gate = graph.make_node('Clip', [graph.make_node('Add', [self, const(graph, 3, float64)]), const(graph, 0, float64), const(graph, 6, float64)])
     return graph.make_node('Div', [graph.make_node('Mul', [self, gate]), const(graph, 6, float64)], res.outputs)
 
@@ -172,7 +172,7 @@ def aten_rrelu_with_noise_functional(graph: GraphBuilder, res: Res, self: Result
 def aten_selu(graph: GraphBuilder, res: Res, self: Result) -> Result:
     """aten::selu(Tensor self) -> Tensor"""
     if dtype_of(graph, self) != float64:
-        return graph.make_node('Selu', [self], res.outputs)
+        return cast(graph, graph.make_node('Selu', [opmath(graph, self)]), dtype_of(graph, self))
     grown = graph.make_node('Sub', [graph.make_node('Exp', [self]), const(graph, 1, float64)])
     negative = graph.make_node('Mul', [grown, const(graph, 1.6732632423543772 * 1.0507009873554805, float64)])
     positive = graph.make_node('Mul', [self, const(graph, 1.0507009873554805, float64)])

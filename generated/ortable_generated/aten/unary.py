@@ -35,7 +35,7 @@ def aten_acos(graph: GraphBuilder, res: Res, self: Result) -> Result:
     """aten::acos(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     if dtype_of(graph, self) != float64:
-        return graph.make_node('Acos', [self], res.outputs)
+        return cast(graph, graph.make_node('Acos', [opmath(graph, self)]), dtype_of(graph, self))
     # ONNX Runtime has no kernel for float64
     one = const(graph, 1, float64)
     side = graph.make_node('Sqrt', [graph.make_node('Mul', [graph.make_node('Sub', [one, self]), graph.make_node('Add', [one, self])])])
@@ -46,7 +46,7 @@ def aten_acosh(graph: GraphBuilder, res: Res, self: Result) -> Result:
     """aten::acosh(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     if dtype_of(graph, self) != float64:
-        return graph.make_node('Acosh', [self], res.outputs)
+        return cast(graph, graph.make_node('Acosh', [opmath(graph, self)]), dtype_of(graph, self))
     one = const(graph, 1, float64)
     over = graph.make_node('Sub', [self, one])
     return log1p_of(graph, graph.make_node('Add', [over, graph.make_node('Mul', [graph.make_node('Sqrt', [over]), graph.make_node('Sqrt', [graph.make_node('Add', [self, one])])])]))
@@ -56,7 +56,7 @@ def aten_asin(graph: GraphBuilder, res: Res, self: Result) -> Result:
     """aten::asin(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     if dtype_of(graph, self) != float64:
-        return graph.make_node('Asin', [self], res.outputs)
+        return cast(graph, graph.make_node('Asin', [opmath(graph, self)]), dtype_of(graph, self))
     # ONNX Runtime has no kernel for float64
     one = const(graph, 1, float64)
     side = graph.make_node('Sqrt', [graph.make_node('Mul', [graph.make_node('Sub', [one, self]), graph.make_node('Add', [one, self])])])
@@ -67,7 +67,7 @@ def aten_asinh(graph: GraphBuilder, res: Res, self: Result) -> Result:
     """aten::asinh(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     if dtype_of(graph, self) != float64:
-        return graph.make_node('Asinh', [self], res.outputs)
+        return cast(graph, graph.make_node('Asinh', [opmath(graph, self)]), dtype_of(graph, self))
     size = graph.make_node('Abs', [self])
     one = const(graph, 1, float64)
     root = graph.make_node('Add', [one, graph.make_node('Sqrt', [graph.make_node('Add', [one, graph.make_node('Mul', [self, self])])])])
@@ -85,7 +85,7 @@ def aten_atanh(graph: GraphBuilder, res: Res, self: Result) -> Result:
     """aten::atanh(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     if dtype_of(graph, self) != float64:
-        return graph.make_node('Atanh', [self], res.outputs)
+        return cast(graph, graph.make_node('Atanh', [opmath(graph, self)]), dtype_of(graph, self))
     ratio = graph.make_node('Div', [graph.make_node('Add', [self, self]), graph.make_node('Sub', [const(graph, 1, float64), self])])
     return graph.make_node('Mul', [log1p_of(graph, ratio), const(graph, 0.5, float64)], res.outputs)
 
@@ -98,14 +98,14 @@ def aten_ceil(graph: GraphBuilder, res: Res, self: Result) -> Result:
 def aten_cos(graph: GraphBuilder, res: Res, self: Result) -> Result:
     """aten::cos(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
-    return graph.make_node('Cos', [self], res.outputs)
+    return cast(graph, graph.make_node('Cos', [opmath(graph, self)]), dtype_of(graph, self))
 
 
 def aten_cosh(graph: GraphBuilder, res: Res, self: Result) -> Result:
     """aten::cosh(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     if dtype_of(graph, self) != float64:
-        return graph.make_node('Cosh', [self], res.outputs)
+        return cast(graph, graph.make_node('Cosh', [opmath(graph, self)]), dtype_of(graph, self))
     return graph.make_node('Mul', [graph.make_node('Add', [graph.make_node('Exp', [self]), graph.make_node('Exp', [graph.make_node('Neg', [self])])]), const(graph, 0.5, float64)], res.outputs)
 
 
@@ -272,13 +272,13 @@ def aten_reciprocal(graph: GraphBuilder, res: Res, self: Result) -> Result:
 
 def aten_round(graph: GraphBuilder, res: Res, self: Result) -> Result:
     """aten::round(Tensor self) -> Tensor"""
-    return graph.make_node('Round', [self], res.outputs) if is_float(graph, self) else self
+    return cast(graph, graph.make_node('Round', [opmath(graph, self)]), dtype_of(graph, self)) if is_float(graph, self) else self
 
 
 def aten_round_decimals(graph: GraphBuilder, res: Res, self: Result, *, decimals: Int) -> Result:
     """aten::round.decimals(Tensor self, *, int decimals) -> Tensor"""
     if decimals == 0:
-        return graph.make_node('Round', [self], res.outputs)
+        return cast(graph, graph.make_node('Round', [opmath(graph, self)]), dtype_of(graph, self))
     if decimals < 0:
         x = opmath(graph, self)
         unit = const_like(graph, 10.0 ** abs(decimals), x)
@@ -321,7 +321,7 @@ def aten_signbit(graph: GraphBuilder, res: Res, self: Result) -> Result:
 def aten_sin(graph: GraphBuilder, res: Res, self: Result) -> Result:
     """aten::sin(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
-    return graph.make_node('Sin', [self], res.outputs)
+    return cast(graph, graph.make_node('Sin', [opmath(graph, self)]), dtype_of(graph, self))
 
 
 def aten_sinc(graph: GraphBuilder, res: Res, self: Result) -> Result:
@@ -337,7 +337,7 @@ def aten_sinh(graph: GraphBuilder, res: Res, self: Result) -> Result:
     """aten::sinh(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     if dtype_of(graph, self) != float64:
-        return graph.make_node('Sinh', [self], res.outputs)
+        return cast(graph, graph.make_node('Sinh', [opmath(graph, self)]), dtype_of(graph, self))
     one = const(graph, 1, float64)
     grown = expm1_of(graph, self)
     near = graph.make_node('Add', [grown, graph.make_node('Div', [grown, graph.make_node('Add', [grown, one])])])
@@ -361,7 +361,7 @@ def aten_tan(graph: GraphBuilder, res: Res, self: Result) -> Result:
     """aten::tan(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     if dtype_of(graph, self) != float64:
-        return graph.make_node('Tan', [self], res.outputs)
+        return cast(graph, graph.make_node('Tan', [opmath(graph, self)]), dtype_of(graph, self))
     return graph.make_node('Div', [graph.make_node('Sin', [self]), graph.make_node('Cos', [self])], res.outputs)
 
 
