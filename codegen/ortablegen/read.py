@@ -3,6 +3,7 @@ where it stands."""
 
 from __future__ import annotations
 
+import keyword
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -239,7 +240,8 @@ class _Reader(PartReader):
             )
             return None
         for word in (name, *self.words(node.get("args"), "args")):
-            if not word.removeprefix("*").isidentifier():
+            bare = word.removeprefix("*")
+            if not bare.isidentifier() or keyword.iskeyword(bare):
                 self.error(node.span, f"'{word}' is no name of an operator or argument")
         return HopEntry(
             name,

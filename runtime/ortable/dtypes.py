@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .errors import BuilderError
+from .errors import BuilderError, UnsupportedDtype
 
 undefined = 0
 float32 = 1
@@ -237,13 +237,13 @@ def from_numpy(dtype: Any) -> int:
 
 
 def from_torch(dtype: Any) -> int:
-    """Element type of a ``torch.dtype``. Raises BuilderError for quantized and other foreign
+    """Element type of a ``torch.dtype``. Raises UnsupportedDtype for quantized and other foreign
     types."""
     if not _from_torch_cache:
         _load_torch()
     found = _from_torch_cache.get(dtype)
     if found is None:
-        raise BuilderError(
+        raise UnsupportedDtype(
             f"{dtype} has no ONNX element type; known: "
             + ", ".join(sorted(str(d) for d in _from_torch_cache))
         )

@@ -38,6 +38,10 @@ class UnsupportedCase(OrtableError, NotImplementedError):
     """An operator has a converter, but it refuses these arguments, with a reason."""
 
 
+class UnsupportedDtype(UnsupportedCase, BuilderError):
+    """A torch dtype that ONNX does not have: quantized types, complex32."""
+
+
 class ConversionError(OrtableError, RuntimeError):
     """A converter failed, or produced a type or shape that differs from torch's."""
 

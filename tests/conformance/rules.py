@@ -11,7 +11,7 @@ from torch.fx import Node
 from ortable import dtypes
 from ortable.builder import GraphBuilder
 from ortable.errors import UnsupportedCase
-from ortable.interpreter.arguments import convert_arguments
+from ortable.interpreter.arguments import ELEMENT_TYPES, convert_arguments
 from ortable_generated.aten.dispatch import RULES
 
 
@@ -37,6 +37,8 @@ def rule_differences(graph: torch.fx.Graph) -> list[str]:
 def _declare(builder: GraphBuilder, name: str, value: Any) -> Any:
     """An input of the builder for each tensor of ``value``; other values as they are."""
     if isinstance(value, torch.Tensor):
+        if value.dtype not in ELEMENT_TYPES:
+            return None  # complex32 has no ONNX type: the conversion refuses it
         dtype = dtypes.from_torch(value.dtype)
         return builder.make_tensor_input(name, dtype, tuple(value.shape))
     if isinstance(value, list | tuple):

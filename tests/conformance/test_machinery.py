@@ -42,7 +42,8 @@ def _sleeps(x: torch.Tensor) -> torch.Tensor:
 def test_a_crash_or_a_slow_sample_costs_that_sample(
     function: Any, outcome: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(samples, "op_infos", lambda: {"f": _info(function)})
+    for module in (samples, workers):
+        monkeypatch.setattr(module, "op_infos", lambda: {"f": _info(function)})
     task = workers.Task("f", "f32", **FORWARD)
     found = list(workers.run([task], jobs=1, limit_s=8.0))
     assert found[-1][1] is None, "the task ends with its marker"

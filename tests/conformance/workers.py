@@ -15,7 +15,9 @@ from typing import Any
 
 import torch
 
-from tests.conformance.samples import calls
+from tests.conformance.check import Record, check_call
+from tests.conformance.gradients import check_gradients, gradient_samples
+from tests.conformance.samples import DTYPES, Call, calls, op_infos
 
 START_UP_S = 60.0
 
@@ -140,25 +142,44 @@ def _record(state: _Running, outcome: str, detail: str) -> dict[str, Any]:
 def _work(task: Task, connection: Connection) -> None:
     _quiet()
     torch.set_num_threads(1)
-    from tests.conformance.check import check_call
-
-    gradient = task.kind == "gradient"
     try:
-        chosen = calls(task.op, task.dtype, task.samples, requires_grad=gradient)
+        chosen = _calls(task)
     except Exception as error:
         connection.send(("failed", f"{type(error).__name__}: {str(error)[:200]}"))
         return
     for place in range(task.start, len(chosen)):
-        call = chosen[place]
+        call, gradient_sample = chosen[place]
         connection.send(("begin", (place, call.index, call.describe()[:300])))
-        if gradient:
-            from tests.conformance.gradients import check_gradients
-
-            record = check_gradients(call)
-        else:
+        if gradient_sample is None:
             record = check_call(call, task.opsets, task.modes)
+        else:
+            record = _gradient(call, gradient_sample)
         connection.send(("record", record.as_json()))
     connection.send(("done", None))
+
+
+def _calls(task: Task) -> list[tuple[Call, Any]]:
+    """The calls of a task, each with the OpInfo sample that a gradient check takes, or None."""
+    if task.kind == "forward":
+        return [(call, None) for call in calls(task.op, task.dtype, task.samples)]
+    info = op_infos()[task.op]
+    found = gradient_samples(info, DTYPES[task.dtype], task.samples)
+    return [
+        (Call(task.op, task.dtype, i, info.op, (s.input, *s.args), dict(s.kwargs)), s)
+        for i, s in enumerate(found)
+    ]
+
+
+def _gradient(call: Call, sample: Any) -> Record:
+    started = time.perf_counter()
+    torch._dynamo.reset()
+    found = check_gradients(op_infos()[call.op], sample, DTYPES[call.dtype])
+    outcome = "not_implemented" if found.stage == "no_kernel" else found.stage
+    detail = ", ".join(found.missing) if outcome == "missing" else found.detail[:400]
+    return Record(
+        call.op, call.dtype, call.index, outcome, "torch.compile", detail, call.describe()[:300],
+        "gradient", [], round(time.perf_counter() - started, 3),
+    )  # fmt: skip
 
 
 def _quiet() -> None:
