@@ -36,6 +36,8 @@ from ortable.prelude_make import (
     reshape_to,
     unsqueezed,
 )
+from ortable.prelude_shape import zeros_of
+from ortable.rules_shape import broadcast
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder as Graph
@@ -84,6 +86,8 @@ def matrix_product(graph: Graph, a: Result, b: Result) -> Result:
     """MatMul, or Gemm for transposed matrices; the small ints, which ONNX leaves out, go through
     int32, whose low bits are theirs."""
     dtype = graph.get_type(a)
+    if dims.same(dim_of(graph, a, -1), 0):
+        return _empty_product(graph, a, b)
     if dtypes.is_float_type(dtype) and rank_of(graph, a) == 2 and rank_of(graph, b) == 2:
         (left, turn_left), (right, turn_right) = untransposed(graph, a), untransposed(graph, b)
         if turn_left or turn_right:
@@ -92,6 +96,17 @@ def matrix_product(graph: Graph, a: Result, b: Result) -> Result:
         return graph.make_node("MatMul", [a, b])
     wide = graph.make_node("MatMul", [cast(graph, a, dtypes.int32), cast(graph, b, dtypes.int32)])
     return cast(graph, wide, dtype)
+
+
+def _empty_product(graph: Graph, a: str, b: str) -> str:
+    """Zeros: ONNX Runtime leaves what a product over nothing writes as it finds it."""
+    first, second = shape_of(graph, a)[:-1], shape_of(graph, b)
+    second, last = (second[:-2], second[-1:]) if len(second) > 1 else ((), ())
+    rows = first[len(first) - 1 :]
+    batch = broadcast(tuple(first[: len(first) - 1]), tuple(second))
+    if batch is None:
+        raise UnsupportedCase("batches whose common shape depends on which dynamic size is 1")
+    return zeros_of(graph, [*batch, *rows, *last], graph.get_type(a))
 
 
 # -- reductions ---------------------------------------------------------------------------------

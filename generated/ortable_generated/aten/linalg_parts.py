@@ -10,6 +10,7 @@ from ortable.lowerings.linalg_power import matrix_exp, matrix_power, multi_dot
 from ortable.prelude import dim_of, dtype_of, is_float, is_used, shape_of
 from ortable.prelude_linalg import flipped_matrix, leading_part, longer_side, noise_floor, orthogonal_part, reflected, reflectors_of, singular_lengths, singular_parts, smaller_side, symmetric_parts, upper_part
 from ortable.prelude_make import const, consts
+from ortable.prelude_nn import matrix_product
 from ortable.prelude_shape import zeros_of
 
 if TYPE_CHECKING:
@@ -104,13 +105,13 @@ def aten_linalg_pinv_atol_rtol_tensor(graph: GraphBuilder, res: Res, self: Resul
         kept = graph.make_node('Greater', [graph.make_node('Abs', [parts[0]]), noise_floor(graph, graph.make_node('Abs', [parts[0]]), longer, atol, rtol)])
         scales = graph.make_node('Where', [kept, graph.make_node('Reciprocal', [graph.make_node('Where', [kept, parts[0], const(graph, 1, dtype_of(graph, self))])]), zero])
         left = graph.make_node('Mul', [parts[1], graph.make_node('Unsqueeze', [scales, consts(graph, [-2], int64)])])
-        return graph.make_node('MatMul', [left, flipped_matrix(graph, parts[1])], res.outputs)
+        return matrix_product(graph, left, flipped_matrix(graph, parts[1]))
     parts = singular_parts(graph, self, False)
     zero = const(graph, 0, dtype_of(graph, self))
     kept = graph.make_node('Greater', [parts[1], noise_floor(graph, parts[1], longer, atol, rtol)])
     scales = graph.make_node('Where', [kept, graph.make_node('Reciprocal', [graph.make_node('Where', [kept, parts[1], const(graph, 1, dtype_of(graph, self))])]), zero])
     left = graph.make_node('Mul', [flipped_matrix(graph, parts[2]), graph.make_node('Unsqueeze', [scales, consts(graph, [-2], int64)])])
-    return graph.make_node('MatMul', [left, flipped_matrix(graph, parts[0])], res.outputs)
+    return matrix_product(graph, left, flipped_matrix(graph, parts[0]))
 
 
 def aten_linalg_qr(graph: GraphBuilder, res: Res, A: Result, mode: Str = 'reduced') -> Any:
