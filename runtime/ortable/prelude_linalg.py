@@ -297,7 +297,9 @@ def _first(graph: Graph, x: str, count: SymInt) -> str:
 
 
 def vector_norm(graph: Graph, x: Result, power: Float, axes: Ints, keepdim: Bool) -> Result:
-    """The norm of vectors over ``axes`` of a float result."""
+    """The norm of vectors over ``axes`` of a float result; 0 for empty ones."""
+    if any(dims.same(dim_of(graph, x, axis), 0) for axis in axes):
+        return _zero_norm(graph, x, axes, keepdim)
     make, over = graph.make_node, consts(graph, axes, dtypes.int64)
     if power in (1, 2):
         return make("ReduceL1" if power == 1 else "ReduceL2", [x, over], keepdims=int(keepdim))
@@ -312,10 +314,18 @@ def vector_norm(graph: Graph, x: Result, power: Float, axes: Ints, keepdim: Bool
     return make("Pow", [total, const_like(graph, 1 / power, x)])
 
 
+def _zero_norm(graph: Graph, x: str, axes: Ints, keepdim: bool) -> str:
+    shape = [1 if at in axes else size for at, size in enumerate(shape_of(graph, x))]
+    found = zeros_of(graph, shape, graph.get_type(x))
+    return found if keepdim else squeezed(graph, found, sorted(axes))
+
+
 def matrix_norm(graph: Graph, x: Result, power: Any, axes: Ints, keepdim: Bool) -> Result:
     """The norm of matrices in two ``axes`` (counted from the front): "fro", "nuc", or a number."""
     if power == "fro":
         return vector_norm(graph, x, 2.0, axes, keepdim)
+    if any(dims.same(dim_of(graph, x, axis), 0) for axis in axes):
+        return _zero_norm(graph, x, axes, keepdim)
     if power == "nuc" or abs(power) == 2:
         rank = rank_of(graph, x)
         front = permuted(graph, x, [axis for axis in range(rank) if axis not in axes] + list(axes))

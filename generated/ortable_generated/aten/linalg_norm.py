@@ -5,20 +5,21 @@ from typing import TYPE_CHECKING
 
 from ortable.dtypes import int32, int64
 from ortable.known import known_dtype, known_shape
-from ortable.prelude import axes_of, axis_of, dim_of, dtype_of, product, rank_of, shape_of
+from ortable.prelude import axes_of, axis_of, dim_of, dtype_of, is_float, product, rank_of, shape_of
 from ortable.prelude_linalg import matrix_norm, vector_norm
 from ortable.prelude_make import cast, consts, permuted, reshape_to, unsqueezed
 from ortable.prelude_nn import as_float, matrix_product
-from ortable.prelude_pointwise import opmath
+from ortable.prelude_pointwise import int_pow, opmath
+from ortable.prelude_shape import counting
 from ortable.promotion import promote_values, promoted_dtype
-from ortable.rules import broadcast, reduce_shape, unify
+from ortable.rules import accumulate, broadcast, reduce_shape, unify
 from ortable_generated.aten.shape import aten_diagonal, rule_aten_diagonal
 from ortable_generated.aten.statistics import aten_linalg_vector_norm, rule_aten_linalg_vector_norm
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.known import Rules
-    from ortable.prelude import Bool, Dtype, Float, Int, Ints, Result, Scalar, Str
+    from ortable.prelude import Bool, Dtype, Float, Int, Ints, Result, Scalar, Str, SymInt
 
 
 def aten__cdist_forward(graph: GraphBuilder, res: Res, x1: Result, x2: Result, p: Float, compute_mode: Int | None) -> Result:
@@ -121,6 +122,16 @@ def aten_linalg_norm_ord_str(graph: GraphBuilder, res: Res, self: Result, ord: S
     return matrix_norm(graph, cast(graph, self, dtype_of(graph, res)), ord, axes, keepdim)
 
 
+def aten_linalg_vander(graph: GraphBuilder, res: Res, x: Result, *, N: SymInt | None = None) -> Result:
+    """aten::linalg_vander(Tensor x, *, SymInt? N=None) -> Tensor"""
+    x, = promote_values(graph, 'bool_to_long', [x])
+    count = dim_of(graph, x, -1) if N is None else N
+    if is_float(graph, x):
+        powers = cast(graph, counting(graph, 0, count, 1), dtype_of(graph, x))
+        return graph.make_node('Pow', [graph.make_node('Unsqueeze', [x, consts(graph, [-1], int64)]), powers], res.outputs)
+    return int_pow(graph, cast(graph, graph.make_node('Unsqueeze', [x, consts(graph, [-1], int64)]), int64), counting(graph, 0, count, 1))
+
+
 def aten_nuclear_norm(graph: GraphBuilder, res: Res, self: Result, keepdim: Bool = False) -> Result:
     """aten::nuclear_norm(Tensor self, bool keepdim=False) -> Tensor"""
     return matrix_norm(graph, self, 'nuc', [0, 1], keepdim)
@@ -185,6 +196,10 @@ def rule_aten_linalg_norm(graph: GraphBuilder, self: Result, ord: Scalar | None 
 
 def rule_aten_linalg_norm_ord_str(graph: GraphBuilder, self: Result, ord: Str, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Rules:
     return ((known_dtype(graph, self) if dtype is None else dtype, None),)
+
+
+def rule_aten_linalg_vander(graph: GraphBuilder, x: Result, *, N: SymInt | None = None) -> Rules:
+    return ((accumulate(known_dtype(graph, x)), None),)
 
 
 def rule_aten_nuclear_norm(graph: GraphBuilder, self: Result, keepdim: Bool = False) -> Rules:
