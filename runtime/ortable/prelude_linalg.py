@@ -4,7 +4,7 @@ batches of them, and what is solved with them. The algorithms are loops in ``low
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ortable import dims, dtypes
 from ortable.errors import UnsupportedCase
@@ -18,7 +18,6 @@ from ortable.prelude import (
     Ints,
     Result,
     Results,
-    Scalar,
     Str,
     SymInt,
     SymInts,
@@ -26,8 +25,8 @@ from ortable.prelude import (
     rank_of,
     shape_of,
 )
-from ortable.prelude_make import cast, const, consts, cropped, permuted, squeezed, unsqueezed
-from ortable.prelude_nn import machine_epsilon, reduced_extreme
+from ortable.prelude_make import cast, const, consts, cropped, permuted, reshape_to, squeezed, unsqueezed
+from ortable.prelude_nn import machine_epsilon, matrix_product, reduced_extreme
 from ortable.prelude_pointwise import const_like
 from ortable.prelude_shape import counting, sliced, stretched, zeros_of
 from ortable.rules_shape import broadcast
@@ -219,7 +218,9 @@ def reflected(graph: Graph, x: Result, tau: Result, other: Result, adjoint: Bool
 
 def symmetric_parts(graph: Graph, x: Result, uplo: Str = "L") -> Results:
     """[values, vectors] of symmetric matrices, ascending; one triangle of ``x`` is read."""
-    flat = matrix.flat_batch(graph, x)
+    rows = dim_of(graph, x, -1)
+    # torch does not always say that both sides are one size
+    flat = reshape_to(graph, matrix.flat_batch(graph, x), [dims.prod(matrix.batch_of(graph, x)), rows, rows])
     order = ("LessOrEqual", "GreaterOrEqual")[uplo.upper() == "L"]
     kept = graph.make_node(order, [matrix.places(graph, flat, -2), matrix.places(graph, flat, -1)])
     flat = graph.make_node("Where", [kept, flat, matrix.turned(graph, flat)])
@@ -251,7 +252,7 @@ def singular_parts(graph: Graph, x: Result, full: Bool) -> Results:
     )
     flips = graph.make_node("Where", [negative, *(const_like(graph, n, left) for n in (-2, 0))])
     column = unsqueezed(graph, flips, [2])
-    total = graph.make_node("MatMul", [signs, column])
+    total = matrix_product(graph, signs, column)
     total = graph.make_node("Add", [matrix.turned(graph, total), const_like(graph, 1, left)])
     left = graph.make_node("Mul", [left, total])
     right = right if full else _first(graph, right, count)
@@ -296,7 +297,9 @@ def _first(graph: Graph, x: str, count: SymInt) -> str:
 
 
 def vector_norm(graph: Graph, x: Result, power: Float, axes: Ints, keepdim: Bool) -> Result:
-    """The norm of vectors over ``axes`` of a float result."""
+    """The norm of vectors over ``axes`` of a float result; 0 for empty ones."""
+    if any(dims.same(dim_of(graph, x, axis), 0) for axis in axes):
+        return _zero_norm(graph, x, axes, keepdim)
     make, over = graph.make_node, consts(graph, axes, dtypes.int64)
     if power in (1, 2):
         return make("ReduceL1" if power == 1 else "ReduceL2", [x, over], keepdims=int(keepdim))
@@ -311,10 +314,18 @@ def vector_norm(graph: Graph, x: Result, power: Float, axes: Ints, keepdim: Bool
     return make("Pow", [total, const_like(graph, 1 / power, x)])
 
 
-def matrix_norm(graph: Graph, x: Result, power: Scalar, axes: Ints, keepdim: Bool) -> Result:
+def _zero_norm(graph: Graph, x: str, axes: Ints, keepdim: bool) -> str:
+    shape = [1 if at in axes else size for at, size in enumerate(shape_of(graph, x))]
+    found = zeros_of(graph, shape, graph.get_type(x))
+    return found if keepdim else squeezed(graph, found, sorted(axes))
+
+
+def matrix_norm(graph: Graph, x: Result, power: Any, axes: Ints, keepdim: Bool) -> Result:
     """The norm of matrices in two ``axes`` (counted from the front): "fro", "nuc", or a number."""
     if power == "fro":
         return vector_norm(graph, x, 2.0, axes, keepdim)
+    if any(dims.same(dim_of(graph, x, axis), 0) for axis in axes):
+        return _zero_norm(graph, x, axes, keepdim)
     if power == "nuc" or abs(power) == 2:
         rank = rank_of(graph, x)
         front = permuted(graph, x, [axis for axis in range(rank) if axis not in axes] + list(axes))

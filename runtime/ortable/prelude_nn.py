@@ -37,6 +37,8 @@ from ortable.prelude_make import (
     squeezed,
     unsqueezed,
 )
+from ortable.prelude_shape import zeros_of
+from ortable.rules_shape import broadcast
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder as Graph
@@ -85,6 +87,8 @@ def matrix_product(graph: Graph, a: Result, b: Result) -> Result:
     """MatMul, or Gemm for transposed matrices; the small ints, which ONNX leaves out, go through
     int32, whose low bits are theirs."""
     dtype = graph.get_type(a)
+    if dims.same(dim_of(graph, a, -1), 0):
+        return _empty_product(graph, a, b)
     if dtypes.is_float_type(dtype) and rank_of(graph, a) == 2 and rank_of(graph, b) == 2:
         (left, turn_left), (right, turn_right) = untransposed(graph, a), untransposed(graph, b)
         if turn_left or turn_right:
@@ -106,6 +110,17 @@ def _is_transposed(graph: Graph, x: str) -> bool:
     while node is not None and node.op_type in ("Cast", "Identity"):
         node = graph.values[node.inputs[0]].producer
     return node is not None and node.op_type == "Transpose"
+
+
+def _empty_product(graph: Graph, a: str, b: str) -> str:
+    """Zeros: ONNX Runtime leaves what a product over nothing writes as it finds it."""
+    first, second = shape_of(graph, a)[:-1], shape_of(graph, b)
+    second, last = (second[:-2], second[-1:]) if len(second) > 1 else ((), ())
+    rows = first[len(first) - 1 :]
+    batch = broadcast(tuple(first[: len(first) - 1]), tuple(second))
+    if batch is None:
+        raise UnsupportedCase("batches whose common shape depends on which dynamic size is 1")
+    return zeros_of(graph, [*batch, *rows, *last], graph.get_type(a))
 
 
 # -- reductions ---------------------------------------------------------------------------------

@@ -34,6 +34,10 @@ def aten_addmm(graph: GraphBuilder, res: Res, self: Result, mat1: Result, mat2: 
     if is_float(graph, mat1) and alpha == 0 and differs(beta, 0):
         # torch does not read the matrices when alpha is 0
         return graph.make_node('Expand', [scaled(graph, self, beta), as_vec(graph, [dim_of(graph, mat1, 0), dim_of(graph, mat2, 1)])], res.outputs)
+    if is_float(graph, mat1) and dim_of(graph, mat1, 1) == 0:
+        # ONNX Runtime's Gemm over nothing leaves beta out
+        rest = matrix_product(graph, mat1, mat2)
+        return rest if beta == 0 else graph.make_node('Add', [scaled(graph, self, beta), rest], res.outputs)
     if is_float(graph, mat1):
         # torch does not read self when beta is 0, so NaN must not leak
         bias = None if beta == 0 else self
@@ -118,6 +122,10 @@ def aten_linalg_matmul(graph: GraphBuilder, res: Res, self: Result, other: Resul
 
 def aten_linear(graph: GraphBuilder, res: Res, input: Result, weight: Result, bias: Result | None = None) -> Result:
     """aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor"""
+    if dim_of(graph, weight, -1) == 0:
+        # ONNX Runtime's Gemm over nothing leaves the bias out
+        rest = matrix_product(graph, input, permuted(graph, weight, swapped(rank_of(graph, weight), 0, -1)))
+        return rest if bias is None else graph.make_node('Add', [rest, bias], res.outputs)
     if rank_of(graph, input) == 2 and rank_of(graph, weight) == 2 and is_float(graph, input):
         return graph.make_node('Gemm', [input, weight, bias], res.outputs, transB=1)
     if bias is None:

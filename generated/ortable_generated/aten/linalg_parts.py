@@ -7,15 +7,16 @@ from ortable.dtypes import complex64, int32, int64
 from ortable.errors import UnsupportedCase
 from ortable.known import known_dtype, known_shape
 from ortable.lowerings.linalg_power import matrix_exp, matrix_power, multi_dot
-from ortable.prelude import dim_of, dtype_of, is_float, is_used, shape_of
+from ortable.prelude import dim_of, dtype_of, is_float, is_used, rank_of, shape_of
 from ortable.prelude_linalg import flipped_matrix, leading_part, longer_side, noise_floor, orthogonal_part, reflected, reflectors_of, singular_lengths, singular_parts, smaller_side, symmetric_parts, upper_part
-from ortable.prelude_make import const, consts
+from ortable.prelude_make import as_tensor, cast, const, consts
+from ortable.prelude_nn import matrix_product
 from ortable.prelude_shape import zeros_of
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.known import Rules
-    from ortable.prelude import Bool, Int, Result, Results, Str
+    from ortable.prelude import Bool, Float, Int, Result, Results, Str
 
 
 def aten__linalg_eigh(graph: GraphBuilder, res: Res, A: Result, UPLO: Str = 'L', compute_v: Bool = True) -> Any:
@@ -90,6 +91,34 @@ def aten_linalg_matrix_power(graph: GraphBuilder, res: Res, self: Result, n: Int
     return matrix_power(graph, res, self=self, n=n)
 
 
+def aten_linalg_matrix_rank(graph: GraphBuilder, res: Res, self: Result, tol: Float, hermitian: Bool = False) -> Result:
+    """aten::linalg_matrix_rank(Tensor self, float tol, bool hermitian=False) -> Tensor"""
+    return aten_linalg_matrix_rank_atol_rtol_float(graph, res, self=self, atol=tol, rtol=0.0, hermitian=hermitian)
+
+
+def aten_linalg_matrix_rank_atol_rtol_float(graph: GraphBuilder, res: Res, self: Result, *, atol: Float | None = None, rtol: Float | None = None, hermitian: Bool = False) -> Result:
+    """aten::linalg_matrix_rank.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, bool hermitian=False) -> Tensor"""
+    values = graph.make_node('Abs', [symmetric_parts(graph, self)[0]]) if hermitian else singular_lengths(graph, self)
+    floors = [as_tensor(graph, each, dtype_of(graph, self)) for each in [atol, rtol]]
+    kept = graph.make_node('Greater', [values, noise_floor(graph, values, longer_side(graph, self), floors[0], floors[1])])
+    return graph.make_node('ReduceSum', [cast(graph, kept, int64), consts(graph, [rank_of(graph, self) - 2], int64)], res.outputs, keepdims=0)
+
+
+def aten_linalg_matrix_rank_atol_rtol_tensor(graph: GraphBuilder, res: Res, input: Result, *, atol: Result | None = None, rtol: Result | None = None, hermitian: Bool = False) -> Result:
+    """aten::linalg_matrix_rank.atol_rtol_tensor(Tensor input, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor"""
+    values = graph.make_node('Abs', [symmetric_parts(graph, input)[0]]) if hermitian else singular_lengths(graph, input)
+    kept = graph.make_node('Greater', [values, noise_floor(graph, values, longer_side(graph, input), atol, rtol)])
+    return graph.make_node('ReduceSum', [cast(graph, kept, int64), consts(graph, [rank_of(graph, kept) - 1], int64)], res.outputs, keepdims=0)
+
+
+def aten_linalg_matrix_rank_tol_tensor(graph: GraphBuilder, res: Res, input: Result, tol: Result, hermitian: Bool = False) -> Result:
+    """aten::linalg_matrix_rank.tol_tensor(Tensor input, Tensor tol, bool hermitian=False) -> Tensor"""
+    values = graph.make_node('Abs', [symmetric_parts(graph, input)[0]]) if hermitian else singular_lengths(graph, input)
+    nothing = const(graph, 0, dtype_of(graph, values))
+    kept = graph.make_node('Greater', [values, noise_floor(graph, values, longer_side(graph, input), tol, nothing)])
+    return graph.make_node('ReduceSum', [cast(graph, kept, int64), consts(graph, [rank_of(graph, kept) - 1], int64)], res.outputs, keepdims=0)
+
+
 def aten_linalg_multi_dot(graph: GraphBuilder, res: Res, tensors: Results) -> Result:
     """aten::linalg_multi_dot(Tensor[] tensors) -> Tensor"""
     return multi_dot(graph, res, tensors=tensors)
@@ -104,13 +133,13 @@ def aten_linalg_pinv_atol_rtol_tensor(graph: GraphBuilder, res: Res, self: Resul
         kept = graph.make_node('Greater', [graph.make_node('Abs', [parts[0]]), noise_floor(graph, graph.make_node('Abs', [parts[0]]), longer, atol, rtol)])
         scales = graph.make_node('Where', [kept, graph.make_node('Reciprocal', [graph.make_node('Where', [kept, parts[0], const(graph, 1, dtype_of(graph, self))])]), zero])
         left = graph.make_node('Mul', [parts[1], graph.make_node('Unsqueeze', [scales, consts(graph, [-2], int64)])])
-        return graph.make_node('MatMul', [left, flipped_matrix(graph, parts[1])], res.outputs)
+        return matrix_product(graph, left, flipped_matrix(graph, parts[1]))
     parts = singular_parts(graph, self, False)
     zero = const(graph, 0, dtype_of(graph, self))
     kept = graph.make_node('Greater', [parts[1], noise_floor(graph, parts[1], longer, atol, rtol)])
     scales = graph.make_node('Where', [kept, graph.make_node('Reciprocal', [graph.make_node('Where', [kept, parts[1], const(graph, 1, dtype_of(graph, self))])]), zero])
     left = graph.make_node('Mul', [flipped_matrix(graph, parts[2]), graph.make_node('Unsqueeze', [scales, consts(graph, [-2], int64)])])
-    return graph.make_node('MatMul', [left, flipped_matrix(graph, parts[0])], res.outputs)
+    return matrix_product(graph, left, flipped_matrix(graph, parts[0]))
 
 
 def aten_linalg_qr(graph: GraphBuilder, res: Res, A: Result, mode: Str = 'reduced') -> Any:
@@ -225,6 +254,22 @@ def rule_aten_linalg_matrix_exp(graph: GraphBuilder, self: Result) -> Rules:
 
 def rule_aten_linalg_matrix_power(graph: GraphBuilder, self: Result, n: Int) -> Rules:
     return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_linalg_matrix_rank(graph: GraphBuilder, self: Result, tol: Float, hermitian: Bool = False) -> Rules:
+    return rule_aten_linalg_matrix_rank_atol_rtol_float(graph, self=self, atol=tol, rtol=0.0, hermitian=hermitian)
+
+
+def rule_aten_linalg_matrix_rank_atol_rtol_float(graph: GraphBuilder, self: Result, *, atol: Float | None = None, rtol: Float | None = None, hermitian: Bool = False) -> Rules:
+    return ((int64, None),)
+
+
+def rule_aten_linalg_matrix_rank_atol_rtol_tensor(graph: GraphBuilder, input: Result, *, atol: Result | None = None, rtol: Result | None = None, hermitian: Bool = False) -> Rules:
+    return ((int64, None),)
+
+
+def rule_aten_linalg_matrix_rank_tol_tensor(graph: GraphBuilder, input: Result, tol: Result, hermitian: Bool = False) -> Rules:
+    return ((int64, None),)
 
 
 def rule_aten_linalg_multi_dot(graph: GraphBuilder, tensors: Results) -> Rules:
