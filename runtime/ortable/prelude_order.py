@@ -270,6 +270,18 @@ def known_number(graph: Graph) -> SymInt:
     return dims.from_torch(found)
 
 
+def known_flag(graph: Graph) -> Bool:
+    """The bool that metadata gives for the node that is being converted.
+
+    Raises:
+        UnsupportedCase: there is no metadata, or it depends on a dynamic size.
+    """
+    found = getattr(graph.origin, "meta", {}).get("val")
+    if not isinstance(found, bool):
+        raise UnsupportedCase("how the elements lie in memory, which no metadata says")
+    return found
+
+
 def close_to(graph: Graph, x: Result, y: Result, rtol: Float, atol: Float, nan_too: Bool) -> Result:
     """torch.isclose of two results of one dtype: equal, or ``|x - y| <= atol + rtol * |y|``, both
     finite."""
