@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 
 
 def const(graph: Graph, value: Scalar, dtype: Dtype) -> Result:
-    """A 0-d constant; a symbolic int becomes a 0-d result computed at run time."""
+    """A 0-d constant; a symbolic int, or a number read from a tensor, becomes a 0-d result."""
+    if type(value) is str:
+        return cast(graph, value, dtype)
     if isinstance(value, SymDim):
         return cast(graph, as_scalar(graph, value), dtype)
     if type(value) is complex:

@@ -154,8 +154,8 @@ def wide_index(graph: Graph, index: Result, x: Result, dim_: Int) -> Result:
 def scattered(
     graph: Graph, x: Result, dim_: Int, index: Result, values: Result, how: Str, with_self: Bool
 ) -> Result:
-    """torch.scatter_reduce: ``values`` reduced into ``x`` where ``index`` points; ``how`` is torch's
-    word.
+    """torch.scatter_reduce, by torch's word ``how``: ``values`` reduced into ``x`` where ``index``
+    points.
 
     Without ``with_self`` what is written over starts from the neutral element. The mean of ints is
     rounded down.
@@ -163,7 +163,8 @@ def scattered(
     dtype = graph.get_type(x)
     if how == "mean":
         wide = dtypes.float32 if dtype in (dtypes.float16, dtypes.bfloat16) else dtype
-        return cast(graph, _mean_of(graph, cast(graph, x, wide), dim_, index, values, with_self), dtype)  # fmt: skip
+        found = _mean_of(graph, cast(graph, x, wide), dim_, index, values, with_self)
+        return cast(graph, found, dtype)
     if not with_self:
         neutral = {"sum": 0, "prod": 1, "amax": lowest(dtype), "amin": highest(dtype)}[how]
         x = put_elements(graph, x, dim_, index, const(graph, neutral, dtype), "none")
@@ -194,7 +195,9 @@ def weight_dtype(graph: Graph, weights: Result | None) -> Dtype | None:
     return dtypes.float32 if graph.get_type(weights) == dtypes.float32 else dtypes.float64
 
 
-def counted(graph: Graph, places: Result, weights: Result | None, size: Result, dtype: Dtype) -> Result:
+def counted(
+    graph: Graph, places: Result, weights: Result | None, size: Result, dtype: Dtype
+) -> Result:
     """How often each number from 0 to ``size`` - 1 (an int64[1] result) stands in ``places``, or
     the sum of the ``weights`` that stand there."""
     zeros = graph.make_node("Expand", [const(graph, 0, dtype), size])
@@ -267,9 +270,19 @@ def known_number(graph: Graph) -> SymInt:
     return dims.from_torch(found)
 
 
-def close_to(
-    graph: Graph, x: Result, y: Result, rtol: Float, atol: Float, nan_too: Bool
-) -> Result:
+def known_flag(graph: Graph) -> Bool:
+    """The bool that metadata gives for the node that is being converted.
+
+    Raises:
+        UnsupportedCase: there is no metadata, or it depends on a dynamic size.
+    """
+    found = getattr(graph.origin, "meta", {}).get("val")
+    if not isinstance(found, bool):
+        raise UnsupportedCase("how the elements lie in memory, which no metadata says")
+    return found
+
+
+def close_to(graph: Graph, x: Result, y: Result, rtol: Float, atol: Float, nan_too: Bool) -> Result:
     """torch.isclose of two results of one dtype: equal, or ``|x - y| <= atol + rtol * |y|``, both
     finite."""
     make, dtype = graph.make_node, graph.get_type(x)

@@ -7,6 +7,7 @@ A sample with dynamic dimensions is converted once and run at its own sizes and 
 from __future__ import annotations
 
 import ast
+import contextlib
 import operator
 from dataclasses import dataclass
 from typing import Any
@@ -179,10 +180,9 @@ def fx_graph(
         fake_args, fake_kwargs = torch.fx.node.map_arg(
             (tuple(args), kwargs), lambda n: n.meta["val"]
         )
-        try:
+        # some results torch cannot foretell; the graph then has no metadata for them
+        with contextlib.suppress(*DATA_DEPENDENT):
             call.meta["val"] = call.target(*fake_args, **fake_kwargs)
-        except DATA_DEPENDENT:
-            pass  # a graph without metadata: torch cannot say what comes out before it runs
     _output(graph, call, sample.unread)
     return torch.fx.GraphModule(torch.nn.Module(), graph), call, tensors
 

@@ -10,7 +10,7 @@ from ortable.prelude import axis_of, count_of, dtype_of, is_float, lowest, rank_
 from ortable.prelude_make import as_vec, at_least_1d, const, permuted, reshape_to, squeezed, with_rank_of
 from ortable.prelude_order import median_place, new_runs, run_ids, sorted_places
 from ortable.prelude_places import taken_along
-from ortable.prelude_shape import all_but, as_flat, replaced_at, stretched, zeros_of
+from ortable.prelude_shape import as_flat, stretched
 from ortable.rules import reduce_shape
 
 if TYPE_CHECKING:
@@ -45,10 +45,6 @@ def aten_mode(graph: GraphBuilder, res: Res, self: Result, dim: Int = -1, keepdi
     axis = axis_of(graph, self, dim)
     turn = swapped(max(rank_of(graph, self), 1), axis, -1)
     gone = [] if keepdim or rank_of(graph, self) == 0 else [axis]
-    if count_of(graph, self) == 0:
-        sizes = all_but(shape_of(graph, self), gone)
-        kept = replaced_at(shape_of(graph, self), axis, 1) if keepdim else sizes
-        return (zeros_of(graph, kept, dtype_of(graph, self)), zeros_of(graph, kept, int64))
     # the longest run of the sorted elements, of those the first, and of that the last element
     rows = permuted(graph, at_least_1d(graph, self), turn)
     order = sorted_places(graph, rows, rank_of(graph, rows) - 1)

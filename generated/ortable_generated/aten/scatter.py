@@ -103,8 +103,6 @@ def aten_index_fill_int_Tensor(graph: GraphBuilder, res: Res, self: Result, dim:
 
 def aten_index_reduce(graph: GraphBuilder, res: Res, self: Result, dim: Int, index: Result, source: Result, reduce: Str, *, include_self: Bool = True) -> Result:
     """aten::index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor"""
-    if count_of(graph, source) == 0:
-        return self
     places = wide_index(graph, index, source, dim)
     return scattered(graph, self, dim, places, source, reduce, include_self)
 

@@ -7,7 +7,7 @@ from ortable.known import given_shape
 from ortable.prelude import dim_of, dtype_of
 from ortable.prelude_make import cast, const
 from ortable.prelude_order import spaced, spacing_dtype
-from ortable.prelude_pointwise import arange_of
+from ortable.prelude_pointwise import arange_of, in_dtype
 from ortable.promotion import scalar_dtype
 
 if TYPE_CHECKING:
@@ -34,25 +34,29 @@ def aten_linspace_Tensor_Tensor(graph: GraphBuilder, res: Res, start: Result, en
 def aten_logspace(graph: GraphBuilder, res: Res, start: Scalar, end: Scalar, steps: Int, base: Float = 10.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::logspace(Scalar start, Scalar end, int steps, float base=10., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     wide = spacing_dtype(dtype_of(graph, res))
-    return cast(graph, graph.make_node('Pow', [const(graph, base, wide), spaced(graph, start, end, steps, wide)]), dtype_of(graph, res))
+    low, high = (in_dtype(graph, start, dtype_of(graph, res)), in_dtype(graph, end, dtype_of(graph, res)))
+    return cast(graph, graph.make_node('Pow', [const(graph, base, wide), spaced(graph, low, high, steps, wide)]), dtype_of(graph, res))
 
 
 def aten_logspace_Scalar_Tensor(graph: GraphBuilder, res: Res, start: Scalar, end: Result, steps: Int, base: Float = 10.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::logspace.Scalar_Tensor(Scalar start, Tensor end, int steps, float base=10., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     wide = spacing_dtype(dtype_of(graph, res))
-    return cast(graph, graph.make_node('Pow', [const(graph, base, wide), spaced(graph, start, end, steps, wide)]), dtype_of(graph, res))
+    low, high = (in_dtype(graph, start, dtype_of(graph, res)), in_dtype(graph, end, dtype_of(graph, res)))
+    return cast(graph, graph.make_node('Pow', [const(graph, base, wide), spaced(graph, low, high, steps, wide)]), dtype_of(graph, res))
 
 
 def aten_logspace_Tensor_Scalar(graph: GraphBuilder, res: Res, start: Result, end: Scalar, steps: Int, base: Float = 10.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::logspace.Tensor_Scalar(Tensor start, Scalar end, int steps, float base=10., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     wide = spacing_dtype(dtype_of(graph, res))
-    return cast(graph, graph.make_node('Pow', [const(graph, base, wide), spaced(graph, start, end, steps, wide)]), dtype_of(graph, res))
+    low, high = (in_dtype(graph, start, dtype_of(graph, res)), in_dtype(graph, end, dtype_of(graph, res)))
+    return cast(graph, graph.make_node('Pow', [const(graph, base, wide), spaced(graph, low, high, steps, wide)]), dtype_of(graph, res))
 
 
 def aten_logspace_Tensor_Tensor(graph: GraphBuilder, res: Res, start: Result, end: Result, steps: Int, base: Float = 10.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::logspace.Tensor_Tensor(Tensor start, Tensor end, int steps, float base=10., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     wide = spacing_dtype(dtype_of(graph, res))
-    return cast(graph, graph.make_node('Pow', [const(graph, base, wide), spaced(graph, start, end, steps, wide)]), dtype_of(graph, res))
+    low, high = (in_dtype(graph, start, dtype_of(graph, res)), in_dtype(graph, end, dtype_of(graph, res)))
+    return cast(graph, graph.make_node('Pow', [const(graph, base, wide), spaced(graph, low, high, steps, wide)]), dtype_of(graph, res))
 
 
 def aten_range(graph: GraphBuilder, res: Res, start: Scalar, end: Scalar, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:

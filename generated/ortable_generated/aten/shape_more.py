@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 from ortable.dtypes import boolean, int64
 from ortable.known import given_shape, known_dtype, known_shape, scalar_shape
 from ortable.lowerings.views import as_strided_scatter, resize, resize_as
-from ortable.prelude import dim_of, dtype_of, rank_of
+from ortable.prelude import axis_of, dim_of, dtype_of, rank_of
 from ortable.prelude_make import as_vec, at_least_1d, cast, const, consts, filled, reshape_to, unsqueezed
 from ortable.prelude_nn import any_true
 from ortable.prelude_order import stretched_axes
 from ortable.prelude_places import nonzero_rows
-from ortable.prelude_shape import as_flat, at_least_2d, at_least_3d, counting, sliced, zeros_of
+from ortable.prelude_shape import as_flat, at_least_2d, at_least_3d, counting, sliced
 from ortable.promotion import promote_values
 from ortable.rules import accumulate
 from ortable_generated.aten.cast import aten_fill_Scalar, complex_aten_fill_Scalar, rule_aten_fill_Scalar
@@ -136,11 +136,17 @@ def aten_moveaxis_intlist(graph: GraphBuilder, res: Res, self: Result, source: I
     return aten_movedim_intlist(graph, res, self=self, source=source, destination=destination)
 
 
+def aten_narrow_Tensor(graph: GraphBuilder, res: Res, self: Result, dim: Int, start: Result, length: SymInt) -> Result:
+    """aten::narrow.Tensor(Tensor(a) self, int dim, Tensor start, SymInt length) -> Tensor(a)"""
+    axis = axis_of(graph, self, dim)
+    first = reshape_to(graph, cast(graph, start, int64), [1])
+    wrapped = graph.make_node('Where', [graph.make_node('Less', [first, as_vec(graph, 0)]), graph.make_node('Add', [first, as_vec(graph, dim_of(graph, self, axis))]), first])
+    return graph.make_node('Slice', [self, wrapped, graph.make_node('Add', [wrapped, as_vec(graph, length)]), as_vec(graph, axis)], res.outputs)
+
+
 def aten_nonzero_static(graph: GraphBuilder, res: Res, self: Result, *, size: SymInt, fill_value: Int = -1) -> Result:
     """aten::nonzero_static(Tensor self, *, SymInt size, int fill_value=-1) -> Tensor"""
     rank = rank_of(graph, self)
-    if rank == 0 or size == 0:
-        return zeros_of(graph, [size, rank], int64)
     filling = filled(graph, [size, rank], fill_value, int64)
     return sliced(graph, graph.make_node('Concat', [nonzero_rows(graph, self), filling], axis=0), 0, 0, size)
 
@@ -360,6 +366,10 @@ def rule_aten_moveaxis_int(graph: GraphBuilder, self: Result, source: Int, desti
 
 def rule_aten_moveaxis_intlist(graph: GraphBuilder, self: Result, source: Ints, destination: Ints) -> Rules:
     return rule_aten_movedim_intlist(graph, self=self, source=source, destination=destination)
+
+
+def rule_aten_narrow_Tensor(graph: GraphBuilder, self: Result, dim: Int, start: Result, length: SymInt) -> Rules:
+    return ((known_dtype(graph, self), None),)
 
 
 def rule_aten_nonzero_static(graph: GraphBuilder, self: Result, *, size: SymInt, fill_value: Int = -1) -> Rules:

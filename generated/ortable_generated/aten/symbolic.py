@@ -10,7 +10,7 @@ from ortable.known import as_list, known_dtype, scalar_shape
 from ortable.prelude import count_of, dim_of, dtype_of, is_static, rank_of, shape_of
 from ortable.prelude_make import as_tensor, cast, const, reshape_to
 from ortable.prelude_nn import all_true
-from ortable.prelude_order import close_to, known_number
+from ortable.prelude_order import close_to, known_flag, known_number
 from ortable.prelude_types import common_dtype
 from ortable.promotion import promote_values
 
@@ -81,6 +81,11 @@ def aten_size(graph: GraphBuilder, res: Res, self: Result) -> Any:
 def aten_size_int(graph: GraphBuilder, res: Res, self: Result, dim: Int) -> Any:
     """aten::size.int(Tensor self, int dim) -> int"""
     return aten_sym_size_int(graph, res, self=self, dim=dim)
+
+
+def aten_sym_is_contiguous(graph: GraphBuilder, res: Res, self: Result, memory_format: Any = 0) -> Any:
+    """aten::sym_is_contiguous(Tensor self, MemoryFormat memory_format=0) -> SymBool"""
+    return const(graph, known_flag(graph), boolean)
 
 
 def aten_sym_numel(graph: GraphBuilder, res: Res, self: Result) -> Any:
@@ -195,6 +200,10 @@ def rule_aten_size(graph: GraphBuilder, self: Result) -> Rules:
 
 def rule_aten_size_int(graph: GraphBuilder, self: Result, dim: Int) -> Rules:
     return rule_aten_sym_size_int(graph, self=self, dim=dim)
+
+
+def rule_aten_sym_is_contiguous(graph: GraphBuilder, self: Result, memory_format: Any = 0) -> Rules:
+    return ((boolean, scalar_shape()),)
 
 
 def rule_aten_sym_numel(graph: GraphBuilder, self: Result) -> Rules:

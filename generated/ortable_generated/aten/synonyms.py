@@ -24,6 +24,11 @@ def aten__aminmax_dim(graph: GraphBuilder, res: Res, self: Result, dim: Int, kee
     return aten_aminmax(graph, res, self=self, dim=dim, keepdim=keepdim)
 
 
+def aten__index_put_impl(graph: GraphBuilder, res: Res, self: Result, indices: Results, values: Result, accumulate: Bool = False, unsafe: Bool = False) -> Result:
+    """aten::_index_put_impl(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False, bool unsafe=False) -> Tensor"""
+    return aten_index_put(graph, res, self=self, indices=indices, values=values, accumulate=accumulate)
+
+
 def aten__is_all_true(graph: GraphBuilder, res: Res, self: Result) -> Result:
     """aten::_is_all_true(Tensor self) -> Tensor"""
     return aten_all_dims(graph, res, self=self, dim=None)
@@ -67,6 +72,11 @@ def aten_index_put_hacked_twin(graph: GraphBuilder, res: Res, self: Result, indi
 def aten_split(graph: GraphBuilder, res: Res, self: Result, split_sizes: Ints, dim: Int = 0) -> Any:
     """aten::split(Tensor(a -> *) self, int[] split_sizes, int dim=0) -> Tensor(a)[]"""
     return aten_split_with_sizes(graph, res, self=self, split_sizes=split_sizes, dim=dim)
+
+
+def complex_aten__index_put_impl(graph: GraphBuilder, res: Res, self: Result, indices: Results, values: Result, accumulate: Bool = False, unsafe: Bool = False) -> Result:
+    """aten::_index_put_impl(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False, bool unsafe=False) -> Tensor"""
+    return complex_aten_index_put(graph, res, self=self, indices=indices, values=values, accumulate=accumulate)
 
 
 def complex_aten__is_all_true(graph: GraphBuilder, res: Res, self: Result) -> Result:
@@ -115,6 +125,10 @@ def rule_aten__aminmax(graph: GraphBuilder, self: Result) -> Rules:
 
 def rule_aten__aminmax_dim(graph: GraphBuilder, self: Result, dim: Int, keepdim: Bool = False) -> Rules:
     return rule_aten_aminmax(graph, self=self, dim=dim, keepdim=keepdim)
+
+
+def rule_aten__index_put_impl(graph: GraphBuilder, self: Result, indices: Results, values: Result, accumulate: Bool = False, unsafe: Bool = False) -> Rules:
+    return rule_aten_index_put(graph, self=self, indices=indices, values=values, accumulate=accumulate)
 
 
 def rule_aten__is_all_true(graph: GraphBuilder, self: Result) -> Rules:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int64
 from ortable.known import known_dtype
-from ortable.prelude import axis_of, count_of, shape_of
+from ortable.prelude import axis_of, shape_of
 from ortable.prelude_make import consts, reshape_to
 from ortable.prelude_order import compressed, equality_codes, run_ids, run_lengths, run_starts, sorted_places
 from ortable.prelude_shape import as_flat
@@ -55,8 +55,6 @@ def aten_unique_consecutive(graph: GraphBuilder, res: Res, self: Result, return_
 def aten_unique_dim(graph: GraphBuilder, res: Res, self: Result, dim: Int, sorted: Bool = True, return_inverse: Bool = False, return_counts: Bool = False) -> Any:
     """aten::unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)"""
     axis = axis_of(graph, self, dim)
-    if count_of(graph, self) == 0:
-        return (self, consts(graph, [], int64), consts(graph, [], int64))
     # integer codes, because ONNX leaves open how NaN is ordered (torch does, too, and makes each of its rows distinct)
     _, first, inverse, counts = graph.make_node('Unique', [equality_codes(graph, self)], 4, axis=axis, sorted=1)
     return (graph.make_node('Gather', [self, first], axis=axis), inverse, counts)

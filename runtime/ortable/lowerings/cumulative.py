@@ -1,5 +1,5 @@
-"""Cumulative operators that ONNX lacks: a Loop in which every element is combined with the one 1, 2,
-4, ... places before it (Hillis and Steele), so that a length of n takes log2(n) rounds."""
+"""Cumulative operators that ONNX lacks: a Loop in which every element is combined with the one 1,
+2, 4, ... places before it (Hillis and Steele), so that a length of n takes log2(n) rounds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ortable import dtypes
-from ortable.prelude import axis_of, dim_of, lowest, highest, rank_of, shape_of
+from ortable.prelude import axis_of, dim_of, highest, lowest, rank_of, shape_of
 from ortable.prelude_make import as_scalar, as_vec, cast, const
 from ortable.prelude_nn import wide_dtype
 from ortable.prelude_pointwise import log1p_of

@@ -93,9 +93,7 @@ def grid_counts_between(
 ) -> str:
     """aten::_histogramdd_from_bin_tensors: counts in a grid of given edges."""
     columns = _columns(graph, self)
-    places = [
-        _bin_between(graph, column, edge) for column, edge in zip(columns, bins, strict=True)
-    ]
+    places = [_bin_between(graph, column, edge) for column, edge in zip(columns, bins, strict=True)]
     return _weighed(graph, columns, list(bins), places, weight, density)
 
 

@@ -9,7 +9,7 @@ from ortable import dtypes
 from ortable.prelude import axis_of, dim_of, rank_of, shape_of
 from ortable.prelude_make import cast, const, filled, unsqueezed
 from ortable.prelude_nn import wide_dtype
-from ortable.prelude_places import places_in, put_elements, scatter_word
+from ortable.prelude_places import places_in, put_elements
 from ortable.prelude_shape import counting, sliced, stretched
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def segment_reduce(
     sizes[at] = count + 2
     start = _EMPTY[reduce] if initial is None else float(initial)
     wide = wide_dtype(dtype)
-    how = {"max": "max", "min": "min"}.get(reduce) or scatter_word(reduce if reduce == "prod" else "sum")  # fmt: skip
+    how = {"prod": "mul", "max": "max", "min": "min"}.get(reduce, "add")
     base = stretched(graph, const(graph, start, wide), sizes)
     found = put_elements(graph, base, at, index, cast(graph, data, wide), how)
     if reduce == "mean":

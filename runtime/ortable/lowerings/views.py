@@ -119,7 +119,7 @@ def resize(graph: GraphBuilder, res: Res, self: str, size: Sequence[Dim]) -> str
     wanted, have = dims.prod(list(size)), dims.prod(shape)
     if isinstance(wanted, int) and isinstance(have, int) and wanted > have:
         raise UnsupportedCase(
-            f"a tensor of {have} elements holds no more of them; torch leaves new ones uninitialised"
+            f"a tensor of {have} elements holds no more; torch leaves new ones uninitialised"
         )
     order, _ = _layout(graph, shape)
     if dims.same(wanted, have) and order == list(range(len(shape))):
