@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.dtypes import float32, float64
+from ortable.dtypes import bfloat16, float32, float64
 from ortable.errors import UnsupportedCase
 from ortable.known import known_dtype, known_shape
 from ortable.prelude import axis_of, dim_of, dtype_of, is_float, is_used, rank_of, square_root
@@ -90,8 +90,9 @@ def aten_hardsigmoid(graph: GraphBuilder, res: Res, self: Result) -> Result:
 
 def aten_hardswish(graph: GraphBuilder, res: Res, self: Result) -> Result:
     """aten::hardswish(Tensor self) -> Tensor"""
+    kind = float32 if dtype_of(graph, self) == bfloat16 else dtype_of(graph, self)
     if dtype_of(graph, self) != float64:
-        return graph.make_node('HardSwish', [self], res.outputs)
+        return cast(graph, graph.make_node('HardSwish', [cast(graph, self, kind)]), dtype_of(graph, self))
     gate = graph.make_node('Clip', [graph.make_node('Add', [self, const(graph, 3, float64)]), const(graph, 0, float64), const(graph, 6, float64)])
     return graph.make_node('Div', [graph.make_node('Mul', [self, gate]), const(graph, 6, float64)], res.outputs)
 
