@@ -106,8 +106,8 @@ def stirling(graph: Graph, x: Result) -> Result:
 def leaky(graph: Graph, x: Result, slope: Float) -> Result:
     """``x`` where it is positive, else ``x`` times the slope."""
     kind = graph.get_type(x)
-    if kind != dtypes.bfloat16:
+    if kind != dtypes.float64:
         return graph.make_node("LeakyRelu", [x], alpha=slope)
-    return cast(
-        graph, graph.make_node("LeakyRelu", [cast(graph, x, dtypes.float32)], alpha=slope), kind
-    )
+    positive = graph.make_node("Greater", [x, const(graph, 0, kind)])
+    low = graph.make_node("Mul", [x, const(graph, slope, kind)])
+    return graph.make_node("Where", [positive, x, low])

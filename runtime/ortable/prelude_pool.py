@@ -174,6 +174,12 @@ def _window_count(size: SymInt, reach: int, step: int, pad: int, ceil: bool) -> 
     return dims.minimum(dims.ceildiv(whole, step), (size + pad - 1) // step) + 1
 
 
+def regions(values: SymInts, n: Int) -> SymInts:
+    """How many regions adaptive pooling makes along each of ``n`` axes; one number serves all."""
+    given = list(values) if isinstance(values, list | tuple) else [values]
+    return given if len(given) == n else given * n
+
+
 def pooled_adaptive(graph: Graph, x: Result, sizes: SymInts, largest: Bool) -> Result:
     """Mean or maximum over ``sizes`` regions that share the last dimensions as evenly as torch
     does."""

@@ -17,6 +17,25 @@ if TYPE_CHECKING:
     from ortable.prelude import Bool, Float, Result
 
 
+def aten__scaled_dot_product_attention_math(graph: GraphBuilder, res: Res, query: Result, key: Result, value: Result, attn_mask: Result | None = None, dropout_p: Float = 0.0, is_causal: Bool = False, dropout_mask: Result | None = None, *, scale: Float | None = None, enable_gqa: Bool = False) -> Any:
+    """aten::_scaled_dot_product_attention_math(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., bool is_causal=False, Tensor? dropout_mask=None, *, float? scale=None, bool enable_gqa=False) -> (Tensor, Tensor)"""
+    kind = wide_dtype(dtype_of(graph, query))
+    factor = scale if scale is not None else 1.0 / square_root(float(static(dim_of(graph, query, -1))))
+    sizes = [dim_of(graph, query, -2), dim_of(graph, key, -2)]
+    if dropout_p > 0 or dropout_mask is not None:
+        raise UnsupportedCase('aten::_scaled_dot_product_attention_math: dropout inside attention draws random numbers that only torch can draw')
+    # this form adds a bool mask, too
+    heads = dim_of(graph, query, -3) if enable_gqa else 1
+    keys = repeated_heads(graph, cast(graph, key, kind), heads) if enable_gqa else cast(graph, key, kind)
+    values = repeated_heads(graph, cast(graph, value, kind), heads) if enable_gqa else cast(graph, value, kind)
+    turned = permuted(graph, keys, swapped(rank_of(graph, key), -2, -1))
+    scores = graph.make_node('Mul', [graph.make_node('MatMul', [cast(graph, query, kind), turned]), const(graph, factor, kind)])
+    mask = cast(graph, attn_mask, kind) if attn_mask is not None else None
+    masked = attention_mask(graph, scores, mask, is_causal, sizes)
+    chances = zero_where_masked(graph, graph.make_node('Softmax', [masked], axis=-1), mask)
+    return (cast(graph, graph.make_node('MatMul', [chances, values]), dtype_of(graph, query)), cast(graph, chances, dtype_of(graph, query)))
+
+
 def aten__scaled_dot_product_flash_attention_for_cpu(graph: GraphBuilder, res: Res, query: Result, key: Result, value: Result, dropout_p: Float = 0.0, is_causal: Bool = False, *, attn_mask: Result | None = None, scale: Float | None = None) -> Any:
     """aten::_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0., bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)"""
     kind = wide_dtype(dtype_of(graph, query))
@@ -57,6 +76,10 @@ def aten_scaled_dot_product_attention(graph: GraphBuilder, res: Res, query: Resu
     masked = attention_mask(graph, scores, attn_mask, is_causal, sizes)
     output = graph.make_node('MatMul', [graph.make_node('Softmax', [masked], axis=-1), values])
     return cast(graph, zero_where_masked(graph, output, attn_mask), dtype_of(graph, query))
+
+
+def rule_aten__scaled_dot_product_attention_math(graph: GraphBuilder, query: Result, key: Result, value: Result, attn_mask: Result | None = None, dropout_p: Float = 0.0, is_causal: Bool = False, dropout_mask: Result | None = None, *, scale: Float | None = None, enable_gqa: Bool = False) -> Rules:
+    return ((known_dtype(graph, query), None), (known_dtype(graph, query), None),)
 
 
 def rule_aten__scaled_dot_product_flash_attention_for_cpu(graph: GraphBuilder, query: Result, key: Result, value: Result, dropout_p: Float = 0.0, is_causal: Bool = False, *, attn_mask: Result | None = None, scale: Float | None = None) -> Rules:

@@ -3,9 +3,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.dtypes import bfloat16, float32, int64, uint8
-from ortable.known import given_shape, known_dtype, known_shape
-from ortable.lowerings.normalization import batch_norm_with_update
+from ortable.dtypes import bfloat16, float32, int64
+from ortable.known import known_dtype, known_shape
 from ortable.prelude import axis_of, dtype_of, rank_of
 from ortable.prelude_make import cast, consts
 from ortable.prelude_nn import wide_dtype, without
@@ -15,11 +14,6 @@ if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.known import Rules
     from ortable.prelude import Bool, Bools, Float, Int, Result
-
-
-def aten__batch_norm_with_update_functional(graph: GraphBuilder, res: Res, input: Result, weight: Result | None, bias: Result | None, running_mean: Result, running_var: Result, momentum: Float, eps: Float) -> Any:
-    """aten::_batch_norm_with_update_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor, Tensor running_mean_out, Tensor running_var_out)"""
-    return batch_norm_with_update(graph, res, input=input, weight=weight, bias=bias, running_mean=running_mean, running_var=running_var, momentum=momentum, eps=eps)
 
 
 def aten__weight_norm_interface(graph: GraphBuilder, res: Res, v: Result, g: Result, dim: Int = 0) -> Any:
@@ -47,10 +41,6 @@ def aten__weight_norm_interface_backward(graph: GraphBuilder, res: Res, grad_w: 
 def aten_batch_norm_backward(graph: GraphBuilder, res: Res, grad_out: Result, input: Result, weight: Result, running_mean: Result | None, running_var: Result | None, save_mean: Result | None, save_var: Result | None, update: Bool, eps: Float, output_mask: Bools, reserve: Result) -> Any:
     """aten::batch_norm_backward(Tensor grad_out, Tensor input, Tensor weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_var, bool update, float eps, bool[3] output_mask, Tensor reserve) -> (Tensor, Tensor, Tensor)"""
     return aten_native_batch_norm_backward(graph, res, grad_out=grad_out, input=input, weight=weight, running_mean=running_mean, running_var=running_var, save_mean=save_mean, save_invstd=save_var, train=update, eps=eps, output_mask=output_mask)
-
-
-def rule_aten__batch_norm_with_update_functional(graph: GraphBuilder, input: Result, weight: Result | None, bias: Result | None, running_mean: Result, running_var: Result, momentum: Float, eps: Float) -> Rules:
-    return ((known_dtype(graph, input), known_shape(graph, input)), (known_dtype(graph, running_mean), known_shape(graph, running_mean)), (known_dtype(graph, running_mean), known_shape(graph, running_mean)), (uint8, given_shape(0)), (known_dtype(graph, running_mean), known_shape(graph, running_mean)), (known_dtype(graph, running_var), known_shape(graph, running_var)),)
 
 
 def rule_aten__weight_norm_interface(graph: GraphBuilder, v: Result, g: Result, dim: Int = 0) -> Rules:

@@ -3,10 +3,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.dtypes import float32, float64, int64
+from ortable.dtypes import float32, float64, int64, uint8
 from ortable.errors import UnsupportedCase
 from ortable.known import given_shape, known_dtype, known_shape
-from ortable.lowerings.normalization import batch_norm_backward, batch_norm_of_batch, batch_norm_training
+from ortable.lowerings.normalization import batch_norm_backward, batch_norm_of_batch, batch_norm_single, batch_norm_training, batch_norm_update
 from ortable.prelude import dim_of, dtype_of, is_used, rank_of, static
 from ortable.prelude_make import as_vec, cast, const, consts
 from ortable.prelude_nn import batch_norm_known, group_normalized, machine_epsilon, or_filled, rms_normalized, wide_dtype
@@ -16,6 +16,20 @@ if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.known import Rules
     from ortable.prelude import Bool, Bools, Float, Int, Ints, Result, SymInt, SymInts
+
+
+def aten__batch_norm_no_update(graph: GraphBuilder, res: Res, input: Result, weight: Result | None, bias: Result | None, running_mean: Result | None, running_var: Result | None, momentum: Float, eps: Float) -> Any:
+    """aten::_batch_norm_no_update(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)"""
+    if running_mean is not None and running_var is not None:
+        found = batch_norm_known(graph, input, weight, bias, running_mean, running_var, eps)
+        none = consts(graph, [], dtype_of(graph, res[1]))
+        return (found, none, none, consts(graph, [], uint8))
+    raise UnsupportedCase('aten::_batch_norm_no_update: evaluation without running statistics')
+
+
+def aten__batch_norm_with_update_functional(graph: GraphBuilder, res: Res, input: Result, weight: Result | None, bias: Result | None, running_mean: Result, running_var: Result, momentum: Float, eps: Float) -> Any:
+    """aten::_batch_norm_with_update_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor, Tensor running_mean_out, Tensor running_var_out)"""
+    return batch_norm_update(graph, res, input=input, weight=weight, bias=bias, running_mean=running_mean, running_var=running_var, momentum=momentum, eps=eps)
 
 
 def aten__fused_rms_norm(graph: GraphBuilder, res: Res, input: Result, normalized_shape: Ints, weight: Result | None, eps: Float | None) -> Any:
@@ -58,6 +72,8 @@ def aten_batch_norm(graph: GraphBuilder, res: Res, input: Result, weight: Result
     """aten::batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor"""
     if running_mean is not None and running_var is not None and (not training):
         return batch_norm_known(graph, input, weight, bias, running_mean, running_var, eps)
+    if running_mean is None and running_var is None:
+        return batch_norm_single(graph, res, input=input, weight=weight, bias=bias, eps=eps)
     raise UnsupportedCase('aten::batch_norm: training uses and updates statistics; functionalised, it is another operator')
 
 
@@ -95,6 +111,8 @@ def aten_native_batch_norm(graph: GraphBuilder, res: Res, input: Result, weight:
         found = batch_norm_known(graph, input, weight, bias, running_mean, running_var, eps)
         none = consts(graph, [], dtype_of(graph, res[1]))
         return (found, none, none)
+    if running_mean is None and running_var is None:
+        return batch_norm_of_batch(graph, res, input=input, weight=weight, bias=bias, eps=eps)
     raise UnsupportedCase('aten::native_batch_norm: training uses and updates statistics; functionalised, it is another operator')
 
 
@@ -140,6 +158,14 @@ def aten_rms_norm(graph: GraphBuilder, res: Res, input: Result, normalized_shape
     least = eps if eps is not None else machine_epsilon(wide)
     normal = rms_normalized(graph, cast(graph, input, wide), normalized_shape, weight, least)
     return cast(graph, normal, dtype_of(graph, res))
+
+
+def rule_aten__batch_norm_no_update(graph: GraphBuilder, input: Result, weight: Result | None, bias: Result | None, running_mean: Result | None, running_var: Result | None, momentum: Float, eps: Float) -> Rules:
+    return ((known_dtype(graph, input), known_shape(graph, input)), (known_dtype(graph, input), given_shape(0)), (known_dtype(graph, input), given_shape(0)), (uint8, given_shape(0)),)
+
+
+def rule_aten__batch_norm_with_update_functional(graph: GraphBuilder, input: Result, weight: Result | None, bias: Result | None, running_mean: Result, running_var: Result, momentum: Float, eps: Float) -> Rules:
+    return ((known_dtype(graph, input), known_shape(graph, input)), (known_dtype(graph, running_mean), known_shape(graph, running_mean)), (known_dtype(graph, running_mean), known_shape(graph, running_mean)), (uint8, given_shape(0)), (known_dtype(graph, running_mean), known_shape(graph, running_mean)), (known_dtype(graph, running_mean), known_shape(graph, running_var)),)
 
 
 def rule_aten__fused_rms_norm(graph: GraphBuilder, input: Result, normalized_shape: Ints, weight: Result | None, eps: Float | None) -> Rules:

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int64
 from ortable.known import known_dtype, known_shape
-from ortable.prelude import is_used, shape_of, spread, static
+from ortable.prelude import is_used, shape_of, spread
 from ortable.prelude_nn import divisible, quotients
-from ortable.prelude_pool import pooled_adaptive, pooled_max, pooled_mean
+from ortable.prelude_pool import pooled_adaptive, pooled_max, pooled_mean, regions
 from ortable.prelude_windows import even_tables, pooled_fractional, unpooled, window_max
 from ortable.rules import keep_leading
 
@@ -29,17 +29,17 @@ def aten__adaptive_avg_pool3d(graph: GraphBuilder, res: Res, self: Result, outpu
 
 def aten_adaptive_avg_pool1d(graph: GraphBuilder, res: Res, self: Result, output_size: Ints) -> Result:
     """aten::adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor"""
-    return pooled_adaptive(graph, self, spread(static(output_size), 1), False)
+    return pooled_adaptive(graph, self, regions(output_size, 1), False)
 
 
 def aten_adaptive_avg_pool2d(graph: GraphBuilder, res: Res, self: Result, output_size: SymInts) -> Result:
     """aten::adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor"""
-    return pooled_adaptive(graph, self, spread(static(output_size), 2), False)
+    return pooled_adaptive(graph, self, regions(output_size, 2), False)
 
 
 def aten_adaptive_avg_pool3d(graph: GraphBuilder, res: Res, self: Result, output_size: SymInts) -> Result:
     """aten::adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor"""
-    return pooled_adaptive(graph, self, spread(static(output_size), 3), False)
+    return pooled_adaptive(graph, self, regions(output_size, 3), False)
 
 
 def aten_adaptive_max_pool1d(graph: GraphBuilder, res: Res, self: Result, output_size: Ints) -> Any:

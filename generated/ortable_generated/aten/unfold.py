@@ -4,25 +4,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable.dtypes import float32, int64
-from ortable.known import given_shape, known_dtype, known_shape
+from ortable.known import given_shape, known_dtype
 from ortable.prelude import count_of, dim_of, dtype_of, rank_of, shape_of, spread, static
 from ortable.prelude_make import as_vec, cast, const, consts, permuted, reshape_to, squeezed, unsqueezed
 from ortable.prelude_order import fold_places, is_half, window_count, window_places
 from ortable.prelude_places import put_along
 from ortable.prelude_shape import as_flat, replaced_at, zeros_of
+from ortable_generated.aten.channels import aten_channel_shuffle, rule_aten_channel_shuffle
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.known import Rules
     from ortable.prelude import Int, Ints, Result, SymInt, SymInts
-
-
-def aten_channel_shuffle(graph: GraphBuilder, res: Res, self: Result, groups: SymInt) -> Result:
-    """aten::channel_shuffle(Tensor self, SymInt groups) -> Tensor"""
-    sizes = shape_of(graph, self)
-    rest = list(range(3, rank_of(graph, self) + 1))
-    split = reshape_to(graph, self, [sizes[0], groups, sizes[1] // groups, *sizes[2:]])
-    return reshape_to(graph, graph.make_node('Transpose', [split], perm=[0, 2, 1, *rest]), sizes)
 
 
 def aten_col2im(graph: GraphBuilder, res: Res, self: Result, output_size: SymInts, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Result:
@@ -109,10 +102,6 @@ def aten_unfold_backward(graph: GraphBuilder, res: Res, grad_in: Result, input_s
     rows = reshape_to(graph, turned, replaced_at(input_sizes, axis, count * size))
     places = as_flat(graph, window_places(graph, count, size, step, 1))
     return put_along(graph, zeros_of(graph, input_sizes, dtype_of(graph, grad_in)), axis, places, rows, 'add')
-
-
-def rule_aten_channel_shuffle(graph: GraphBuilder, self: Result, groups: SymInt) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
 
 
 def rule_aten_col2im(graph: GraphBuilder, self: Result, output_size: SymInts, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Rules:

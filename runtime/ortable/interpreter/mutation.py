@@ -24,7 +24,7 @@ def writes(node: Node, mutates: Mapping[str, str]) -> str | None:
     if target._schema.is_mutable:
         return None if name in METADATA_ONLY else f"its schema is {target._schema}"
     flag = mutates.get(name)
-    if flag is not None and _argument(node, target._schema, flag) is True:
+    if flag is not None and _argument(node, target._schema, flag) is True and _has_running(node):
         return f"{flag}=True makes it update its running statistics in place"
     return None
 
@@ -68,6 +68,13 @@ def find_attribute(module: Any, path: str, default: Any = ...) -> Any:
             return default
         found = getattr(found, part)
     return found
+
+
+def _has_running(node: Node) -> bool:
+    """Whether a normalisation was given running statistics that it would update."""
+    schema: Any = node.target._schema  # type: ignore[union-attr]
+    names = [each.name for each in schema.arguments if each.name.startswith("running_")]
+    return not names or any(_argument(node, schema, name) is not None for name in names)
 
 
 def _argument(node: Node, schema: Any, name: str) -> Any:

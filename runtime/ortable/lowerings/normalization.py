@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ortable import dtypes
+from ortable import dtypes
 from ortable.prelude import dim_of, dtype_of, rank_of
 from ortable.prelude_make import cast, const, consts, per_channel
 from ortable.prelude_nn import count_over, or_filled, scaled, wide_dtype, without
@@ -35,10 +36,11 @@ def batch_norm_training(
     count = count_over(graph, input, without([1], rank_of(graph, input)))
     new_mean = new_var = None
     if res[3].name != "":
-        new_mean = _moved(graph, running_mean, mean, momentum)
+        new_mean = cast(graph, _moved(graph, running_mean, mean, momentum), res[3].dtype)
     if res[4].name != "":
         less = graph.make_node("Sub", [const(graph, count, wide), const(graph, 1, wide)])
-        new_var = _moved(graph, running_var, graph.make_node("Div", [total, less]), momentum)
+        unbiased = graph.make_node("Div", [total, less])
+        new_var = cast(graph, _moved(graph, running_var, unbiased, momentum), res[4].dtype)
     return (
         output,
         cast(graph, mean, res[1].dtype),
@@ -48,7 +50,7 @@ def batch_norm_training(
     )
 
 
-def batch_norm_with_update(
+def batch_norm_update(
     graph: GraphBuilder,
     res: Res,
     input: str,
@@ -59,12 +61,22 @@ def batch_norm_with_update(
     momentum: float,
     eps: float,
 ) -> tuple[str | None, ...]:
-    """aten::_batch_norm_with_update_functional: as in training, and an empty workspace."""
-    moved = [res[place] for place in (0, 1, 2, 4, 5)]
+    """aten::_batch_norm_with_update_functional: the same with bytes that only CUDA fills."""
+    shared = type(res)(
+        *([each for place, each in enumerate(part) if place != 3]
+          for part in (res.outputs, res.dtypes, res.shapes))
+    )  # fmt: skip
     found = batch_norm_training(
-        graph, moved, input, weight, bias, running_mean, running_var, momentum, eps
+        graph, shared, input, weight, bias, running_mean, running_var, momentum, eps
     )
     return (*found[:3], consts(graph, [], dtypes.uint8), *found[3:])
+
+
+def batch_norm_single(
+    graph: GraphBuilder, res: Res, input: str, weight: str | None, bias: str | None, eps: float
+) -> str:
+    """aten::batch_norm with the statistics of the batch and no running ones."""
+    return batch_statistics(graph, input, weight, bias, eps)[0]
 
 
 def batch_norm_of_batch(

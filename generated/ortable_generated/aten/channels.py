@@ -1,0 +1,37 @@
+# Generated from specs/aten/channels.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ortable.known import known_dtype, known_shape
+from ortable.prelude import shape_of, static, swapped
+from ortable.prelude_make import permuted, reshape_to
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+    from ortable.known import Rules
+    from ortable.prelude import Int, Result, SymInt
+
+
+def aten_channel_shuffle(graph: GraphBuilder, res: Res, self: Result, groups: SymInt) -> Result:
+    """aten::channel_shuffle(Tensor self, SymInt groups) -> Tensor"""
+    shape = list(shape_of(graph, self))
+    count = static(groups)
+    blocks = reshape_to(graph, self, [shape[0], count, shape[1] // count] + shape[2:])
+    turned = permuted(graph, blocks, swapped(len(shape) + 1, 1, 2))
+    return reshape_to(graph, turned, shape)
+
+
+def aten_conv_tbc(graph: GraphBuilder, res: Res, self: Result, weight: Result, bias: Result, pad: Int = 0) -> Result:
+    """aten::conv_tbc(Tensor self, Tensor weight, Tensor bias, int pad=0) -> Tensor"""
+    x = permuted(graph, self, [1, 2, 0])
+    kernel = permuted(graph, weight, [2, 1, 0])
+    return permuted(graph, graph.make_node('Conv', [x, kernel, bias], pads=[pad, pad]), [2, 0, 1])
+
+
+def rule_aten_channel_shuffle(graph: GraphBuilder, self: Result, groups: SymInt) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_conv_tbc(graph: GraphBuilder, self: Result, weight: Result, bias: Result, pad: Int = 0) -> Rules:
+    return ((known_dtype(graph, self), None),)
