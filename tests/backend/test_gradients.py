@@ -39,6 +39,13 @@ def test_gradient_of_a_float64_convolution(run_gradients):
     run_gradients(lambda x, w: F.conv2d(x, w, stride=2, padding=1, groups=2), tensors)
 
 
+def test_scaled_products_keep_float64():
+    """ONNX Runtime's fusion of a product and a factor would round the factor to float32."""
+    a, b = torch.rand(3, 8, dtype=torch.float64), torch.rand(8, 6, dtype=torch.float64)
+    got = torch.compile(lambda a, b: (a * 0.5946035575013605) @ b, backend="ortable")(a, b)
+    torch.testing.assert_close(got, (a * 0.5946035575013605) @ b, rtol=1e-14, atol=1e-14)
+
+
 @pytest.fixture
 def run_gradients():
     """Results and gradients of a fixed cotangent, compiled and eager."""

@@ -35,10 +35,11 @@ def batch_norm_training(
     count = count_over(graph, input, without([1], rank_of(graph, input)))
     new_mean = new_var = None
     if res[3].name != "":
-        new_mean = _moved(graph, running_mean, mean, momentum)
+        new_mean = cast(graph, _moved(graph, running_mean, mean, momentum), res[3].dtype)
     if res[4].name != "":
         less = graph.make_node("Sub", [const(graph, count, wide), const(graph, 1, wide)])
-        new_var = _moved(graph, running_var, graph.make_node("Div", [total, less]), momentum)
+        unbiased = graph.make_node("Div", [total, less])
+        new_var = cast(graph, _moved(graph, running_var, unbiased, momentum), res[4].dtype)
     return (
         output,
         cast(graph, mean, res[1].dtype),
@@ -110,10 +111,11 @@ def batch_statistics(
 
 
 def _moved(graph: GraphBuilder, running: str, now: str, momentum: float) -> str:
-    """``(1 - momentum) * running + momentum * now`` in the dtype of the running value."""
-    dtype = graph.get_type(running)
+    """``(1 - momentum) * running + momentum * now``, in float32 for the 16 bit floats."""
+    dtype = wide_dtype(graph.get_type(running))
     fresh = scaled(graph, cast(graph, now, dtype), momentum)
-    return graph.make_node("Add", [scaled(graph, running, 1 - momentum), fresh])
+    kept = scaled(graph, cast(graph, running, dtype), 1 - momentum)
+    return graph.make_node("Add", [kept, fresh])
 
 
 def batch_norm_backward(
