@@ -124,6 +124,7 @@ class _Call:
         after = sample.output_process_fn_grad if variant == "function" else _as_it_is
         self.tensors = [leaves[place] for place in slots]
         self.out = _out_of(op_info, sample) if variant == "out" else []
+        several = len(self.out) > 1
 
         def function(*tensors: torch.Tensor) -> Any:
             filled = list(leaves)
@@ -135,12 +136,13 @@ class _Call:
             return after(operator(first, *args, **kwargs))
 
         def into(*tensors: torch.Tensor) -> Any:
-            *given, target = tensors
             filled = list(leaves)
-            for place, tensor in zip(slots, given):  # noqa: B905
+            for place, tensor in zip(slots, tensors):  # noqa: B905
                 filled[place] = tensor
             first, args, kwargs = pytree.tree_unflatten(filled, spec)
-            return operator(first, *args, out=target, **kwargs)
+            targets = tensors[len(slots) :]
+            out = targets if several else targets[0]
+            return operator(first, *args, out=out, **kwargs)
 
         self.function: Callable[..., Any] = into if variant == "out" else function
 
@@ -186,12 +188,11 @@ def _operator(op_info: Any, variant: str) -> Callable[..., Any]:
 
 
 def _out_of(op_info: Any, sample: Any) -> list[torch.Tensor]:
-    """An `out` tensor of the right shape that holds something else."""
+    """`out` tensors of the right shapes that hold something else."""
     with torch.no_grad():
         value = op_info.op(sample.input, *sample.args, **sample.kwargs)
-    if not isinstance(value, torch.Tensor):
-        raise ValueError("several results")
-    return [torch.full_like(value, 1, requires_grad=False)]
+    values = [value] if isinstance(value, torch.Tensor) else list(value)
+    return [torch.full(each.shape, 1, dtype=each.dtype) for each in values]
 
 
 def _copy(tensor: torch.Tensor, wide: bool) -> torch.Tensor:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from onnx import ModelProto
+from onnx import ModelProto, TensorProto
 
 from ortable.errors import OptionError, ProviderError
 
@@ -81,6 +81,12 @@ def make_run_options(given: Any) -> Any:
     return given
 
 
+def _has_double(model: ModelProto) -> bool:
+    """Whether products of float64 may be scaled: the fusion keeps factors in float32."""
+    values = [*model.graph.input, *model.graph.output]
+    return any(each.type.tensor_type.elem_type == TensorProto.DOUBLE for each in values)
+
+
 def make_session(
     model: ModelProto, providers: Sequence[Any], session_options: Any, *, training: bool
 ) -> Any:
@@ -107,7 +113,10 @@ def make_session(
         options = session_options
     try:
         return onnxruntime.InferenceSession(
-            model.SerializeToString(), options, providers=list(providers)
+            model.SerializeToString(),
+            options,
+            providers=list(providers),
+            disabled_optimizers=["MatMulScaleFusion"] if _has_double(model) else None,
         )
     except Exception as exc:
         raise ProviderError(

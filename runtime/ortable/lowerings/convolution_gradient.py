@@ -63,7 +63,7 @@ def _spread_back(
     window: tuple[list[int], ...],
     groups: int,
 ) -> str:
-    """The convolution of ``grad``, with zeros between its elements, with the kernel turned round."""
+    """The convolution of ``grad``, zeros between its elements, with the kernel turned round."""
     strides, pads, spacing = window
     sizes, kernel = shape_of(graph, input)[2:], static(shape_of(graph, weight)[2:])
     n = len(sizes)
@@ -74,7 +74,9 @@ def _spread_back(
         sizes, shape_of(graph, grad)[2:], kernel, pads, spacing, strict=True
     ):
         if not isinstance(size, int) or not isinstance(have, int):
-            raise UnsupportedCase(f"the gradient of a convolution in float64 over the size '{size}'")
+            raise UnsupportedCase(
+                f"the gradient of a convolution in float64 over the size '{size}'"
+            )
         before.append(gap * (k - 1) - pad)
         after.append(size + gap * (k - 1) - before[-1] - have)
     amounts = consts(graph, [0, 0, *before, 0, 0, *after], dtypes.int64)

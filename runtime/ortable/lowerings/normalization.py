@@ -122,10 +122,11 @@ def batch_statistics(
 
 
 def _moved(graph: GraphBuilder, running: str, now: str, momentum: float) -> str:
-    """``(1 - momentum) * running + momentum * now`` in the dtype of the running value."""
-    dtype = graph.get_type(running)
+    """``(1 - momentum) * running + momentum * now``, in float32 for the 16 bit floats."""
+    dtype = wide_dtype(graph.get_type(running))
     fresh = scaled(graph, cast(graph, now, dtype), momentum)
-    return graph.make_node("Add", [scaled(graph, running, 1 - momentum), fresh])
+    kept = scaled(graph, cast(graph, running, dtype), 1 - momentum)
+    return graph.make_node("Add", [kept, fresh])
 
 
 def batch_norm_backward(

@@ -1,0 +1,80 @@
+"""Gradients of single operators equal eager: those with a backward operator of their own."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from ortable.errors import UnsupportedCase
+
+# a function and the shapes of its tensors
+FUNCTIONS = {
+    "average pool in three dimensions": (
+        lambda x: F.avg_pool3d(x, 2, 2, 1, count_include_pad=False),
+        [(2, 3, 4, 5, 4)],
+    ),
+    "uneven adaptive average pool": (lambda x: F.adaptive_avg_pool2d(x, (3, 5)), [(2, 3, 8, 7)]),
+    "max pool in three dimensions": (lambda x: F.max_pool3d(x, 2, 1), [(1, 2, 4, 4, 3)]),
+    "padding at the edge": (lambda x: F.pad(x, (2, 1, 0, 3), mode="replicate"), [(1, 2, 3, 4)]),
+    "matrix and vector": (lambda a, b: a @ b, [(5, 7), (7,)]),
+    "matrices and vector": (lambda a, b: a.transpose(1, 2) @ b, [(3, 5, 7), (5,)]),
+    "masked scatter": (lambda a, b: a.masked_scatter(a > 0, b), [(3, 4), (3, 4)]),
+    "weight norm": (lambda v, g: torch._weight_norm(v, g, 0), [(3, 4, 2), (3, 1, 1)]),
+    "rows counted": (
+        lambda w: F.embedding(torch.tensor([0, 3, 0, 1]), w, scale_grad_by_freq=True),
+        [(5, 3)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_gradients_equal_eager(name, run_gradients):
+    function, shapes = FUNCTIONS[name]
+    run_gradients(function, [torch.randn(shape) for shape in shapes])
+
+
+def test_gradient_of_a_float64_convolution(run_gradients):
+    tensors = [torch.randn(shape, dtype=torch.float64) for shape in ((2, 4, 7, 8), (6, 2, 3, 2))]
+    run_gradients(lambda x, w: F.conv2d(x, w, stride=2, padding=1, groups=2), tensors)
+
+
+def test_scaled_products_keep_float64():
+    """ONNX Runtime's fusion of a product and a factor would round the factor to float32."""
+    a, b = torch.rand(3, 8, dtype=torch.float64), torch.rand(8, 6, dtype=torch.float64)
+    got = torch.compile(lambda a, b: (a * 0.5946035575013605) @ b, backend="ortable")(a, b)
+    torch.testing.assert_close(got, (a * 0.5946035575013605) @ b, rtol=1e-14, atol=1e-14)
+
+
+@pytest.fixture
+def run_gradients():
+    """Results and gradients of a fixed cotangent, compiled and eager."""
+
+    def gradients(function, tensors):
+        sources = [tensor.clone().requires_grad_(True) for tensor in tensors]
+        found = function(*sources)
+        along = torch.linspace(-1, 2, found.numel(), dtype=found.dtype).reshape(found.shape)
+        found.backward(along)
+        return [found.detach(), *(source.grad for source in sources)]
+
+    def run(function, tensors):
+        compiled = torch.compile(function, backend="ortable", fullgraph=True, dynamic=False)
+        for got, expected in zip(
+            gradients(compiled, tensors), gradients(function, tensors), strict=True
+        ):
+            torch.testing.assert_close(got, expected)
+
+    return run
+
+
+def test_views_at_places_that_only_data_know_are_refused():
+    """AOTAutograd would make them anew from the beginning of the argument."""
+
+    def parts(x, at):
+        return torch.tensor_split(x, at)
+
+    compiled = torch.compile(parts, backend="ortable", fullgraph=True)
+    with pytest.raises(Exception, match="where only the data say") as caught:
+        compiled(torch.randn(5, 2), torch.tensor([1, 3]))
+    error = caught.value
+    assert isinstance(getattr(error, "inner_exception", error), UnsupportedCase)
