@@ -39,6 +39,7 @@ from ortable_generated.aten import (
     special,
     statistics,
     symbolic,
+    torchvision,
     unary,
 )
 
@@ -694,6 +695,12 @@ CONVERTERS: dict[str, Callable[..., Any]] = {
     "quantized_decomposed::quantize_per_tensor.tensor": quantized.quantized_decomposed_quantize_per_tensor_tensor,
     "quantized_decomposed::quantize_per_tensor.tensor2": quantized.quantized_decomposed_quantize_per_tensor_tensor2,
     "quantized_decomposed::quantize_per_token": quantized_groups.quantized_decomposed_quantize_per_token,
+    "torchvision::deform_conv2d": torchvision.torchvision_deform_conv2d,
+    "torchvision::nms": torchvision.torchvision_nms,
+    "torchvision::ps_roi_align": torchvision.torchvision_ps_roi_align,
+    "torchvision::ps_roi_pool": torchvision.torchvision_ps_roi_pool,
+    "torchvision::roi_align": torchvision.torchvision_roi_align,
+    "torchvision::roi_pool": torchvision.torchvision_roi_pool,
 }
 
 RULES: dict[str, Callable[..., Any]] = {
@@ -1334,6 +1341,12 @@ RULES: dict[str, Callable[..., Any]] = {
     "quantized_decomposed::quantize_per_tensor.tensor": quantized.rule_quantized_decomposed_quantize_per_tensor_tensor,
     "quantized_decomposed::quantize_per_tensor.tensor2": quantized.rule_quantized_decomposed_quantize_per_tensor_tensor2,
     "quantized_decomposed::quantize_per_token": quantized_groups.rule_quantized_decomposed_quantize_per_token,
+    "torchvision::deform_conv2d": torchvision.rule_torchvision_deform_conv2d,
+    "torchvision::nms": torchvision.rule_torchvision_nms,
+    "torchvision::ps_roi_align": torchvision.rule_torchvision_ps_roi_align,
+    "torchvision::ps_roi_pool": torchvision.rule_torchvision_ps_roi_pool,
+    "torchvision::roi_align": torchvision.rule_torchvision_roi_align,
+    "torchvision::roi_pool": torchvision.rule_torchvision_roi_pool,
 }
 
 HOPS: dict[str, Callable[..., Any]] = {
@@ -2536,4 +2549,10 @@ SPEC_FILES: dict[str, str] = {
     "quantized_decomposed::quantize_per_tensor.tensor": "specs/aten/quantized.yaml",
     "quantized_decomposed::quantize_per_tensor.tensor2": "specs/aten/quantized.yaml",
     "quantized_decomposed::quantize_per_token": "specs/aten/quantized_groups.yaml",
+    "torchvision::deform_conv2d": "specs/aten/torchvision.yaml",
+    "torchvision::nms": "specs/aten/torchvision.yaml",
+    "torchvision::ps_roi_align": "specs/aten/torchvision.yaml",
+    "torchvision::ps_roi_pool": "specs/aten/torchvision.yaml",
+    "torchvision::roi_align": "specs/aten/torchvision.yaml",
+    "torchvision::roi_pool": "specs/aten/torchvision.yaml",
 }
