@@ -1,10 +1,12 @@
-"""Lower-case words of the spec language for quantization."""
+"""Lower-case words of the spec language for quantization, and for numbers as float32 has them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ortable.prelude import Bool, Int, Result, Results
+import numpy as np
+
+from ortable.prelude import Bool, Float, Int, Result, Results
 from ortable.prelude_make import cast, const
 from ortable.prelude_nn import wide_dtype
 
@@ -30,3 +32,9 @@ def fake_quantized(
     found = cast(graph, found, graph.get_type(x))
     outside = make("Or", [make("Less", [codes, bounds[0]]), make("Greater", [codes, bounds[1]])])
     return [found, make("Not", [outside])]
+
+
+def float32_below(value: Float) -> Float:
+    """The greatest float32 that is not greater than a number."""
+    near = np.float32(value)
+    return float(near if float(near) <= value else np.nextafter(near, np.float32(-np.inf)))
