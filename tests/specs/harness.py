@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 
 from ortable import dims, dtypes
@@ -164,7 +164,12 @@ def fx_graph(
         fake_args, fake_kwargs = torch.fx.node.map_arg(
             (tuple(args), kwargs), lambda n: n.meta["val"]
         )
-        call.meta["val"] = call.target(*fake_args, **fake_kwargs)
+        try:
+            call.meta["val"] = call.target(*fake_args, **fake_kwargs)
+        except DataDependentOutputException:
+            pass  # torch looks at values
+    if "val" not in call.meta:
+        call.meta["val"] = mode.from_tensor(eager(schema, sample)[0])
     _output(graph, call, sample.unread)
     return torch.fx.GraphModule(torch.nn.Module(), graph), call, tensors
 
