@@ -13,7 +13,7 @@ from ortable import dtypes
 from ortable.complex_value import ComplexValue, complex_type, join_pair, part_type, split_pair
 from ortable.dims import SymDim
 from ortable.errors import UnsupportedCase
-from ortable.prelude import Bool, Dtype, Int, Ints, Result, Scalar, SymInts, dim_of
+from ortable.prelude import Bool, Dtype, Int, Ints, Result, Scalar, SymInts, dim_of, rank_of
 from ortable.prelude_make import (
     as_tensor,
     cast,
@@ -237,6 +237,8 @@ def c_reshaped(graph: Graph, x: Complex, shape: SymInts) -> Complex:
 
 def c_prod(graph: Graph, x: Complex, axis: Int, keepdim: Bool) -> Complex:
     """The product along one axis of static size, by halves."""
+    if not rank_of(graph, x):
+        return x
     size = dim_of(graph, x, axis)
     if isinstance(size, SymDim):
         raise UnsupportedCase(f"the product of complex numbers along the dynamic '{size}'")
@@ -254,6 +256,21 @@ def c_prod(graph: Graph, x: Complex, axis: Int, keepdim: Bool) -> Complex:
             x = _both(graph, lambda a, b: graph.make_node("Concat", [a, b], axis=axis), x, rest[0])
         size = half + size % 2
     return x if keepdim else _both(graph, lambda a: squeezed(graph, a, [axis]), x)
+
+
+def c_cumprod(graph: Graph, x: Complex, axis: Int) -> Complex:
+    """The products of the first elements along one axis of static size, in doubling steps."""
+    size = dim_of(graph, x, axis) if rank_of(graph, x) else 1
+    if isinstance(size, SymDim):
+        raise UnsupportedCase(f"the products of complex numbers along the dynamic '{size}'")
+    step = 1
+    while step < size:
+        first = _stretch(graph, x, axis, 0, step)
+        earlier = _stretch(graph, x, axis, 0, size - step)
+        later = c_times(graph, _stretch(graph, x, axis, step, size), earlier)
+        x = _both(graph, lambda a, b: graph.make_node("Concat", [a, b], axis=axis), first, later)
+        step *= 2
+    return x
 
 
 def _both(graph: Graph, function: Any, *values: Any) -> Any:

@@ -8,7 +8,7 @@ from ortable.dtypes import boolean, int16, int32, int64, int8, uint8
 from ortable.known import known_dtype, known_shape, scalar_shape
 from ortable.lowerings.reduction import cumprod
 from ortable.prelude import axes_of, axis_of, dtype_of, is_float, is_used, rank_of
-from ortable.prelude_complex import c_cast, c_prod, c_reshaped, c_truth
+from ortable.prelude_complex import c_cast, c_cumprod, c_prod, c_reshaped, c_truth
 from ortable.prelude_make import at_least_1d, cast, const, consts, reshape_to, squeezed, with_rank_of
 from ortable.prelude_nn import all_true, any_true, extreme_index, reduced_extreme
 from ortable.rules import accumulate, reduce_shape
@@ -215,6 +215,11 @@ def complex_aten_any_dims(graph: GraphBuilder, res: Res, self: Result, dim: Ints
     if dim is not None and len(dim) == 0:
         return c_truth(graph, self)
     return any_true(graph, c_truth(graph, self), axes_of(graph, self, dim), keepdim)
+
+
+def complex_aten_cumprod(graph: GraphBuilder, res: Res, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Result:
+    """aten::cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"""
+    return c_cumprod(graph, c_cast(graph, self, dtype_of(graph, res)), axis_of(graph, self, dim))
 
 
 def complex_aten_cumsum(graph: GraphBuilder, res: Res, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Result:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable import dtypes
+from ortable import dims, dtypes
 from ortable.complex_value import ComplexValue, complex_type, join_pair, part_type
-from ortable.dims import SymDim
-from ortable.errors import UnsupportedCase
+from ortable.dims import Dim
 from ortable.prelude import dim_of, rank_of, shape_of
 from ortable.prelude_complex import as_complex, c_permuted, c_times
 from ortable.prelude_fourier import fourier, fourier_scaled, half_spectrum, whole_spectrum
@@ -67,14 +66,9 @@ def istft(
     return_complex: bool,
 ) -> Any:
     """aten::istft: the transform of each frame undone, the frames added up, and divided by what the
-    squares of the windows add up to.
-
-    Raises UnsupportedCase for a dynamic number of frames.
-    """
+    squares of the windows add up to."""
     hop = n_fft // 4 if hop_length is None else hop_length
     count = dim_of(graph, self, -1)
-    if isinstance(count, SymDim):
-        raise UnsupportedCase(f"aten::istft of a dynamic number of frames, '{count}'")
     rank = rank_of(graph, self)
     turned = c_permuted(graph, self, [*range(rank - 2), rank - 1, rank - 2])
     frames = _signal_of_frames(graph, turned, n_fft, onesided, return_complex)
@@ -92,8 +86,8 @@ def istft(
     sums = _each(graph, frames, lambda part: _added(graph, part, hop, total, start, end))
     below = _each(graph, weights, lambda part: _added(graph, part, hop, total, start, end))
     found = _quotient(graph, sums, below)
-    missing = end - total
-    if missing > 0:
+    missing = dims.maximum(end - total, 0)
+    if not isinstance(missing, int) or missing > 0:
         ends = [0] * (2 * (rank - 1) - 1) + [missing]
         zero = const(graph, 0, own)
         found = _each(
@@ -158,12 +152,12 @@ def _quotient(graph: GraphBuilder, x: Any, y: Any) -> Any:
     return c_over(graph, as_complex(graph, x, y.dtype), y)
 
 
-def _repeated(graph: GraphBuilder, window: str, count: int) -> str:
+def _repeated(graph: GraphBuilder, window: str, count: Dim) -> str:
     size = dim_of(graph, window, 0)
-    return graph.make_node("Expand", [window, consts(graph, [count, size], dtypes.int64)])
+    return graph.make_node("Expand", [window, as_vec(graph, [count, size])])
 
 
-def _added(graph: GraphBuilder, frames: str, hop: int, total: int, start: int, end: int) -> str:
+def _added(graph: GraphBuilder, frames: str, hop: int, total: Dim, start: int, end: Dim) -> str:
     """Frames [.., count, n] added up where they overlap: [.., total], cut to start..end."""
     *batch, count, size = shape_of(graph, frames)
     flat = reshape_to(graph, frames, [*batch, count * size])
@@ -172,5 +166,6 @@ def _added(graph: GraphBuilder, frames: str, hop: int, total: int, start: int, e
         places = graph.make_node("Expand", [places, graph.make_node("Shape", [flat])])
     zeros = filled(graph, [*batch, total], 0, graph.get_type(frames))
     found = graph.make_node("ScatterElements", [zeros, places, flat], axis=-1, reduction="add")
-    bounds = [consts(graph, [each], dtypes.int64) for each in (start, end, -1)]
-    return graph.make_node("Slice", [found, *bounds])
+    bounds = [as_vec(graph, each) for each in (start, end)]
+    axis = consts(graph, [-1], dtypes.int64)
+    return graph.make_node("Slice", [found, *bounds, axis])
