@@ -7,13 +7,14 @@ where torch lets both stand. The elementary functions are in
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 from ortable import dtypes
 from ortable.complex_value import ComplexValue, complex_type, join_pair, part_type, split_pair
 from ortable.dims import SymDim
 from ortable.errors import UnsupportedCase
-from ortable.prelude import Bool, Dtype, Int, Ints, Result, Scalar, SymInts, dim_of, rank_of
+from ortable.prelude import Bool, Dtype, Int, Ints, Result, Scalar, Str, SymInts, dim_of, rank_of
 from ortable.prelude_make import (
     as_tensor,
     cast,
@@ -142,6 +143,23 @@ def c_over(graph: Graph, a: Complex, b: Complex) -> Complex:
     real = make("Add", [make("Mul", [x, c]), make("Mul", [y, d])])
     imag = make("Sub", [make("Mul", [y, c]), make("Mul", [x, d])])
     return ComplexValue(make("Div", [real, square]), make("Div", [imag, square]), a.dtype)
+
+
+def c_einsum(graph: Graph, xs: Complexes, equation: Str) -> Complex:
+    """``Einsum`` of complex tensors: a sum over the ways to take a real or an imaginary part of
+    each."""
+    sums: list[str | None] = [None, None]
+    for choice in itertools.product((0, 1), repeat=len(xs)):
+        parts = [x.imag if imag else x.real for x, imag in zip(xs, choice, strict=True)]
+        term = graph.make_node("Einsum", parts, equation=equation)
+        power = sum(choice) % 4  # of i
+        found = sums[power % 2]
+        if found is None:
+            found = graph.make_node("Neg", [term]) if power > 1 else term
+        else:
+            found = graph.make_node("Sub" if power > 1 else "Add", [found, term])
+        sums[power % 2] = found
+    return ComplexValue(sums[0] or "", sums[1] or "", xs[0].dtype)
 
 
 def c_abs(graph: Graph, x: Complex) -> Result:

@@ -197,9 +197,6 @@ def complex_aten_count_nonzero_dim_IntList(graph: GraphBuilder, res: Res, self: 
 
 def complex_aten_linalg_vector_norm(graph: GraphBuilder, res: Res, self: Result, ord: Scalar = 2, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
     """aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
-    if as_float(ord) == 2:
-        size = cast(graph, c_abs(graph, self), dtype_of(graph, res))
-        return graph.make_node('ReduceL2', [size, consts(graph, axes_of(graph, self, dim), int64)], res.outputs, keepdims=keepdim)
     if as_float(ord) == float('inf') or as_float(ord) == -float('inf'):
         size = cast(graph, c_abs(graph, self), dtype_of(graph, res))
         return reduced_extreme(graph, size, axes_of(graph, self, dim), keepdim, as_float(ord) > 0)
