@@ -7,6 +7,7 @@ A sample with dynamic dimensions is converted once and run at its own sizes and 
 from __future__ import annotations
 
 import ast
+import contextlib
 import operator
 from dataclasses import dataclass
 from typing import Any
@@ -164,10 +165,8 @@ def fx_graph(
         fake_args, fake_kwargs = torch.fx.node.map_arg(
             (tuple(args), kwargs), lambda n: n.meta["val"]
         )
-        try:
+        with contextlib.suppress(DataDependentOutputException):  # torch looks at values
             call.meta["val"] = call.target(*fake_args, **fake_kwargs)
-        except DataDependentOutputException:
-            pass  # torch looks at values
     if "val" not in call.meta:
         call.meta["val"] = mode.from_tensor(eager(schema, sample)[0])
     _output(graph, call, sample.unread)
