@@ -7,13 +7,14 @@ where torch lets both stand. The elementary functions are in
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 from ortable import dtypes
 from ortable.complex_value import ComplexValue, complex_type, join_pair, part_type, split_pair
 from ortable.dims import SymDim
 from ortable.errors import UnsupportedCase
-from ortable.prelude import Bool, Dtype, Int, Ints, Result, Scalar, SymInts, dim_of
+from ortable.prelude import Bool, Dtype, Int, Ints, Result, Scalar, Str, SymInts, dim_of, rank_of
 from ortable.prelude_make import (
     as_tensor,
     cast,
@@ -144,6 +145,23 @@ def c_over(graph: Graph, a: Complex, b: Complex) -> Complex:
     return ComplexValue(make("Div", [real, square]), make("Div", [imag, square]), a.dtype)
 
 
+def c_einsum(graph: Graph, xs: Complexes, equation: Str) -> Complex:
+    """``Einsum`` of complex tensors: a sum over the ways to take a real or an imaginary part of
+    each."""
+    sums: list[str | None] = [None, None]
+    for choice in itertools.product((0, 1), repeat=len(xs)):
+        parts = [x.imag if imag else x.real for x, imag in zip(xs, choice, strict=True)]
+        term = graph.make_node("Einsum", parts, equation=equation)
+        power = sum(choice) % 4  # of i
+        found = sums[power % 2]
+        if found is None:
+            found = graph.make_node("Neg", [term]) if power > 1 else term
+        else:
+            found = graph.make_node("Sub" if power > 1 else "Add", [found, term])
+        sums[power % 2] = found
+    return ComplexValue(sums[0] or "", sums[1] or "", xs[0].dtype)
+
+
 def c_abs(graph: Graph, x: Complex) -> Result:
     """The absolute value of a complex tensor, without overflow of the squares."""
     return hypot_of(graph, x.real, x.imag)
@@ -237,6 +255,8 @@ def c_reshaped(graph: Graph, x: Complex, shape: SymInts) -> Complex:
 
 def c_prod(graph: Graph, x: Complex, axis: Int, keepdim: Bool) -> Complex:
     """The product along one axis of static size, by halves."""
+    if not rank_of(graph, x):
+        return x
     size = dim_of(graph, x, axis)
     if isinstance(size, SymDim):
         raise UnsupportedCase(f"the product of complex numbers along the dynamic '{size}'")
@@ -254,6 +274,21 @@ def c_prod(graph: Graph, x: Complex, axis: Int, keepdim: Bool) -> Complex:
             x = _both(graph, lambda a, b: graph.make_node("Concat", [a, b], axis=axis), x, rest[0])
         size = half + size % 2
     return x if keepdim else _both(graph, lambda a: squeezed(graph, a, [axis]), x)
+
+
+def c_cumprod(graph: Graph, x: Complex, axis: Int) -> Complex:
+    """The products of the first elements along one axis of static size, in doubling steps."""
+    size = dim_of(graph, x, axis) if rank_of(graph, x) else 1
+    if isinstance(size, SymDim):
+        raise UnsupportedCase(f"the products of complex numbers along the dynamic '{size}'")
+    step = 1
+    while step < size:
+        first = _stretch(graph, x, axis, 0, step)
+        earlier = _stretch(graph, x, axis, 0, size - step)
+        later = c_times(graph, _stretch(graph, x, axis, step, size), earlier)
+        x = _both(graph, lambda a, b: graph.make_node("Concat", [a, b], axis=axis), first, later)
+        step *= 2
+    return x
 
 
 def _both(graph: Graph, function: Any, *values: Any) -> Any:

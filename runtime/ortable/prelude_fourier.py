@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 from ortable import dims, dtypes
 from ortable.complex_value import ComplexValue, complex_type, join_pair, part_type, split_pair
 from ortable.dims import SymDim
-from ortable.prelude import Bool, Int, Ints, Result, SymInt, SymInts, dim_of, rank_of
-from ortable.prelude_complex import Complex, as_complex
+from ortable.known import default_float
+from ortable.prelude import Bool, Int, Ints, Result, Str, SymInt, SymInts, dim_of, rank_of
+from ortable.prelude_complex import Complex, as_complex, c_conj
 from ortable.prelude_make import as_scalar, as_vec, cast, const, consts
 from ortable.prelude_shape import counting
+from ortable.rules import normalize_axis
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder as Graph
@@ -56,6 +58,106 @@ def whole_spectrum(graph: Graph, x: Complex, axis: Int, size: SymInt) -> Complex
         spread = consts(graph, list(range(1, after + 1)), dtypes.int64)
         sign = graph.make_node("Unsqueeze", [sign, spread])
     return ComplexValue(parts[0], graph.make_node("Mul", [parts[1], sign]), x.dtype)
+
+
+def fourier_axes(graph: Graph, x: Complex, dim: Any, sizes: Any) -> Ints:
+    """Axes of a function of ``torch.fft``: those given, the last ones that ``sizes`` names, or
+    all."""
+    rank = rank_of(graph, x)
+    if dim is not None:
+        given = [dim] if isinstance(dim, int) else dim
+        return [normalize_axis(axis, rank) for axis in given]
+    return list(range(rank - len(sizes), rank)) if sizes is not None else list(range(rank))
+
+
+def c2c_along(
+    graph: Graph, x: Complex, axes: Ints, sizes: Any, norm: Str | None, forward: Bool
+) -> Complex:
+    """``torch.fft.fftn``, or ``ifftn``, along known axes."""
+    x = _resized(graph, _floating(graph, x), axes, _sizes(graph, x, axes, sizes))
+    lengths = [dim_of(graph, x, axis) for axis in axes]
+    found = fourier(graph, x, axes, forward)
+    return fourier_scaled(graph, found, lengths, _normalization(norm, forward))
+
+
+def r2c_along(
+    graph: Graph, x: Result, axes: Ints, sizes: Any, norm: Str | None, forward: Bool
+) -> Complex:
+    """``torch.fft.rfftn``, or ``ihfftn``, along known axes."""
+    x = _resized(graph, _floating(graph, x), axes, _sizes(graph, x, axes, sizes))
+    lengths = [dim_of(graph, x, axis) for axis in axes]
+    found = half_spectrum(graph, x, axes[-1])
+    found = found if forward else c_conj(graph, found)
+    found = fourier(graph, found, axes[:-1], forward)
+    return fourier_scaled(graph, found, lengths, _normalization(norm, forward))
+
+
+def c2r_along(
+    graph: Graph, x: Complex, axes: Ints, sizes: Any, norm: Str | None, forward: Bool
+) -> Result:
+    """``torch.fft.irfftn``, or ``hfftn``, along known axes; the last size is that of the result."""
+    x = _floating(graph, x)
+    lengths = _sizes(graph, x, axes, sizes)
+    if sizes is None or (lengths[-1] == dim_of(graph, x, axes[-1]) and _last(sizes) == -1):
+        lengths[-1] = 2 * (dim_of(graph, x, axes[-1]) - 1)
+    x = _resized(graph, x, axes, [*lengths[:-1], lengths[-1] // 2 + 1])
+    x = fourier(graph, x, axes[:-1], forward)
+    x = as_complex(
+        graph, x, complex_type(x.dtype if type(x) is ComplexValue else graph.get_type(x))
+    )
+    whole = whole_spectrum(graph, c_conj(graph, x) if forward else x, axes[-1], lengths[-1])
+    found = fourier(graph, whole, axes[-1:], False).real
+    return fourier_scaled(graph, found, lengths, _normalization(norm, forward))
+
+
+def _last(sizes: Any) -> Any:
+    return sizes[-1] if isinstance(sizes, list | tuple) else sizes
+
+
+def _sizes(graph: Graph, x: Any, axes: Any, sizes: Any) -> list[Any]:
+    given = sizes if isinstance(sizes, list | tuple) else [sizes] * len(axes)
+    return [
+        dim_of(graph, x, axis) if size is None or (type(size) is int and size == -1) else size
+        for axis, size in zip(axes, given, strict=True)
+    ]
+
+
+def _normalization(norm: str | None, forward: bool) -> int:
+    """torch's number of a norm: 0 nothing, 1 the root of the count, 2 the count."""
+    if norm == "ortho":
+        return 1
+    return 2 if forward == (norm == "forward") else 0
+
+
+def _floating(graph: Graph, x: Any) -> Any:
+    """Ints and bools in the default float dtype."""
+    if type(x) is ComplexValue or dtypes.is_float_type(graph.get_type(x)):
+        return x
+    return cast(graph, x, default_float())
+
+
+def _resized(graph: Graph, x: Any, axes: Any, sizes: Any) -> Any:
+    """``x`` cut, or filled up with zeros, to ``sizes`` along ``axes``."""
+    if type(x) is ComplexValue:
+        parts = [_resized(graph, part, axes, sizes) for part in (x.real, x.imag)]
+        return ComplexValue(parts[0], parts[1], x.dtype)
+    for axis, size in zip(axes, sizes, strict=True):
+        have = dim_of(graph, x, axis)
+        if have == size:
+            continue
+        along = consts(graph, [axis], dtypes.int64)
+        if not (isinstance(have, int) and isinstance(size, int)) or size > have:
+            more = dims.maximum(size - have, 0)
+            ends = as_vec(
+                graph,
+                [0] * rank_of(graph, x)
+                + [more if place == axis else 0 for place in range(rank_of(graph, x))],
+            )
+            x = graph.make_node("Pad", [x, ends, const(graph, 0, graph.get_type(x))])
+        if not (isinstance(have, int) and isinstance(size, int)) or size < have:
+            start = consts(graph, [0], dtypes.int64)
+            x = graph.make_node("Slice", [x, start, as_vec(graph, size), along])
+    return x
 
 
 def fourier_scaled(graph: Graph, x: Complex, sizes: SymInts, normalization: Int) -> Complex:

@@ -16,7 +16,7 @@ from ortable_generated.aten import dispatch
 from ortablegen.check import check_op, check_specs
 from ortablegen.diagnostics import Diagnostics
 from ortablegen.emit import family_text
-from ortablegen.model import OpEntry, Specs
+from ortablegen.model import LowerCase, OpEntry, Specs
 from ortablegen.onnx_schemas import CEILING, FLOOR
 from ortablegen.read import read_folder, read_text
 
@@ -42,9 +42,17 @@ def _cases(keys: list[str]) -> list[tuple[str, int]]:
     return [
         (e.key, i)
         for e in entries
-        if isinstance(e, OpEntry) and len(e.lower) > 1
-        for i in range(len(e.lower))
+        if isinstance(e, OpEntry)
+        for i in range(len(e.every_case()))
+        if len(_siblings(e, i)) > 1
     ]
+
+
+def _siblings(entry: OpEntry, case: int) -> tuple[LowerCase, ...]:
+    """The cases of ``lower``, or those of ``complex``, among which case number ``case`` is."""
+    if case < len(entry.lower) or entry.complex is None:
+        return entry.lower
+    return entry.complex.cases
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -60,7 +68,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def _without_case(text: str, entry: OpEntry, case: int) -> str:
     """The text of a spec file without the lines of one lowering case."""
     lines = text.split("\n")
-    first = entry.lower[case].span.line - 1
+    first = entry.every_case()[case].span.line - 1
     indent = len(lines[first]) - len(lines[first].lstrip())
     last = first + 1
     while last < len(lines) and lines[last].strip() and _indent(lines[last]) > indent:
@@ -121,8 +129,12 @@ def _assert_a_sample_fails(
 ) -> None:
     namespace: dict[str, object] = {}
     exec(compile(text, entry.file, "exec"), namespace)
-    monkeypatch.setitem(dispatch.CONVERTERS, entry.key, namespace[entry.schema.function_name])
-    line = entry.lower[case].span.line
+    function = entry.schema.function_name
+    complex_function = namespace.get("complex_" + function)
+    monkeypatch.setitem(dispatch.CONVERTERS, entry.key, namespace.get(function, complex_function))
+    if complex_function is not None:
+        monkeypatch.setitem(dispatch.COMPLEX_CONVERTERS, entry.key, complex_function)
+    line = entry.every_case()[case].span.line
     message = f"no sample call of {entry.key} needs the case at line {line}"
     assert _some_sample_fails(entry), message
 
@@ -131,7 +143,7 @@ def _assert_only_this_converter_differs(text: str, entry: OpEntry) -> None:
     module = ROOT / "generated" / "ortable_generated" / "aten" / f"{Path(entry.file).stem}.py"
     before, after = (_functions(each) for each in (module.read_text(), text))
     changed = {name for name in before | after if before.get(name) != after.get(name)}
-    assert changed <= {entry.schema.function_name}
+    assert changed <= {entry.schema.function_name, "complex_" + entry.schema.function_name}
 
 
 def _functions(text: str) -> dict[str, str]:

@@ -8,6 +8,7 @@ from ortable.dtypes import int16, int32, int64, int8, uint8
 from ortable.known import known_dtype, known_shape
 from ortable.lowerings.cumulative import cummax, cummin, cumprod, logcumsumexp
 from ortable.prelude import axis_of, dtype_of, rank_of
+from ortable.prelude_complex import c_cast, c_cumprod
 from ortable.prelude_make import cast, const
 from ortable.rules import accumulate
 
@@ -49,6 +50,11 @@ def aten_logcumsumexp(graph: GraphBuilder, res: Res, self: Result, dim: Int) -> 
     if rank_of(graph, self) == 0:
         return self
     return logcumsumexp(graph, res, self=self, dim=dim)
+
+
+def complex_aten_cumprod(graph: GraphBuilder, res: Res, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Result:
+    """aten::cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"""
+    return c_cumprod(graph, c_cast(graph, self, dtype_of(graph, res)), axis_of(graph, self, dim))
 
 
 def complex_aten_cumsum(graph: GraphBuilder, res: Res, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Result:

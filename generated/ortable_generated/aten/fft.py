@@ -4,17 +4,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.complex_value import complex_type, part_type
+from ortable.errors import UnsupportedCase
 from ortable.known import given_shape, known_dtype, known_shape
-from ortable.prelude import axis_of, dim_of, dtype_of, static
+from ortable.lowerings.fourier import istft, stft
+from ortable.prelude import axis_of, dim_of, dtype_of, is_complex, static
 from ortable.prelude_complex import re
-from ortable.prelude_fourier import fourier, fourier_scaled, half_spectrum, whole_spectrum
+from ortable.prelude_fourier import c2c_along, c2r_along, fourier, fourier_axes, fourier_scaled, half_spectrum, r2c_along, whole_spectrum
 from ortable.prelude_make import consts
 from ortable.promotion import scalar_dtype
+from ortable.rules import promote_to_float
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.known import Rules
-    from ortable.prelude import Bool, Dtype, Float, Int, Ints, Result, SymInt, SymInts
+    from ortable.prelude import Bool, Dtype, Float, Int, Ints, Result, Str, SymInt, SymInts
 
 
 def aten_fft_fftfreq(graph: GraphBuilder, res: Res, n: Int, d: Float = 1.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
@@ -52,6 +55,108 @@ def complex_aten__fft_r2c(graph: GraphBuilder, res: Res, self: Result, dim: Ints
     return fourier_scaled(graph, found, [dim_of(graph, self, axis) for axis in axes], normalization)
 
 
+def complex_aten_fft_fft(graph: GraphBuilder, res: Res, self: Result, n: SymInt | None = None, dim: Int = -1, norm: Str | None = None) -> Result:
+    """aten::fft_fft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor"""
+    return c2c_along(graph, self, fourier_axes(graph, self, dim, n), n, norm, True)
+
+
+def complex_aten_fft_fft2(graph: GraphBuilder, res: Res, self: Result, s: SymInts | None = None, dim: Ints = (-2, -1), norm: Str | None = None) -> Result:
+    """aten::fft_fft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> Tensor"""
+    return c2c_along(graph, self, fourier_axes(graph, self, dim, s), s, norm, True)
+
+
+def complex_aten_fft_fftn(graph: GraphBuilder, res: Res, self: Result, s: SymInts | None = None, dim: Ints | None = None, norm: Str | None = None) -> Result:
+    """aten::fft_fftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor"""
+    return c2c_along(graph, self, fourier_axes(graph, self, dim, s), s, norm, True)
+
+
+def complex_aten_fft_hfft(graph: GraphBuilder, res: Res, self: Result, n: SymInt | None = None, dim: Int = -1, norm: Str | None = None) -> Result:
+    """aten::fft_hfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor"""
+    return c2r_along(graph, self, fourier_axes(graph, self, dim, n), n, norm, True)
+
+
+def complex_aten_fft_hfft2(graph: GraphBuilder, res: Res, self: Result, s: SymInts | None = None, dim: Ints = (-2, -1), norm: Str | None = None) -> Result:
+    """aten::fft_hfft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> Tensor"""
+    return c2r_along(graph, self, fourier_axes(graph, self, dim, s), s, norm, True)
+
+
+def complex_aten_fft_hfftn(graph: GraphBuilder, res: Res, self: Result, s: SymInts | None = None, dim: Ints | None = None, norm: Str | None = None) -> Result:
+    """aten::fft_hfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor"""
+    return c2r_along(graph, self, fourier_axes(graph, self, dim, s), s, norm, True)
+
+
+def complex_aten_fft_ifft(graph: GraphBuilder, res: Res, self: Result, n: SymInt | None = None, dim: Int = -1, norm: Str | None = None) -> Result:
+    """aten::fft_ifft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor"""
+    return c2c_along(graph, self, fourier_axes(graph, self, dim, n), n, norm, False)
+
+
+def complex_aten_fft_ifft2(graph: GraphBuilder, res: Res, self: Result, s: SymInts | None = None, dim: Ints = (-2, -1), norm: Str | None = None) -> Result:
+    """aten::fft_ifft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> Tensor"""
+    return c2c_along(graph, self, fourier_axes(graph, self, dim, s), s, norm, False)
+
+
+def complex_aten_fft_ifftn(graph: GraphBuilder, res: Res, self: Result, s: SymInts | None = None, dim: Ints | None = None, norm: Str | None = None) -> Result:
+    """aten::fft_ifftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor"""
+    return c2c_along(graph, self, fourier_axes(graph, self, dim, s), s, norm, False)
+
+
+def complex_aten_fft_ihfft(graph: GraphBuilder, res: Res, self: Result, n: SymInt | None = None, dim: Int = -1, norm: Str | None = None) -> Result:
+    """aten::fft_ihfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor"""
+    return r2c_along(graph, re(graph, self), fourier_axes(graph, self, dim, n), n, norm, False)
+
+
+def complex_aten_fft_ihfft2(graph: GraphBuilder, res: Res, self: Result, s: SymInts | None = None, dim: Ints = (-2, -1), norm: Str | None = None) -> Result:
+    """aten::fft_ihfft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> Tensor"""
+    return r2c_along(graph, re(graph, self), fourier_axes(graph, self, dim, s), s, norm, False)
+
+
+def complex_aten_fft_ihfftn(graph: GraphBuilder, res: Res, self: Result, s: SymInts | None = None, dim: Ints | None = None, norm: Str | None = None) -> Result:
+    """aten::fft_ihfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor"""
+    return r2c_along(graph, re(graph, self), fourier_axes(graph, self, dim, s), s, norm, False)
+
+
+def complex_aten_fft_irfft(graph: GraphBuilder, res: Res, self: Result, n: SymInt | None = None, dim: Int = -1, norm: Str | None = None) -> Result:
+    """aten::fft_irfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor"""
+    return c2r_along(graph, self, fourier_axes(graph, self, dim, n), n, norm, False)
+
+
+def complex_aten_fft_irfft2(graph: GraphBuilder, res: Res, self: Result, s: SymInts | None = None, dim: Ints = (-2, -1), norm: Str | None = None) -> Result:
+    """aten::fft_irfft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> Tensor"""
+    return c2r_along(graph, self, fourier_axes(graph, self, dim, s), s, norm, False)
+
+
+def complex_aten_fft_irfftn(graph: GraphBuilder, res: Res, self: Result, s: SymInts | None = None, dim: Ints | None = None, norm: Str | None = None) -> Result:
+    """aten::fft_irfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor"""
+    return c2r_along(graph, self, fourier_axes(graph, self, dim, s), s, norm, False)
+
+
+def complex_aten_fft_rfft(graph: GraphBuilder, res: Res, self: Result, n: SymInt | None = None, dim: Int = -1, norm: Str | None = None) -> Result:
+    """aten::fft_rfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor"""
+    return r2c_along(graph, re(graph, self), fourier_axes(graph, self, dim, n), n, norm, True)
+
+
+def complex_aten_fft_rfft2(graph: GraphBuilder, res: Res, self: Result, s: SymInts | None = None, dim: Ints = (-2, -1), norm: Str | None = None) -> Result:
+    """aten::fft_rfft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2, -1], str? norm=None) -> Tensor"""
+    return r2c_along(graph, re(graph, self), fourier_axes(graph, self, dim, s), s, norm, True)
+
+
+def complex_aten_fft_rfftn(graph: GraphBuilder, res: Res, self: Result, s: SymInts | None = None, dim: Ints | None = None, norm: Str | None = None) -> Result:
+    """aten::fft_rfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor"""
+    return r2c_along(graph, re(graph, self), fourier_axes(graph, self, dim, s), s, norm, True)
+
+
+def complex_aten_istft(graph: GraphBuilder, res: Res, self: Result, n_fft: Int, hop_length: Int | None = None, win_length: Int | None = None, window: Result | None = None, center: Bool = True, normalized: Bool = False, onesided: Bool | None = None, length: Int | None = None, return_complex: Bool = False) -> Result:
+    """aten::istft(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, bool center=True, bool normalized=False, bool? onesided=None, int? length=None, bool return_complex=False) -> Tensor"""
+    return istft(graph, res, self=self, n_fft=n_fft, hop_length=hop_length, win_length=win_length, window=window, center=center, normalized=normalized, onesided=onesided, length=length, return_complex=return_complex)
+
+
+def complex_aten_stft(graph: GraphBuilder, res: Res, self: Result, n_fft: Int, hop_length: Int | None = None, win_length: Int | None = None, window: Result | None = None, normalized: Bool = False, onesided: Bool | None = None, return_complex: Bool | None = None, align_to_window: Bool | None = None) -> Result:
+    """aten::stft(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, bool normalized=False, bool? onesided=None, bool? return_complex=None, bool? align_to_window=None) -> Tensor"""
+    if align_to_window is not None and align_to_window:
+        raise UnsupportedCase('aten::stft: frames aligned to the window')
+    return stft(graph, res, self=self, n_fft=n_fft, hop_length=hop_length, win_length=win_length, window=window, normalized=normalized, onesided=onesided, return_complex=return_complex)
+
+
 def complex_prims_fft_c2c(graph: GraphBuilder, res: Res, self: Result, *, dim: Ints, forward: Bool) -> Result:
     """prims::fft_c2c(Tensor self, *, int[] dim, bool forward) -> Tensor"""
     return complex_aten__fft_c2c(graph, res, self=self, dim=dim, normalization=0, forward=forward)
@@ -79,12 +184,92 @@ def rule_aten__fft_r2c(graph: GraphBuilder, self: Result, dim: Ints, normalizati
     return ((complex_type(known_dtype(graph, self)), None),)
 
 
+def rule_aten_fft_fft(graph: GraphBuilder, self: Result, n: SymInt | None = None, dim: Int = -1, norm: Str | None = None) -> Rules:
+    return ((complex_type(known_dtype(graph, self)), None),)
+
+
+def rule_aten_fft_fft2(graph: GraphBuilder, self: Result, s: SymInts | None = None, dim: Ints = (-2, -1), norm: Str | None = None) -> Rules:
+    return ((complex_type(known_dtype(graph, self)), None),)
+
+
 def rule_aten_fft_fftfreq(graph: GraphBuilder, n: Int, d: Float = 1.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
     return ((scalar_dtype(1.0) if dtype is None else dtype, given_shape([n])),)
 
 
+def rule_aten_fft_fftn(graph: GraphBuilder, self: Result, s: SymInts | None = None, dim: Ints | None = None, norm: Str | None = None) -> Rules:
+    return ((complex_type(known_dtype(graph, self)), None),)
+
+
+def rule_aten_fft_hfft(graph: GraphBuilder, self: Result, n: SymInt | None = None, dim: Int = -1, norm: Str | None = None) -> Rules:
+    return ((part_type(known_dtype(graph, self)) if is_complex(graph, self) else promote_to_float(known_dtype(graph, self)), None),)
+
+
+def rule_aten_fft_hfft2(graph: GraphBuilder, self: Result, s: SymInts | None = None, dim: Ints = (-2, -1), norm: Str | None = None) -> Rules:
+    return ((part_type(known_dtype(graph, self)) if is_complex(graph, self) else promote_to_float(known_dtype(graph, self)), None),)
+
+
+def rule_aten_fft_hfftn(graph: GraphBuilder, self: Result, s: SymInts | None = None, dim: Ints | None = None, norm: Str | None = None) -> Rules:
+    return ((part_type(known_dtype(graph, self)) if is_complex(graph, self) else promote_to_float(known_dtype(graph, self)), None),)
+
+
+def rule_aten_fft_ifft(graph: GraphBuilder, self: Result, n: SymInt | None = None, dim: Int = -1, norm: Str | None = None) -> Rules:
+    return ((complex_type(known_dtype(graph, self)), None),)
+
+
+def rule_aten_fft_ifft2(graph: GraphBuilder, self: Result, s: SymInts | None = None, dim: Ints = (-2, -1), norm: Str | None = None) -> Rules:
+    return ((complex_type(known_dtype(graph, self)), None),)
+
+
+def rule_aten_fft_ifftn(graph: GraphBuilder, self: Result, s: SymInts | None = None, dim: Ints | None = None, norm: Str | None = None) -> Rules:
+    return ((complex_type(known_dtype(graph, self)), None),)
+
+
+def rule_aten_fft_ihfft(graph: GraphBuilder, self: Result, n: SymInt | None = None, dim: Int = -1, norm: Str | None = None) -> Rules:
+    return ((complex_type(known_dtype(graph, self)), None),)
+
+
+def rule_aten_fft_ihfft2(graph: GraphBuilder, self: Result, s: SymInts | None = None, dim: Ints = (-2, -1), norm: Str | None = None) -> Rules:
+    return ((complex_type(known_dtype(graph, self)), None),)
+
+
+def rule_aten_fft_ihfftn(graph: GraphBuilder, self: Result, s: SymInts | None = None, dim: Ints | None = None, norm: Str | None = None) -> Rules:
+    return ((complex_type(known_dtype(graph, self)), None),)
+
+
+def rule_aten_fft_irfft(graph: GraphBuilder, self: Result, n: SymInt | None = None, dim: Int = -1, norm: Str | None = None) -> Rules:
+    return ((part_type(known_dtype(graph, self)) if is_complex(graph, self) else promote_to_float(known_dtype(graph, self)), None),)
+
+
+def rule_aten_fft_irfft2(graph: GraphBuilder, self: Result, s: SymInts | None = None, dim: Ints = (-2, -1), norm: Str | None = None) -> Rules:
+    return ((part_type(known_dtype(graph, self)) if is_complex(graph, self) else promote_to_float(known_dtype(graph, self)), None),)
+
+
+def rule_aten_fft_irfftn(graph: GraphBuilder, self: Result, s: SymInts | None = None, dim: Ints | None = None, norm: Str | None = None) -> Rules:
+    return ((part_type(known_dtype(graph, self)) if is_complex(graph, self) else promote_to_float(known_dtype(graph, self)), None),)
+
+
+def rule_aten_fft_rfft(graph: GraphBuilder, self: Result, n: SymInt | None = None, dim: Int = -1, norm: Str | None = None) -> Rules:
+    return ((complex_type(known_dtype(graph, self)), None),)
+
+
+def rule_aten_fft_rfft2(graph: GraphBuilder, self: Result, s: SymInts | None = None, dim: Ints = (-2, -1), norm: Str | None = None) -> Rules:
+    return ((complex_type(known_dtype(graph, self)), None),)
+
+
 def rule_aten_fft_rfftfreq(graph: GraphBuilder, n: Int, d: Float = 1.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
     return ((scalar_dtype(1.0) if dtype is None else dtype, given_shape([n // 2 + 1])),)
+
+
+def rule_aten_fft_rfftn(graph: GraphBuilder, self: Result, s: SymInts | None = None, dim: Ints | None = None, norm: Str | None = None) -> Rules:
+    return ((complex_type(known_dtype(graph, self)), None),)
+
+
+def rule_aten_istft(graph: GraphBuilder, self: Result, n_fft: Int, hop_length: Int | None = None, win_length: Int | None = None, window: Result | None = None, center: Bool = True, normalized: Bool = False, onesided: Bool | None = None, length: Int | None = None, return_complex: Bool = False) -> Rules:
+    return ((complex_type(known_dtype(graph, self)) if return_complex else part_type(known_dtype(graph, self)), None),)
+
+
+def rule_aten_stft(graph: GraphBuilder, self: Result, n_fft: Int, hop_length: Int | None = None, win_length: Int | None = None, window: Result | None = None, normalized: Bool = False, onesided: Bool | None = None, return_complex: Bool | None = None, align_to_window: Bool | None = None) -> Rules:
+    return ((complex_type(known_dtype(graph, self)) if return_complex else part_type(known_dtype(graph, self)), None),)
 
 
 def rule_prims_fft_c2c(graph: GraphBuilder, self: Result, *, dim: Ints, forward: Bool) -> Rules:

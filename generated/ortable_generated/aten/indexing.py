@@ -166,6 +166,11 @@ def complex_aten_nonzero(graph: GraphBuilder, res: Res, self: Result) -> Result:
     return nonzero_rows(graph, c_truth(graph, self))
 
 
+def complex_aten_nonzero_numpy(graph: GraphBuilder, res: Res, self: Result) -> Any:
+    """aten::nonzero_numpy(Tensor self) -> Tensor[]"""
+    return as_list(nonzero_columns(graph, c_truth(graph, self)))
+
+
 def complex_aten_take(graph: GraphBuilder, res: Res, self: Result, index: Result) -> Result:
     """aten::take(Tensor self, Tensor index) -> Tensor"""
     return each_part(graph, res, aten_take, {'self': self}, index=index)
@@ -174,6 +179,11 @@ def complex_aten_take(graph: GraphBuilder, res: Res, self: Result, index: Result
 def complex_aten_take_along_dim(graph: GraphBuilder, res: Res, self: Result, indices: Result, dim: Int | None = None) -> Result:
     """aten::take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor"""
     return each_part(graph, res, aten_take_along_dim, {'self': self}, indices=indices, dim=dim)
+
+
+def complex_aten_where(graph: GraphBuilder, res: Res, condition: Result) -> Any:
+    """aten::where(Tensor condition) -> Tensor[]"""
+    return as_list(nonzero_columns(graph, c_truth(graph, condition)))
 
 
 def rule_aten__unsafe_index_Tensor(graph: GraphBuilder, self: Result, indices: Results) -> Rules:

@@ -7,7 +7,7 @@ from ortable.dtypes import bfloat16, boolean, float32, int64
 from ortable.errors import UnsupportedCase
 from ortable.known import known_dtype, known_shape, scalar_shape
 from ortable.prelude import differs, dim_of, dtype_of, is_float, product, rank_of, shape_of, swapped
-from ortable.prelude_complex import c_conj, c_matmul, c_permuted, c_scaled, c_sum, c_times, c_total, c_unsqueezed
+from ortable.prelude_complex import c_conj, c_einsum, c_matmul, c_permuted, c_reshaped, c_scaled, c_sum, c_times, c_total, c_unsqueezed
 from ortable.prelude_make import as_vec, cast, cast_all, consts, permuted, reshape_to
 from ortable.prelude_nn import einsum_equation, matrix_product, scaled, untransposed
 from ortable.promotion import promote_complex, promote_values, promoted_dtype
@@ -210,9 +210,25 @@ def complex_aten_dot(graph: GraphBuilder, res: Res, self: Result, tensor: Result
     return c_matmul(graph, self, tensor)
 
 
+def complex_aten_einsum(graph: GraphBuilder, res: Res, equation: Str, tensors: Results, *, path: Ints | None = None) -> Result:
+    """aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor"""
+    return c_einsum(graph, tensors, einsum_equation(graph, equation, [rank_of(graph, x) for x in tensors]))
+
+
 def complex_aten_ger(graph: GraphBuilder, res: Res, self: Result, vec2: Result) -> Result:
     """aten::ger(Tensor self, Tensor vec2) -> Tensor"""
     return complex_aten_outer(graph, res, self=self, vec2=vec2)
+
+
+def complex_aten_inner(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+    """aten::inner(Tensor self, Tensor other) -> Tensor"""
+    if rank_of(graph, self) == 0 or rank_of(graph, other) == 0:
+        return c_times(graph, self, other)
+    first = shape_of(graph, self)[:-1]
+    second = shape_of(graph, other)[:-1]
+    rows = c_reshaped(graph, self, [product(first), dim_of(graph, self, -1)])
+    columns = c_permuted(graph, c_reshaped(graph, other, [product(second), dim_of(graph, other, -1)]), [1, 0])
+    return c_reshaped(graph, c_matmul(graph, rows, columns), [*first, *second])
 
 
 def complex_aten_linalg_matmul(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:

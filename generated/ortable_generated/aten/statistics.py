@@ -196,11 +196,19 @@ def aten_var_mean_dim(graph: GraphBuilder, res: Res, self: Result, dim: Ints | N
     return aten_var_mean_correction(graph, res, self=self, dim=dim, correction=1 if unbiased else 0, keepdim=keepdim)
 
 
+def complex_aten_count_nonzero(graph: GraphBuilder, res: Res, self: Result, dim: Int | None = None) -> Result:
+    """aten::count_nonzero(Tensor self, int? dim=None) -> Tensor"""
+    return complex_aten_count_nonzero_dim_IntList(graph, res, self=self, dim=[] if dim is None else [dim])
+
+
+def complex_aten_count_nonzero_dim_IntList(graph: GraphBuilder, res: Res, self: Result, dim: Ints) -> Result:
+    """aten::count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor"""
+    marks = cast(graph, c_truth(graph, self), int64)
+    return graph.make_node('ReduceSum', [marks, consts(graph, axes_of(graph, self, dim), int64)], res.outputs, keepdims=0)
+
+
 def complex_aten_linalg_vector_norm(graph: GraphBuilder, res: Res, self: Result, ord: Scalar = 2, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
     """aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
-    if as_float(ord) == 2:
-        size = cast(graph, c_abs(graph, self), dtype_of(graph, res))
-        return graph.make_node('ReduceL2', [size, consts(graph, axes_of(graph, self, dim), int64)], res.outputs, keepdims=keepdim)
     if as_float(ord) == float('inf') or as_float(ord) == -float('inf'):
         size = cast(graph, c_abs(graph, self), dtype_of(graph, res))
         return reduced_extreme(graph, size, axes_of(graph, self, dim), keepdim, as_float(ord) > 0)
