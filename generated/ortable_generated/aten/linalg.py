@@ -9,6 +9,7 @@ from ortable.known import known_dtype, known_shape
 from ortable.prelude import differs, dim_of, dtype_of, is_float, product, rank_of, shape_of, swapped
 from ortable.prelude_make import as_vec, cast, cast_all, consts, permuted, reshape_to
 from ortable.prelude_nn import einsum_equation, matrix_product, scaled, untransposed
+from ortable.prelude_pointwise import opmath
 from ortable.promotion import promote_values, promoted_dtype
 from ortable.rules import keep_leading, unify
 
@@ -22,10 +23,12 @@ def aten_addbmm(graph: GraphBuilder, res: Res, self: Result, batch1: Result, bat
     """aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     if beta == 0:
         # torch does not read self when beta is 0, so NaN must not leak
-        total = graph.make_node('ReduceSum', [matrix_product(graph, batch1, batch2), consts(graph, [0], int64)], keepdims=0)
-        return scaled(graph, total, alpha)
-    total = graph.make_node('ReduceSum', [matrix_product(graph, batch1, batch2), consts(graph, [0], int64)], keepdims=0)
-    return graph.make_node('Add', [scaled(graph, self, beta), scaled(graph, total, alpha)], res.outputs)
+        pairs = matrix_product(graph, opmath(graph, batch1), opmath(graph, batch2))
+        total = graph.make_node('ReduceSum', [pairs, consts(graph, [0], int64)], keepdims=0)
+        return cast(graph, scaled(graph, total, alpha), dtype_of(graph, batch1))
+    pairs = matrix_product(graph, opmath(graph, batch1), opmath(graph, batch2))
+    total = graph.make_node('ReduceSum', [pairs, consts(graph, [0], int64)], keepdims=0)
+    return cast(graph, graph.make_node('Add', [scaled(graph, opmath(graph, self), beta), scaled(graph, total, alpha)]), dtype_of(graph, batch1))
 
 
 def aten_addmm(graph: GraphBuilder, res: Res, self: Result, mat1: Result, mat2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
