@@ -124,10 +124,6 @@ def aten_linalg_matmul(graph: GraphBuilder, res: Res, self: Result, other: Resul
 
 def aten_linear(graph: GraphBuilder, res: Res, input: Result, weight: Result, bias: Result | None = None) -> Result:
     """aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor"""
-    if dim_of(graph, weight, -1) == 0:
-        # ONNX Runtime's Gemm over nothing leaves the bias out
-        rest = matrix_product(graph, input, permuted(graph, weight, swapped(rank_of(graph, weight), 0, -1)))
-        return rest if bias is None else graph.make_node('Add', [rest, bias], res.outputs)
     if rank_of(graph, input) == 2 and rank_of(graph, weight) == 2 and is_float(graph, input):
         return graph.make_node('Gemm', [input, weight, bias], res.outputs, transB=1)
     if bias is None:

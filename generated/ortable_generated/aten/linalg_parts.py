@@ -7,7 +7,7 @@ from ortable.dtypes import complex64, int32, int64
 from ortable.errors import UnsupportedCase
 from ortable.known import known_dtype, known_shape
 from ortable.lowerings.linalg_power import matrix_exp, matrix_power, multi_dot
-from ortable.prelude import dim_of, dtype_of, is_float, is_used, rank_of, shape_of
+from ortable.prelude import dim_of, dtype_of, is_float, rank_of, shape_of
 from ortable.prelude_linalg import flipped_matrix, leading_part, longer_side, noise_floor, orthogonal_part, pseudo_inverse, reflected, reflectors_of, singular_lengths, singular_parts, smaller_side, symmetric_parts, upper_part
 from ortable.prelude_make import as_tensor, cast, const, consts
 from ortable.prelude_shape import zeros_of
@@ -26,8 +26,6 @@ def aten__linalg_eigh(graph: GraphBuilder, res: Res, A: Result, UPLO: Str = 'L',
 
 def aten__linalg_svd(graph: GraphBuilder, res: Res, A: Result, full_matrices: Bool = False, compute_uv: Bool = True, *, driver: Str | None = None) -> Any:
     """aten::_linalg_svd(Tensor A, bool full_matrices=False, bool compute_uv=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)"""
-    if compute_uv and (not is_used(res[0])) and (not is_used(res[2])):
-        return (None, singular_lengths(graph, A), None)
     if not compute_uv:
         return (zeros_of(graph, [0], dtype_of(graph, A)), singular_lengths(graph, A), zeros_of(graph, [0], dtype_of(graph, A)))
     parts = singular_parts(graph, A, full_matrices)
