@@ -1,5 +1,8 @@
 """Lower-case words of the spec language for dense linear algebra: factorisations of matrices, or
-batches of them, and what is solved with them. The algorithms are loops in ``lowerings/linalg_*``."""
+batches of them, and what is solved with them.
+
+The algorithms are loops in ``lowerings/linalg_*``.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,16 @@ from ortable.prelude import (
     rank_of,
     shape_of,
 )
-from ortable.prelude_make import cast, const, consts, cropped, permuted, reshape_to, squeezed, unsqueezed
+from ortable.prelude_make import (
+    cast,
+    const,
+    consts,
+    cropped,
+    permuted,
+    reshape_to,
+    squeezed,
+    unsqueezed,
+)
 from ortable.prelude_nn import machine_epsilon, matrix_product, reduced_extreme
 from ortable.prelude_pointwise import const_like
 from ortable.prelude_shape import counting, sliced, stretched, zeros_of
@@ -35,7 +47,7 @@ if TYPE_CHECKING:
     from ortable.builder import GraphBuilder as Graph
 
 
-# -- matrices -------------------------------------------------------------------------------------
+# -- matrices ------------------------------------------------------------------------------------
 
 
 def flipped_matrix(graph: Graph, x: Result) -> Result:
@@ -85,11 +97,11 @@ def diagonal_elements(graph: Graph, x: Result) -> Result:
 
 
 def _last_axis(graph: Graph, x: str) -> str:
-    # counted from the front: ONNX Runtime gives a wrong shape for an empty axis counted from the end
+    # counted from the front: from the end, ONNX Runtime gives a wrong shape for an empty axis
     return consts(graph, [rank_of(graph, x) - 1], dtypes.int64)
 
 
-# -- factorisations -------------------------------------------------------------------------------
+# -- factorisations ------------------------------------------------------------------------------
 
 
 def lu_factors(graph: Graph, x: Result) -> Results:
@@ -149,9 +161,7 @@ def lu_solved(
     return matrix.with_batch(graph, found, together)
 
 
-def solved(
-    graph: Graph, a: Result, b: Result, left: Bool = True, vector: Bool = False
-) -> Result:
+def solved(graph: Graph, a: Result, b: Result, left: Bool = True, vector: Bool = False) -> Result:
     """x of a x = b (of x a = b without ``left``) by LU factors; leading dimensions broadcast.
 
     ``vector``: ``b`` holds vectors.
@@ -213,21 +223,21 @@ def reflected(graph: Graph, x: Result, tau: Result, other: Result, adjoint: Bool
     return matrix.with_batch(graph, found, matrix.batch_of(graph, other))
 
 
-# -- eigenvalues and singular values ----------------------------------------------------------------
+# -- eigenvalues and singular values -------------------------------------------------------------
 
 
 def symmetric_parts(graph: Graph, x: Result, uplo: Str = "L") -> Results:
     """[values, vectors] of symmetric matrices, ascending; one triangle of ``x`` is read."""
     rows = dim_of(graph, x, -1)
     # torch does not always say that both sides are one size
-    flat = reshape_to(graph, matrix.flat_batch(graph, x), [dims.prod(matrix.batch_of(graph, x)), rows, rows])
+    flat = reshape_to(
+        graph, matrix.flat_batch(graph, x), [dims.prod(matrix.batch_of(graph, x)), rows, rows]
+    )
     order = ("LessOrEqual", "GreaterOrEqual")[uplo.upper() == "L"]
     kept = graph.make_node(order, [matrix.places(graph, flat, -2), matrix.places(graph, flat, -1)])
     flat = graph.make_node("Where", [kept, flat, matrix.turned(graph, flat)])
     batch = matrix.batch_of(graph, x)
-    return [
-        matrix.with_batch(graph, each, batch) for each in jacobi.symmetric_eigen(graph, flat)
-    ]
+    return [matrix.with_batch(graph, each, batch) for each in jacobi.symmetric_eigen(graph, flat)]
 
 
 def singular_lengths(graph: Graph, x: Result) -> Result:
@@ -268,6 +278,7 @@ def noise_floor(
     defaults for matrices whose longer side is ``size``."""
     make, own = graph.make_node, graph.get_type(values)
     zero, last = const(graph, 0, own), consts(graph, [-1], dtypes.int64)
+    atol = None if atol is None else cast(graph, atol, own)
     if rtol is None:
         rtol = make("Mul", [const(graph, machine_epsilon(own), own), const(graph, size, own)])
         if atol is not None:
@@ -277,8 +288,26 @@ def noise_floor(
     most = make("ReduceMax", [padded, _last_axis(graph, padded)], keepdims=0)
     floor = make("Mul", [cast(graph, rtol, own), most])
     if atol is not None:
-        floor = make("Max", [floor, cast(graph, atol, own)])
+        floor = make("Max", [floor, atol])
     return make("Unsqueeze", [floor, last])
+
+
+def pseudo_inverse(
+    graph: Graph, x: Result, atol: Result | None, rtol: Result | None, hermitian: Bool
+) -> Result:
+    """The inverse on the space of the singular values (or eigenvalues) above ``noise_floor``."""
+    make, zero, one = graph.make_node, const_like(graph, 0, x), const_like(graph, 1, x)
+    if hermitian:
+        values, right = symmetric_parts(graph, x)
+        left = right
+    else:
+        left, values, across = singular_parts(graph, x, False)
+        right = matrix.turned(graph, across)
+    size = make("Abs", [values])
+    kept = make("Greater", [size, noise_floor(graph, size, longer_side(graph, x), atol, rtol)])
+    scales = make("Where", [kept, make("Reciprocal", [make("Where", [kept, values, one])]), zero])
+    scaled = make("Mul", [right, make("Unsqueeze", [scales, consts(graph, [-2], dtypes.int64)])])
+    return matrix_product(graph, scaled, matrix.turned(graph, left))
 
 
 def _tall(graph: Graph, x: str) -> tuple[str, bool]:
@@ -293,7 +322,7 @@ def _first(graph: Graph, x: str, count: SymInt) -> str:
     return sliced(graph, x, rank_of(graph, x) - 1, 0, count)
 
 
-# -- norms ----------------------------------------------------------------------------------------
+# -- norms ---------------------------------------------------------------------------------------
 
 
 def vector_norm(graph: Graph, x: Result, power: Float, axes: Ints, keepdim: Bool) -> Result:
@@ -332,7 +361,8 @@ def matrix_norm(graph: Graph, x: Result, power: Any, axes: Ints, keepdim: Bool) 
         values = singular_lengths(graph, front)
         last = [rank - 2]
         if power == "nuc":
-            found = graph.make_node("ReduceSum", [values, consts(graph, last, dtypes.int64)], keepdims=0)
+            over = consts(graph, last, dtypes.int64)
+            found = graph.make_node("ReduceSum", [values, over], keepdims=0)
         else:
             found = reduced_extreme(graph, values, last, False, power > 0)
         return unsqueezed(graph, found, sorted(axes)) if keepdim else found
@@ -342,7 +372,7 @@ def matrix_norm(graph: Graph, x: Result, power: Any, axes: Ints, keepdim: Bool) 
     return found if keepdim else squeezed(graph, found, sorted(axes))
 
 
-# -- determinants -----------------------------------------------------------------------------------
+# -- determinants --------------------------------------------------------------------------------
 
 
 def determinant(graph: Graph, x: Result) -> Result:

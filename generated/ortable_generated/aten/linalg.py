@@ -10,6 +10,7 @@ from ortable.prelude import differs, dim_of, dtype_of, is_float, product, rank_o
 from ortable.prelude_complex import c_conj, c_einsum, c_matmul, c_permuted, c_reshaped, c_scaled, c_sum, c_times, c_total, c_unsqueezed
 from ortable.prelude_make import as_vec, cast, cast_all, consts, permuted, reshape_to
 from ortable.prelude_nn import einsum_equation, matrix_product, scaled, untransposed
+from ortable.prelude_pointwise import opmath
 from ortable.promotion import promote_complex, promote_values, promoted_dtype
 from ortable.rules import keep_leading, unify
 
@@ -23,10 +24,12 @@ def aten_addbmm(graph: GraphBuilder, res: Res, self: Result, batch1: Result, bat
     """aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     if beta == 0:
         # torch does not read self when beta is 0, so NaN must not leak
-        total = graph.make_node('ReduceSum', [matrix_product(graph, batch1, batch2), consts(graph, [0], int64)], keepdims=0)
-        return scaled(graph, total, alpha)
-    total = graph.make_node('ReduceSum', [matrix_product(graph, batch1, batch2), consts(graph, [0], int64)], keepdims=0)
-    return graph.make_node('Add', [scaled(graph, self, beta), scaled(graph, total, alpha)], res.outputs)
+        pairs = matrix_product(graph, opmath(graph, batch1), opmath(graph, batch2))
+        total = graph.make_node('ReduceSum', [pairs, consts(graph, [0], int64)], keepdims=0)
+        return cast(graph, scaled(graph, total, alpha), dtype_of(graph, batch1))
+    pairs = matrix_product(graph, opmath(graph, batch1), opmath(graph, batch2))
+    total = graph.make_node('ReduceSum', [pairs, consts(graph, [0], int64)], keepdims=0)
+    return cast(graph, graph.make_node('Add', [scaled(graph, opmath(graph, self), beta), scaled(graph, total, alpha)]), dtype_of(graph, batch1))
 
 
 def aten_addmm(graph: GraphBuilder, res: Res, self: Result, mat1: Result, mat2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
@@ -122,10 +125,6 @@ def aten_linalg_matmul(graph: GraphBuilder, res: Res, self: Result, other: Resul
 
 def aten_linear(graph: GraphBuilder, res: Res, input: Result, weight: Result, bias: Result | None = None) -> Result:
     """aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor"""
-    if dim_of(graph, weight, -1) == 0:
-        # ONNX Runtime's Gemm over nothing leaves the bias out
-        rest = matrix_product(graph, input, permuted(graph, weight, swapped(rank_of(graph, weight), 0, -1)))
-        return rest if bias is None else graph.make_node('Add', [rest, bias], res.outputs)
     if rank_of(graph, input) == 2 and rank_of(graph, weight) == 2 and is_float(graph, input):
         return graph.make_node('Gemm', [input, weight, bias], res.outputs, transB=1)
     if bias is None:

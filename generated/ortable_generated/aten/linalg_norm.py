@@ -7,10 +7,10 @@ from ortable.dtypes import int32, int64
 from ortable.known import known_dtype, known_shape
 from ortable.prelude import axes_of, axis_of, dim_of, dtype_of, is_float, product, rank_of, shape_of
 from ortable.prelude_linalg import matrix_norm, vector_norm
-from ortable.prelude_make import cast, consts, permuted, reshape_to, unsqueezed
+from ortable.prelude_make import at_least_1d, cast, consts, permuted, reshape_to, unsqueezed
 from ortable.prelude_nn import as_float, matrix_product
 from ortable.prelude_pointwise import int_pow, opmath
-from ortable.prelude_shape import counting
+from ortable.prelude_shape import as_flat, counting
 from ortable.promotion import promote_values, promoted_dtype
 from ortable.rules import accumulate, broadcast, reduce_shape, unify
 from ortable_generated.aten.shape import aten_diagonal, complex_aten_diagonal, rule_aten_diagonal
@@ -39,6 +39,15 @@ def aten__euclidean_dist(graph: GraphBuilder, res: Res, x1: Result, x2: Result) 
 def aten__int_mm(graph: GraphBuilder, res: Res, self: Result, mat2: Result) -> Result:
     """aten::_int_mm(Tensor self, Tensor mat2) -> Tensor"""
     return matrix_product(graph, cast(graph, self, int32), cast(graph, mat2, int32))
+
+
+def aten__pdist_forward(graph: GraphBuilder, res: Res, self: Result, p: Float = 2.0) -> Result:
+    """aten::_pdist_forward(Tensor self, float p=2.) -> Tensor"""
+    size = dim_of(graph, self, 0)
+    apart = graph.make_node('Sub', [graph.make_node('Unsqueeze', [self, consts(graph, [1], int64)]), graph.make_node('Unsqueeze', [self, consts(graph, [0], int64)])])
+    lengths = as_flat(graph, vector_norm(graph, apart, p, [2], False))
+    rows = graph.make_node('Unsqueeze', [counting(graph, 0, size, 1), consts(graph, [1], int64)])
+    return graph.make_node('Compress', [lengths, as_flat(graph, graph.make_node('Less', [rows, counting(graph, 0, size, 1)]))], res.outputs, axis=0)
 
 
 def aten__trilinear(graph: GraphBuilder, res: Res, i1: Result, i2: Result, i3: Result, expand1: Ints, expand2: Ints, expand3: Ints, sumdim: Ints, unroll_dim: Int = 1) -> Result:
@@ -128,8 +137,9 @@ def aten_linalg_vander(graph: GraphBuilder, res: Res, x: Result, *, N: SymInt | 
     count = dim_of(graph, x, -1) if N is None else N
     if is_float(graph, x):
         powers = cast(graph, counting(graph, 0, count, 1), dtype_of(graph, x))
-        return graph.make_node('Pow', [graph.make_node('Unsqueeze', [x, consts(graph, [-1], int64)]), powers], res.outputs)
-    return int_pow(graph, cast(graph, graph.make_node('Unsqueeze', [x, consts(graph, [-1], int64)]), int64), counting(graph, 0, count, 1))
+        return graph.make_node('Pow', [graph.make_node('Unsqueeze', [at_least_1d(graph, x), consts(graph, [-1], int64)]), powers], res.outputs)
+    columns = graph.make_node('Unsqueeze', [cast(graph, at_least_1d(graph, x), int64), consts(graph, [-1], int64)])
+    return int_pow(graph, columns, counting(graph, 0, count, 1))
 
 
 def aten_nuclear_norm(graph: GraphBuilder, res: Res, self: Result, keepdim: Bool = False) -> Result:
@@ -140,6 +150,11 @@ def aten_nuclear_norm(graph: GraphBuilder, res: Res, self: Result, keepdim: Bool
 def aten_nuclear_norm_dim(graph: GraphBuilder, res: Res, self: Result, dim: Ints, keepdim: Bool = False) -> Result:
     """aten::nuclear_norm.dim(Tensor self, int[2] dim, bool keepdim=False) -> Tensor"""
     return matrix_norm(graph, self, 'nuc', [axis_of(graph, self, each) for each in dim], keepdim)
+
+
+def aten_pdist(graph: GraphBuilder, res: Res, self: Result, p: Float = 2.0) -> Result:
+    """aten::pdist(Tensor self, float p=2.) -> Tensor"""
+    return aten__pdist_forward(graph, res, self=self, p=p)
 
 
 def complex_aten_frobenius_norm_dim(graph: GraphBuilder, res: Res, self: Result, dim: Ints, keepdim: Bool = False) -> Result:
@@ -162,6 +177,10 @@ def rule_aten__euclidean_dist(graph: GraphBuilder, x1: Result, x2: Result) -> Ru
 
 def rule_aten__int_mm(graph: GraphBuilder, self: Result, mat2: Result) -> Rules:
     return ((int32, unify((('m', 'k'), ('k', 'n')), (('m', 'n'),), [known_shape(graph, self), known_shape(graph, mat2)])[0]),)
+
+
+def rule_aten__pdist_forward(graph: GraphBuilder, self: Result, p: Float = 2.0) -> Rules:
+    return ((known_dtype(graph, self), None),)
 
 
 def rule_aten__trilinear(graph: GraphBuilder, i1: Result, i2: Result, i3: Result, expand1: Ints, expand2: Ints, expand3: Ints, sumdim: Ints, unroll_dim: Int = 1) -> Rules:
@@ -218,3 +237,7 @@ def rule_aten_nuclear_norm(graph: GraphBuilder, self: Result, keepdim: Bool = Fa
 
 def rule_aten_nuclear_norm_dim(graph: GraphBuilder, self: Result, dim: Ints, keepdim: Bool = False) -> Rules:
     return ((known_dtype(graph, self), reduce_shape(known_shape(graph, self), dim, keepdim)),)
+
+
+def rule_aten_pdist(graph: GraphBuilder, self: Result, p: Float = 2.0) -> Rules:
+    return rule_aten__pdist_forward(graph, self=self, p=p)

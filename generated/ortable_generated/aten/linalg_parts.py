@@ -7,10 +7,9 @@ from ortable.dtypes import complex64, int32, int64
 from ortable.errors import UnsupportedCase
 from ortable.known import known_dtype, known_shape
 from ortable.lowerings.linalg_power import matrix_exp, matrix_power, multi_dot
-from ortable.prelude import dim_of, dtype_of, is_float, is_used, rank_of, shape_of
-from ortable.prelude_linalg import flipped_matrix, leading_part, longer_side, noise_floor, orthogonal_part, reflected, reflectors_of, singular_lengths, singular_parts, smaller_side, symmetric_parts, upper_part
+from ortable.prelude import dim_of, dtype_of, is_float, rank_of, shape_of
+from ortable.prelude_linalg import flipped_matrix, leading_part, longer_side, noise_floor, orthogonal_part, pseudo_inverse, reflected, reflectors_of, singular_lengths, singular_parts, smaller_side, symmetric_parts, upper_part
 from ortable.prelude_make import as_tensor, cast, const, consts
-from ortable.prelude_nn import matrix_product
 from ortable.prelude_shape import zeros_of
 
 if TYPE_CHECKING:
@@ -27,8 +26,6 @@ def aten__linalg_eigh(graph: GraphBuilder, res: Res, A: Result, UPLO: Str = 'L',
 
 def aten__linalg_svd(graph: GraphBuilder, res: Res, A: Result, full_matrices: Bool = False, compute_uv: Bool = True, *, driver: Str | None = None) -> Any:
     """aten::_linalg_svd(Tensor A, bool full_matrices=False, bool compute_uv=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)"""
-    if compute_uv and (not is_used(res[0])) and (not is_used(res[2])):
-        return (None, singular_lengths(graph, A), None)
     if not compute_uv:
         return (zeros_of(graph, [0], dtype_of(graph, A)), singular_lengths(graph, A), zeros_of(graph, [0], dtype_of(graph, A)))
     parts = singular_parts(graph, A, full_matrices)
@@ -108,7 +105,7 @@ def aten_linalg_matrix_rank_atol_rtol_tensor(graph: GraphBuilder, res: Res, inpu
     """aten::linalg_matrix_rank.atol_rtol_tensor(Tensor input, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor"""
     values = graph.make_node('Abs', [symmetric_parts(graph, input)[0]]) if hermitian else singular_lengths(graph, input)
     kept = graph.make_node('Greater', [values, noise_floor(graph, values, longer_side(graph, input), atol, rtol)])
-    return graph.make_node('ReduceSum', [cast(graph, kept, int64), consts(graph, [rank_of(graph, kept) - 1], int64)], res.outputs, keepdims=0)
+    return graph.make_node('ReduceSum', [cast(graph, kept, int64), consts(graph, [rank_of(graph, res)], int64)], res.outputs, keepdims=0)
 
 
 def aten_linalg_matrix_rank_tol_tensor(graph: GraphBuilder, res: Res, input: Result, tol: Result, hermitian: Bool = False) -> Result:
@@ -116,7 +113,7 @@ def aten_linalg_matrix_rank_tol_tensor(graph: GraphBuilder, res: Res, input: Res
     values = graph.make_node('Abs', [symmetric_parts(graph, input)[0]]) if hermitian else singular_lengths(graph, input)
     nothing = const(graph, 0, dtype_of(graph, values))
     kept = graph.make_node('Greater', [values, noise_floor(graph, values, longer_side(graph, input), tol, nothing)])
-    return graph.make_node('ReduceSum', [cast(graph, kept, int64), consts(graph, [rank_of(graph, kept) - 1], int64)], res.outputs, keepdims=0)
+    return graph.make_node('ReduceSum', [cast(graph, kept, int64), consts(graph, [rank_of(graph, res)], int64)], res.outputs, keepdims=0)
 
 
 def aten_linalg_multi_dot(graph: GraphBuilder, res: Res, tensors: Results) -> Result:
@@ -124,22 +121,25 @@ def aten_linalg_multi_dot(graph: GraphBuilder, res: Res, tensors: Results) -> Re
     return multi_dot(graph, res, tensors=tensors)
 
 
+def aten_linalg_pinv(graph: GraphBuilder, res: Res, self: Result, rcond: Float, hermitian: Bool = False) -> Result:
+    """aten::linalg_pinv(Tensor self, float rcond, bool hermitian=False) -> Tensor"""
+    return aten_linalg_pinv_atol_rtol_float(graph, res, self=self, atol=0.0, rtol=rcond, hermitian=hermitian)
+
+
+def aten_linalg_pinv_atol_rtol_float(graph: GraphBuilder, res: Res, self: Result, *, atol: Float | None = None, rtol: Float | None = None, hermitian: Bool = False) -> Result:
+    """aten::linalg_pinv.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, bool hermitian=False) -> Tensor"""
+    bounds = [as_tensor(graph, each, dtype_of(graph, self)) for each in [atol, rtol]]
+    return pseudo_inverse(graph, self, bounds[0], bounds[1], hermitian)
+
+
 def aten_linalg_pinv_atol_rtol_tensor(graph: GraphBuilder, res: Res, self: Result, *, atol: Result | None = None, rtol: Result | None = None, hermitian: Bool = False) -> Result:
     """aten::linalg_pinv.atol_rtol_tensor(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor"""
-    longer = longer_side(graph, self)
-    if hermitian:
-        parts = symmetric_parts(graph, self)
-        zero = const(graph, 0, dtype_of(graph, self))
-        kept = graph.make_node('Greater', [graph.make_node('Abs', [parts[0]]), noise_floor(graph, graph.make_node('Abs', [parts[0]]), longer, atol, rtol)])
-        scales = graph.make_node('Where', [kept, graph.make_node('Reciprocal', [graph.make_node('Where', [kept, parts[0], const(graph, 1, dtype_of(graph, self))])]), zero])
-        left = graph.make_node('Mul', [parts[1], graph.make_node('Unsqueeze', [scales, consts(graph, [-2], int64)])])
-        return matrix_product(graph, left, flipped_matrix(graph, parts[1]))
-    parts = singular_parts(graph, self, False)
-    zero = const(graph, 0, dtype_of(graph, self))
-    kept = graph.make_node('Greater', [parts[1], noise_floor(graph, parts[1], longer, atol, rtol)])
-    scales = graph.make_node('Where', [kept, graph.make_node('Reciprocal', [graph.make_node('Where', [kept, parts[1], const(graph, 1, dtype_of(graph, self))])]), zero])
-    left = graph.make_node('Mul', [flipped_matrix(graph, parts[2]), graph.make_node('Unsqueeze', [scales, consts(graph, [-2], int64)])])
-    return matrix_product(graph, left, flipped_matrix(graph, parts[0]))
+    return pseudo_inverse(graph, self, atol, rtol, hermitian)
+
+
+def aten_linalg_pinv_rcond_tensor(graph: GraphBuilder, res: Res, self: Result, rcond: Result, hermitian: Bool = False) -> Result:
+    """aten::linalg_pinv.rcond_tensor(Tensor self, Tensor rcond, bool hermitian=False) -> Tensor"""
+    return pseudo_inverse(graph, self, const(graph, 0, dtype_of(graph, self)), rcond, hermitian)
 
 
 def aten_linalg_qr(graph: GraphBuilder, res: Res, A: Result, mode: Str = 'reduced') -> Any:
@@ -189,6 +189,11 @@ def aten_ormqr(graph: GraphBuilder, res: Res, self: Result, input2: Result, inpu
     if left:
         return reflected(graph, self, input2, input3, transpose)
     return flipped_matrix(graph, reflected(graph, self, input2, flipped_matrix(graph, input3), not transpose))
+
+
+def aten_pinverse(graph: GraphBuilder, res: Res, self: Result, rcond: Float = 1e-15) -> Result:
+    """aten::pinverse(Tensor self, float rcond=1.0000000000000001e-15) -> Tensor"""
+    return aten_linalg_pinv_atol_rtol_float(graph, res, self=self, atol=0.0, rtol=rcond)
 
 
 def aten_qr(graph: GraphBuilder, res: Res, self: Result, some: Bool = True) -> Any:
@@ -276,7 +281,19 @@ def rule_aten_linalg_multi_dot(graph: GraphBuilder, tensors: Results) -> Rules:
     return ((known_dtype(graph, tensors), None),)
 
 
+def rule_aten_linalg_pinv(graph: GraphBuilder, self: Result, rcond: Float, hermitian: Bool = False) -> Rules:
+    return rule_aten_linalg_pinv_atol_rtol_float(graph, self=self, atol=0.0, rtol=rcond, hermitian=hermitian)
+
+
+def rule_aten_linalg_pinv_atol_rtol_float(graph: GraphBuilder, self: Result, *, atol: Float | None = None, rtol: Float | None = None, hermitian: Bool = False) -> Rules:
+    return ((known_dtype(graph, self), None),)
+
+
 def rule_aten_linalg_pinv_atol_rtol_tensor(graph: GraphBuilder, self: Result, *, atol: Result | None = None, rtol: Result | None = None, hermitian: Bool = False) -> Rules:
+    return ((known_dtype(graph, self), None),)
+
+
+def rule_aten_linalg_pinv_rcond_tensor(graph: GraphBuilder, self: Result, rcond: Result, hermitian: Bool = False) -> Rules:
     return ((known_dtype(graph, self), None),)
 
 
@@ -306,6 +323,10 @@ def rule_aten_orgqr(graph: GraphBuilder, self: Result, input2: Result) -> Rules:
 
 def rule_aten_ormqr(graph: GraphBuilder, self: Result, input2: Result, input3: Result, left: Bool = True, transpose: Bool = False) -> Rules:
     return ((known_dtype(graph, input3), known_shape(graph, input3)),)
+
+
+def rule_aten_pinverse(graph: GraphBuilder, self: Result, rcond: Float = 1e-15) -> Rules:
+    return rule_aten_linalg_pinv_atol_rtol_float(graph, self=self, atol=0.0, rtol=rcond)
 
 
 def rule_aten_qr(graph: GraphBuilder, self: Result, some: Bool = True) -> Rules:

@@ -30,7 +30,9 @@ def lu(graph: GraphBuilder, a: str) -> tuple[str, str, str]:
     rows, columns, count = places(graph, a, -2), places(graph, a, -1), fewer(graph, a)
     line = counting(graph, 0, dim_of(graph, a, 1), 1)
     marks = counting(graph, 0, count, 1)
-    order = stretched(graph, unsqueezed(graph, line, [0]), [dim_of(graph, a, 0), dim_of(graph, a, 1)])
+    order = stretched(
+        graph, unsqueezed(graph, line, [0]), [dim_of(graph, a, 0), dim_of(graph, a, 1)]
+    )
     pivots = zeros_of(graph, [dim_of(graph, a, 0), count], dtypes.int64)
 
     def step(body: GraphBuilder, place: str, a: str, order: str, pivots: str) -> list[str]:
@@ -122,7 +124,9 @@ def triangular(graph: GraphBuilder, a: str, b: str, upper: bool, unit: bool) -> 
             value = make("Div", [value, make("Gather", [row, at], axis=2)])
         return [make("Where", [make("Equal", [rows, place]), value, x])]
 
-    return run_loop(graph, dim_of(graph, a, 1), [filled_like(graph, b, 0, graph.get_type(b))], step)[0]
+    return run_loop(
+        graph, dim_of(graph, a, 1), [filled_like(graph, b, 0, graph.get_type(b))], step
+    )[0]
 
 
 def lu_solution(graph: GraphBuilder, factors: str, order: str, b: str, adjoint: bool) -> str:
@@ -184,7 +188,9 @@ def reflectors(graph: GraphBuilder, a: str) -> tuple[str, str]:
         vector = make("Where", [here, one, make("Div", [tail, divisor])])
         rest = _reflected(body, a, vector, own)
         top = make("Where", [make("And", [here, make("Not", [done])]), beta, column])
-        kept = make("Where", [make("Equal", [columns, place]), make("Where", [under, vector, top]), a])
+        kept = make(
+            "Where", [make("Equal", [columns, place]), make("Where", [under, vector, top]), a]
+        )
         a = make("Where", [make("Greater", [columns, place]), rest, kept])
         own = make("Squeeze", [own, consts(body, [2], dtypes.int64)])
         return [a, make("Where", [make("Equal", [marks, place]), own, tau])]
@@ -210,7 +216,9 @@ def apply_reflectors(graph: GraphBuilder, a: str, tau: str, x: str, adjoint: boo
         place = place if adjoint else make("Sub", [last, place])
         at = first_axis(body, place)
         zero, one = const_like(body, 0, a), const_like(body, 1, a)
-        tail = make("Where", [make("Greater", [rows, place]), make("Gather", [a, at], axis=2), zero])
+        tail = make(
+            "Where", [make("Greater", [rows, place]), make("Gather", [a, at], axis=2), zero]
+        )
         vector = make("Where", [make("Equal", [rows, place]), one, tail])
         own = unsqueezed(body, make("Gather", [tau, at], axis=1), [2])
         return [_reflected(body, x, vector, own)]

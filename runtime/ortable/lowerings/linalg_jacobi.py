@@ -68,7 +68,9 @@ def _rotation(
     root = make("Sqrt", [make("Add", [make("Mul", [zeta, zeta]), one])])
     tangent = make("Div", [sign, make("Add", [make("Abs", [zeta]), root])])
     tangent = make("Where", [idle, zero, tangent])
-    cosine = make("Reciprocal", [make("Sqrt", [make("Add", [make("Mul", [tangent, tangent]), one])])])
+    cosine = make(
+        "Reciprocal", [make("Sqrt", [make("Add", [make("Mul", [tangent, tangent]), one])])]
+    )
     return cosine, make("Mul", [tangent, cosine])
 
 
@@ -80,7 +82,9 @@ def _turned_by(body: GraphBuilder, x: str, other: str, cosine: str, sine: str) -
 def _largest(body: GraphBuilder, marks: str, before: str) -> str:
     """``before`` or whether a pair was rotated."""
     total = body.make_node("ReduceSum", [cast(body, marks, dtypes.int32)], keepdims=0)
-    return body.make_node("Or", [before, body.make_node("Greater", [total, const(body, 0, dtypes.int32)])])
+    return body.make_node(
+        "Or", [before, body.make_node("Greater", [total, const(body, 0, dtypes.int32)])]
+    )
 
 
 def _next_round(body: GraphBuilder, rounds: _Rounds, place: str, busy: str, idle: str) -> list[str]:
@@ -117,7 +121,9 @@ def symmetric_eigen(graph: GraphBuilder, a: str) -> tuple[str, str]:
         a = _turned_by(body, a, other, cosine, sine)
         down = [turned(body, cosine), turned(body, sine)]
         a = _turned_by(body, a, make("Gather", [a, partner], axis=1), *down)
-        vectors = _turned_by(body, vectors, make("Gather", [vectors, partner], axis=2), cosine, sine)
+        vectors = _turned_by(
+            body, vectors, make("Gather", [vectors, partner], axis=2), cosine, sine
+        )
         return [*_next_round(body, rounds, place, busy, idle), a, vectors]
 
     start = [const(graph, False, dtypes.boolean), a, unit_batch(graph, a, size, size)]
@@ -157,7 +163,9 @@ def singular(graph: GraphBuilder, a: str) -> tuple[str, str, str]:
         idle = make("Or", [idle, make("Equal", [own, partner])])
         cosine, sine = _rotation(body, lengths, products, own, partner, idle)
         a = _turned_by(body, a, other, cosine, sine)
-        vectors = _turned_by(body, vectors, make("Gather", [vectors, partner], axis=2), cosine, sine)
+        vectors = _turned_by(
+            body, vectors, make("Gather", [vectors, partner], axis=2), cosine, sine
+        )
         return [*_next_round(body, rounds, place, busy, idle), a, vectors]
 
     start = [const(graph, False, dtypes.boolean), a, unit_batch(graph, a, size, size)]

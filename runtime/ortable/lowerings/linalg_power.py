@@ -61,13 +61,33 @@ def matrix_exp(graph: GraphBuilder, res: Res, self: str) -> str:
         raise UnsupportedCase("aten::linalg_matrix_exp of another dtype than float32 and float64")
     make, batch, x = graph.make_node, batch_of(graph, self), flat_batch(graph, self)
     size = make("ReduceSum", [make("Abs", [x]), consts(graph, [1], dtypes.int64)], keepdims=1)
-    nothing = make("ReduceMax", [make("Concat", [size, _zero_like_batch(graph, x)], axis=2),
-                                 consts(graph, [2], dtypes.int64)], keepdims=1)
-    times = make("Ceil", [make("Div", [
-        make("Log", [make("Div", [nothing, const(graph, _REACH[dtype], dtype)])]),
-        const(graph, 0.6931471805599453, dtype)])])
-    sane = make("And", [make("Greater", [times, const_like(graph, 0, times)]),
-                        make("Less", [times, const_like(graph, 1100, times)])])
+    nothing = make(
+        "ReduceMax",
+        [
+            make("Concat", [size, _zero_like_batch(graph, x)], axis=2),
+            consts(graph, [2], dtypes.int64),
+        ],
+        keepdims=1,
+    )
+    times = make(
+        "Ceil",
+        [
+            make(
+                "Div",
+                [
+                    make("Log", [make("Div", [nothing, const(graph, _REACH[dtype], dtype)])]),
+                    const(graph, 0.6931471805599453, dtype),
+                ],
+            )
+        ],
+    )
+    sane = make(
+        "And",
+        [
+            make("Greater", [times, const_like(graph, 0, times)]),
+            make("Less", [times, const_like(graph, 1100, times)]),
+        ],
+    )
     times = make("Where", [sane, times, const_like(graph, 0, times)])
     scaled = make("Div", [x, make("Pow", [const_like(graph, 2, x), times])])
     one = unit_batch(graph, x, dim_of(graph, x, 1), dim_of(graph, x, 1))
@@ -96,7 +116,9 @@ def _squared(graph: GraphBuilder, x: str, times: str) -> str:
     """Each matrix squared as often as ``times`` [batch, 1, 1] says."""
     make = graph.make_node
     zero = consts(graph, [0], graph.get_type(times))
-    flat = make("Concat", [make("Reshape", [times, consts(graph, [-1], dtypes.int64)]), zero], axis=0)
+    flat = make(
+        "Concat", [make("Reshape", [times, consts(graph, [-1], dtypes.int64)]), zero], axis=0
+    )
     most = cast(graph, make("ReduceMax", [flat], keepdims=0), dtypes.int64)
 
     def step(body: GraphBuilder, place: str, found: str) -> list[str]:
