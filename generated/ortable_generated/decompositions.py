@@ -30,6 +30,7 @@ DECOMPOSE: tuple[str, ...] = (
     "aten::native_group_norm_backward",
     "aten::native_layer_norm_backward",
     "aten::renorm",
+    "aten::tensor_split.tensor_indices_or_sections",
     "aten::trapezoid.dx",
     "aten::trapezoid.x",
     "aten::trapz.dx",

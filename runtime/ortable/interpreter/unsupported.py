@@ -202,7 +202,7 @@ def _out_rule(result: Any, tensors: list[str], values: Mapping[str, Any]) -> str
         if (
             shape == "meta"
             and len(known.shape) == len(result.shape)
-            and list(known.shape) == list(result.shape)
+            and str(list(known.shape)) == str(list(result.shape))
         ):
             shape = f"same({name})"
         if dtype is None and known.dtype == result.dtype:
