@@ -924,7 +924,7 @@ COVERAGE: tuple[tuple[str, str, str, str, str, bool, int, int, int, str, str, st
     ('aten::subtract.Tensor', 'specs/aten/binary.yaml', 'aten::sub.Tensor', '18', 'f32', False, 3, 0, 1, '', '', ''),
     ('aten::sum', 'specs/aten/reduce.yaml', 'aten::sum.dim_IntList', '18', 'f32 i64 i32 b', True, 1, 0, 7, '', '', ''),
     ('aten::sum.dim_IntList', 'specs/aten/reduce.yaml', '', '18', 'f32 f16 bf16 i32 b c64', True, 1, 0, 21, '', '', ''),
-    ('aten::sum_to_size', 'specs/aten/shape_more.yaml', '', '18', 'f32 i64', True, 2, 0, 3, '', '', ''),
+    ('aten::sum_to_size', 'specs/aten/shape_more.yaml', '', '18', 'f32 i32 b', True, 2, 0, 5, '', '', ''),
     ('aten::svd', 'specs/aten/linalg_parts.yaml', '', '18', 'f32', False, 2, 0, 2, '', '', ''),
     ('aten::swapaxes', 'specs/aten/shape.yaml', 'aten::transpose.int', '18', 'f32', False, 1, 0, 1, '', '', ''),
     ('aten::swapdims', 'specs/aten/shape.yaml', 'aten::transpose.int', '18', 'f32', False, 1, 0, 1, '', '', ''),

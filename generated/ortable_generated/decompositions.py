@@ -50,6 +50,7 @@ DECOMPOSE: tuple[str, ...] = (
     "aten::native_layer_norm_backward",
     "aten::pairwise_distance",
     "aten::renorm",
+    "aten::tensor_split.tensor_indices_or_sections",
     "aten::tensordot",
     "aten::trapezoid.dx",
     "aten::trapezoid.x",

@@ -219,6 +219,13 @@ def stretched_axes(graph: Graph, x: Result, sizes: SymInts) -> Ints:
     return [axis for axis in range(len(shape)) if axis not in kept]
 
 
+def summed_dtype(graph: Graph, x: Result, sizes: SymInts) -> Dtype | None:
+    """int64 for ints and bools that torch.sum_to_size adds up; None where the dtype stays."""
+    if dtypes.is_float_type(graph.get_type(x)) or (sizes and not stretched_axes(graph, x, sizes)):
+        return None
+    return dtypes.int64
+
+
 # -- windows --------------------------------------------------------------------------------------
 
 

@@ -9,7 +9,7 @@ from ortable.lowerings.views import as_strided_scatter, resize, resize_as
 from ortable.prelude import axis_of, dim_of, dtype_of, rank_of
 from ortable.prelude_make import as_vec, at_least_1d, cast, const, consts, filled, reshape_to, unsqueezed
 from ortable.prelude_nn import any_true
-from ortable.prelude_order import stretched_axes
+from ortable.prelude_order import stretched_axes, summed_dtype
 from ortable.prelude_places import nonzero_rows
 from ortable.prelude_shape import as_flat, at_least_2d, at_least_3d, counting, sliced
 from ortable.promotion import promote_values
@@ -175,7 +175,7 @@ def aten_sum_to_size(graph: GraphBuilder, res: Res, self: Result, size: SymInts)
     """aten::sum_to_size(Tensor self, SymInt[] size) -> Tensor"""
     axes = stretched_axes(graph, self, size)
     if len(axes) == 0:
-        return self
+        return cast(graph, self, dtype_of(graph, res))
     # torch adds up in the dtype of sum, where it adds up at all
     total = graph.make_node('ReduceSum', [cast(graph, self, dtype_of(graph, res)), consts(graph, axes, int64)], keepdims=1)
     return reshape_to(graph, total, size)
@@ -393,7 +393,7 @@ def rule_aten_row_stack(graph: GraphBuilder, tensors: Results) -> Rules:
 
 
 def rule_aten_sum_to_size(graph: GraphBuilder, self: Result, size: SymInts) -> Rules:
-    return ((known_dtype(graph, self), given_shape(size)),)
+    return ((known_dtype(graph, self) if summed_dtype(graph, self, size) is None else summed_dtype(graph, self, size), given_shape(size)),)
 
 
 def rule_aten_trace(graph: GraphBuilder, self: Result) -> Rules:
