@@ -1,4 +1,4 @@
-"""Words of the spec language for losses, bags of embeddings and single cells of recurrent networks."""
+"""Words of the spec language for losses, bags of embeddings, cells of recurrent networks."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def at_class(graph: Graph, target: Result, classes: SymInt) -> Result:
 
 
 def multilabel_margin(graph: Graph, x: Result, target: Result, reduction: Int) -> Results:
-    """[loss, 1 where a class is a target]: the targets of a row end at the first negative one; every
-    class that is none costs 1 - (x[target] - x[class]), if that is positive, divided by classes."""
+    """[loss, 1 where a class is a target]: the targets of a row end at the first negative one;
+    every class that is none costs 1 - (x[target] - x[class]), if that is positive."""
     make, kind, rank = graph.make_node, graph.get_type(x), rank_of(graph, x)
     rows = dim_of(graph, x, 0) if rank > 1 else 1
     count = dim_of(graph, x, -1) if rank else 1

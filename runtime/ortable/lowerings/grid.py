@@ -1,4 +1,5 @@
-"""Sampling at the points of a grid, written out: ONNX Runtime's GridSample differs from torch for NaN and infinite points and for ties, and has no float64 before opset 20."""
+"""Sampling at the points of a grid, written out: ONNX Runtime's GridSample differs from torch for
+NaN and infinite points and for ties, and has no float64 before opset 20."""
 
 from __future__ import annotations
 

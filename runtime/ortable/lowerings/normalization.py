@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ortable import dtypes
-from ortable import dtypes
 from ortable.prelude import dim_of, dtype_of, rank_of
 from ortable.prelude_make import cast, const, consts, per_channel
 from ortable.prelude_nn import count_over, or_filled, scaled, wide_dtype, without
