@@ -17,6 +17,7 @@ from ortable.prelude import (
     dim_of,
     rank_of,
     shape_of,
+    static,
 )
 from ortable.prelude_make import cast, const, consts, permuted, reshape_to, unsqueezed
 from ortable.prelude_nn import any_true, loss_reduced, matrix_product, reduced_extreme
@@ -88,8 +89,8 @@ def projected(graph: Graph, x: Result, weight: Result, bias: Result | None) -> R
 def gate_parts(graph: Graph, x: Result, count: Int) -> Results:
     """The last axis in ``count`` parts: the gates of a cell."""
     axis = rank_of(graph, x) - 1
-    size = dim_of(graph, x, axis)
-    sizes = consts(graph, [int(size) // count] * count, dtypes.int64)
+    size = static(dim_of(graph, x, axis)) // count
+    sizes = consts(graph, [size] * count, dtypes.int64)
     return list(graph.make_node("Split", [x, sizes], count, axis=axis))
 
 
