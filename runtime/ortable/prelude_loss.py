@@ -1,4 +1,4 @@
-"""Words of the spec language for losses, bags of embeddings and single cells of recurrent networks."""
+"""Words of the spec language for losses, bags of embeddings, cells of recurrent networks."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from ortable.prelude import (
     dim_of,
     rank_of,
     shape_of,
+    static,
 )
 from ortable.prelude_make import cast, const, consts, permuted, reshape_to, unsqueezed
 from ortable.prelude_nn import any_true, loss_reduced, matrix_product, reduced_extreme
@@ -50,8 +51,8 @@ def at_class(graph: Graph, target: Result, classes: SymInt) -> Result:
 
 
 def multilabel_margin(graph: Graph, x: Result, target: Result, reduction: Int) -> Results:
-    """[loss, 1 where a class is a target]: the targets of a row end at the first negative one; every
-    class that is none costs 1 - (x[target] - x[class]), if that is positive, divided by classes."""
+    """[loss, 1 where a class is a target]: the targets of a row end at the first negative one;
+    every class that is none costs 1 - (x[target] - x[class]), if that is positive."""
     make, kind, rank = graph.make_node, graph.get_type(x), rank_of(graph, x)
     rows = dim_of(graph, x, 0) if rank > 1 else 1
     count = dim_of(graph, x, -1) if rank else 1
@@ -88,8 +89,8 @@ def projected(graph: Graph, x: Result, weight: Result, bias: Result | None) -> R
 def gate_parts(graph: Graph, x: Result, count: Int) -> Results:
     """The last axis in ``count`` parts: the gates of a cell."""
     axis = rank_of(graph, x) - 1
-    size = dim_of(graph, x, axis)
-    sizes = consts(graph, [int(size) // count] * count, dtypes.int64)
+    size = static(dim_of(graph, x, axis)) // count
+    sizes = consts(graph, [size] * count, dtypes.int64)
     return list(graph.make_node("Split", [x, sizes], count, axis=axis))
 
 

@@ -36,7 +36,7 @@ def resized(
     forms). ``factors`` given beside sizes set the coordinates, as torch's scale_factor does.
 
     Raises:
-        UnsupportedCase: uint8, which torch rounds after each axis.
+        UnsupportedCase: uint8 (but for nearest) that is no image of known size.
     """
     own = graph.get_type(x)
     have = shape_of(graph, x)[2:]
@@ -46,9 +46,7 @@ def resized(
     if times is not None and _exact(how, align, times, own):
         return _repeated(graph, x, times, how)
     if own == dtypes.uint8 and not how.startswith("nearest"):
-        raise UnsupportedCase(
-            "interpolation of uint8 but for nearest: torch rounds after each axis"
-        )
+        return _resized_bytes(graph, x, have, wanted, factors, how, align)
     kind = dtypes.float64 if own == dtypes.float64 else dtypes.float32
     found = x if how.startswith("nearest") else cast(graph, x, wide_dtype(own))
     for place in reversed(range(len(have))):
@@ -56,6 +54,22 @@ def resized(
         axis.rank = 2 + len(have)
         found = axis.resize(found, 2 + place, how)
     return cast(graph, found, own)
+
+
+def _resized_bytes(
+    graph: Graph, x: str, have: SymInts, wanted: Any, factors: list[Any], how: str, align: bool
+) -> str:
+    """Images of uint8: torch computes with weights of 16 bits and rounds after each axis."""
+    if len(have) != 2 or not all(isinstance(size, int) for size in (*have, *wanted)):
+        raise UnsupportedCase("interpolation of uint8 but for images of known size")
+    found = cast(graph, x, dtypes.int32)
+    for place in (1, 0):
+        if have[place] == wanted[place]:
+            continue
+        axis = _Axis(graph, have[place], wanted[place], factors[place], align, dtypes.float64)
+        axis.rank = 4
+        found = axis.resize_bytes(found, 2 + place, how)
+    return cast(graph, found, dtypes.uint8)
 
 
 def _wanted_sizes(
@@ -143,6 +157,41 @@ class _Axis:
             total = term if total is None else self.graph.make_node("Add", [total, term])
         assert total is not None
         return total
+
+    def resize_bytes(self, x: str, axis: int, how: str) -> str:
+        """``x`` of int32 with ``axis`` resized: sums with whole weights, rounded to 0 to 255."""
+        table = self._whole_table(how)
+        # the largest power of two with which the weights fit into 16 bits
+        bits = 0
+        while bits < 22 and int(0.5 + table.max() * 2 ** (bits + 1)) < 2**15:
+            bits += 1
+        weights = np.trunc(table * 2**bits + np.where(table < 0, -0.5, 0.5)).astype(np.int32)
+        taps = max(int((weights != 0).sum(axis=1).max()), 1)
+        places = np.sort(np.argsort(weights == 0, axis=1, kind="stable")[:, :taps], axis=1)
+        weights = np.take_along_axis(weights, places, axis=1)
+        shape = (len(weights), taps, *[1] * (self.rank - axis - 1))
+        make, number = self.graph.make_node, self.graph.make_initializer
+        part = make("Gather", [x, number("", places)], axis=axis)
+        part = make("Mul", [part, number("", weights.reshape(shape))])
+        total = make("ReduceSum", [part, consts(self.graph, [axis + 1], dtypes.int64)], keepdims=0)
+        half, unit, least, most = (
+            const(self.graph, value, dtypes.int32) for value in (2**bits // 2, 2**bits, 0, 255)
+        )
+        found = make("Div", [make("Add", [total, half]), unit])
+        return make("Max", [make("Min", [found, most]), least])
+
+    def _whole_table(self, how: str) -> Any:
+        """[goal, have]: the weight of each element of the source."""
+        table = np.zeros((self.goal, self.have))
+        if how.endswith("_filter"):
+            places, weights, _ = (self.graph.get_constant(each) for each in self._window(how))
+            for tap in range(places.shape[1]):
+                table[np.arange(self.goal), places[:, tap]] += weights[:, tap]
+            return table
+        for place, weight in self._linear() if how == "linear" else self._cubic():
+            rows = np.arange(self.goal)
+            table[rows, self.graph.get_constant(place)] += self.graph.get_constant(weight)
+        return table
 
     # -- coordinates, as nodes; constants are settled
 

@@ -1,5 +1,6 @@
-"""Words of the spec language for pooling over windows that ONNX's pools cannot express, or in dtypes
-that have none: the elements of every window are gathered, [..., windows, elements], then reduced.
+"""Words of the spec language for pooling over windows that ONNX's pools cannot express, or in
+dtypes that have none: the elements of every window are gathered, [..., windows, elements], then
+reduced.
 
 A table is one axis of the windows: the places of their elements, int64 [windows, elements], and
 which of these lie in the input.
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
 
 
 def even_tables(graph: Graph, x: Result, sizes: SymInts) -> Any:
-    """The windows of adaptive pooling: window i of ``count`` along an axis of ``size`` elements goes
-    from floor(i size / count) to ceil((i + 1) size / count)."""
+    """The windows of adaptive pooling: window i of ``count`` along an axis of ``size`` elements
+    goes from floor(i size / count) to ceil((i + 1) size / count)."""
     tables = []
     for size, count in zip(shape_of(graph, x)[-len(sizes) :], sizes, strict=True):
         make, one = graph.make_node, const(graph, 1, dtypes.int64)
@@ -63,7 +64,8 @@ def pool_tables(
     n, tables = len(sizes), []
     window = spread(kernel, n)
     strides = spread(steps, n) if steps else window
-    given = zip(shape_of(graph, x)[-n:], sizes, window, strides, spread(pads, n), spread(spacing, n),
+    have, before, gaps = shape_of(graph, x)[-n:], spread(pads, n), spread(spacing, n)
+    given = zip(have, sizes, window, strides, before, gaps,
                 strict=True)  # fmt: skip
     for size, count, k, step, pad, gap in given:
         make, zero = graph.make_node, const(graph, 0, dtypes.int64)
@@ -131,8 +133,8 @@ def _last_best(graph: Graph, values: str, axis: int) -> str:
 def window_mean(
     graph: Graph, x: Result, tables: Any, sizes: SymInts, padded: Bool, divisor: Int | None
 ) -> Result:
-    """The mean of every window; ``padded``: padding counts; ``divisor`` replaces the count. Means of
-    ints are truncated, as torch's are."""
+    """The mean of every window; ``padded``: padding counts; ``divisor`` replaces the count. Means
+    of ints are truncated, as torch's are."""
     dtype, make = graph.get_type(x), graph.make_node
     lead = list(shape_of(graph, x))[: -len(sizes)]
     values, _, inside = _windows(graph, x, tables)
@@ -141,8 +143,9 @@ def window_mean(
     if divisor is not None:
         count = const(graph, divisor, dtype)
     elif padded:
-        count = cast(graph, make("Reshape", [_crossed(graph, [t[2] for t in tables], "Mul"),
-                                             consts(graph, [-1], dtypes.int64)]), dtype)  # fmt: skip
+        counts = _crossed(graph, [table[2] for table in tables], "Mul")
+        count = cast(graph, make("Reshape", [counts, consts(graph, [-1], dtypes.int64)]), dtype)
+        count = settled(graph, count)
     else:
         marks = cast(graph, inside, dtypes.int64)
         count = cast(graph, make("ReduceSum", [marks, _axes(graph, 1)], keepdims=0), dtype)
@@ -190,11 +193,11 @@ def _crossed(graph: Graph, parts: list[str], op: str) -> str:
 def pooled_fractional(
     graph: Graph, x: Result, kernel: Ints, sizes: Ints, samples: Result
 ) -> Results:
-    """[maxima, places] of windows that begin at random places: at floor((i + u) step) - floor(u step)
-    along each axis, with step = (size - kernel) / (count - 1); the last window ends the axis.
+    """[maxima, places] of windows that begin at random places: at floor((i + u) step) -
+    floor(u step) along each axis, with step = (size - kernel) / (count - 1); the last one ends the
+    axis.
 
-    ``samples`` hold u for every plane, [N, C, axes], last axis first (Graham, Fractional
-    max-pooling, 2014).
+    ``samples`` hold u for every plane, [N, C, axes] (Graham, Fractional max-pooling, 2014).
     """
     make, n = graph.make_node, len(sizes)
     shape, kind = list(shape_of(graph, x)), graph.get_type(samples)
@@ -245,7 +248,7 @@ def _whole(graph: Graph, x: str) -> str:
 
 
 def unpooled(graph: Graph, x: Result, indices: Result, sizes: SymInts) -> Result:
-    """Zeros of ``sizes`` with the elements of ``x`` where ``indices`` point in the flattened plane."""
+    """Zeros of ``sizes``, with ``x`` where ``indices`` point in the flattened plane."""
     make, n = graph.make_node, len(sizes)
     lead, space = list(shape_of(graph, x))[:-n], list(shape_of(graph, x))[-n:]
     planes = zeros_of(graph, [*lead, dims.prod(sizes)], graph.get_type(x))

@@ -3,24 +3,11 @@ report says so, and the results equal eager."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import onnxruntime
 import pytest
 import torch
 
 from ortable import to_onnx
-
-F = torch.nn.functional
-
-
-class Resized(torch.nn.Module):
-    def __init__(self, **options: Any) -> None:
-        super().__init__()
-        self.options = options
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return F.interpolate(x, **self.options)
 
 
 class Differences(torch.nn.Module):
@@ -29,11 +16,6 @@ class Differences(torch.nn.Module):
 
 
 CASES = [
-    (Resized(scale_factor=2.0, mode="nearest"), (1, 2, 7)),
-    (Resized(scale_factor=1.7, mode="linear"), (1, 2, 7)),
-    (Resized(size=(15, 11), mode="bilinear", align_corners=True), (1, 2, 7, 5)),
-    (Resized(scale_factor=1.7, mode="bicubic", align_corners=False), (1, 2, 7, 5)),
-    (Resized(scale_factor=2.0, mode="trilinear"), (1, 2, 5, 4, 3)),
     (Differences(), (3, 6)),
 ]
 

@@ -3291,7 +3291,6 @@ METHODS: dict[str, CallTarget] = {
 
 MUTATES: dict[str, str] = {
     "aten::batch_norm": "training",
-    "aten::instance_norm": "use_input_stats",
     "aten::native_batch_norm": "training",
 }
 

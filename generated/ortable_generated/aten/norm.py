@@ -70,6 +70,9 @@ def aten__native_batch_norm_legit_no_training(graph: GraphBuilder, res: Res, inp
 
 def aten_batch_norm(graph: GraphBuilder, res: Res, input: Result, weight: Result | None, bias: Result | None, running_mean: Result | None, running_var: Result | None, training: Bool, momentum: Float, eps: Float, cudnn_enabled: Bool) -> Result:
     """aten::batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor"""
+    if rank_of(graph, input) < 2:
+        # torch takes a tensor without channels only when it is empty
+        return input
     if running_mean is not None and running_var is not None and (not training):
         return batch_norm_known(graph, input, weight, bias, running_mean, running_var, eps)
     if running_mean is None and running_var is None:

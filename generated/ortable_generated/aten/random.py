@@ -9,6 +9,7 @@ from ortable.known import known_dtype, known_shape
 from ortable.prelude import dtype_of, shape_of
 from ortable.prelude_make import cast, const, filled
 from ortable.prelude_nn import drawn_dropout, scaled
+from ortable.rules import promote_to_float
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -56,7 +57,8 @@ def aten_native_dropout(graph: GraphBuilder, res: Res, input: Result, p: Float, 
 
 def aten_native_dropout_backward(graph: GraphBuilder, res: Res, grad_output: Result, mask: Result, scale: Float) -> Result:
     """aten::native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor"""
-    return scaled(graph, graph.make_node('Mul', [grad_output, cast(graph, mask, dtype_of(graph, grad_output))]), scale)
+    kind = dtype_of(graph, res)
+    return scaled(graph, graph.make_node('Mul', [cast(graph, grad_output, kind), cast(graph, mask, kind)]), scale)
 
 
 def rule_aten_alpha_dropout(graph: GraphBuilder, input: Result, p: Float, train: Bool) -> Rules:
@@ -80,4 +82,4 @@ def rule_aten_native_dropout(graph: GraphBuilder, input: Result, p: Float, train
 
 
 def rule_aten_native_dropout_backward(graph: GraphBuilder, grad_output: Result, mask: Result, scale: Float) -> Rules:
-    return ((known_dtype(graph, grad_output), known_shape(graph, grad_output)),)
+    return ((promote_to_float(known_dtype(graph, grad_output)), known_shape(graph, grad_output)),)

@@ -94,7 +94,7 @@ class _Bags:
         return self.graph.make_node("Max", [found, const(self.graph, least, self.kind)])
 
     def largest(self) -> str:
-        """The maximum of each bag, 0 for an empty one; torch keeps NaN only in a bag's first row."""
+        """The maximum of each bag, 0 for an empty one; torch keeps NaN of a bag's first row."""
         graph, make = self.graph, self.graph.make_node
         width, length = dim_of(graph, self.rows, 1), dim_of(graph, self.rows, 0)
         # ONNX leaves open what a maximum makes of NaN

@@ -1,4 +1,5 @@
-"""Sampling at the points of a grid, written out: ONNX Runtime's GridSample differs from torch for NaN and infinite points and for ties, and has no float64 before opset 20."""
+"""Sampling at the points of a grid, written out: ONNX Runtime's GridSample differs from torch for
+NaN and infinite points and for ties, and has no float64 before opset 20."""
 
 from __future__ import annotations
 
@@ -129,7 +130,7 @@ class _Sampler:
             near = self.make("Sub", second, place) if self.n > 2 else self._rest(away)
             return [(*self._index(first, axis), near), (*self._index(second, axis), away)]
         first = self.make("Floor", place)
-        found = []
+        found: list[tuple[str, str, str | None]] = []
         for offset, weight in zip(
             (-1, 0, 1, 2), self._cubic(self.make("Sub", place, first)), strict=True
         ):

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ortable import dtypes
-from ortable import dtypes
 from ortable.prelude import dim_of, dtype_of, rank_of
 from ortable.prelude_make import cast, const, consts, per_channel
 from ortable.prelude_nn import count_over, or_filled, scaled, wide_dtype, without
@@ -62,10 +61,12 @@ def batch_norm_update(
     eps: float,
 ) -> tuple[str | None, ...]:
     """aten::_batch_norm_with_update_functional: the same with bytes that only CUDA fills."""
+    kept = [0, 1, 2, 4, 5]
     shared = type(res)(
-        *([each for place, each in enumerate(part) if place != 3]
-          for part in (res.outputs, res.dtypes, res.shapes))
-    )  # fmt: skip
+        [res.outputs[place] for place in kept],
+        [res.dtypes[place] for place in kept],
+        [res.shapes[place] for place in kept],
+    )
     found = batch_norm_training(
         graph, shared, input, weight, bias, running_mean, running_var, momentum, eps
     )
