@@ -74,8 +74,6 @@ def aten__embedding_bag_per_sample_weights_backward(graph: GraphBuilder, res: Re
 def aten__pdist_backward(graph: GraphBuilder, res: Res, grad: Result, self: Result, p: Float, pdist: Result) -> Result:
     """aten::_pdist_backward(Tensor grad, Tensor self, float p, Tensor pdist) -> Tensor"""
     count = static(dim_of(graph, self, 0))
-    if count < 2:
-        return zeros_of(graph, list(shape_of(graph, self)), dtype_of(graph, self))
     pairs = triangle_indices(graph, count, count, 1, True, int64)
     one, other = (graph.make_node('Gather', [pairs, const(graph, 0, int64)], axis=0), graph.make_node('Gather', [pairs, const(graph, 1, int64)], axis=0))
     away = graph.make_node('Sub', [graph.make_node('Gather', [self, one], axis=0), graph.make_node('Gather', [self, other], axis=0)])
