@@ -7,7 +7,7 @@ from ortable.dtypes import int64
 from ortable.errors import UnsupportedCase
 from ortable.known import given_shape, known_dtype, known_shape
 from ortable.lowerings.segment_gradient import segment_reduce_backward
-from ortable.prelude import differs, dim_of, dtype_of, rank_of, shape_of, static
+from ortable.prelude import count_of, differs, dim_of, dtype_of, rank_of, shape_of, static
 from ortable.prelude_gradients import bag_places, distance_slope, first_elements
 from ortable.prelude_make import cast, const, consts, unsqueezed
 from ortable.prelude_places import put_along, put_elements
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 def aten__cdist_backward(graph: GraphBuilder, res: Res, grad: Result, x1: Result, x2: Result, p: Float, cdist: Result) -> Result:
     """aten::_cdist_backward(Tensor grad, Tensor x1, Tensor x2, float p, Tensor cdist) -> Tensor"""
     last = rank_of(graph, cdist)
+    if count_of(graph, cdist) == 0:
+        # torch then leaves the batches of x2 out of the shape
+        return zeros_of(graph, list(shape_of(graph, x1)), dtype_of(graph, x1))
     rows, columns = (unsqueezed(graph, x1, [rank_of(graph, x1) - 1]), unsqueezed(graph, x2, [rank_of(graph, x2) - 2]))
     away = graph.make_node('Sub', [rows, columns])
     slope = distance_slope(graph, away, unsqueezed(graph, cdist, [last]), unsqueezed(graph, grad, [last]), p)
@@ -71,8 +74,6 @@ def aten__embedding_bag_per_sample_weights_backward(graph: GraphBuilder, res: Re
 def aten__pdist_backward(graph: GraphBuilder, res: Res, grad: Result, self: Result, p: Float, pdist: Result) -> Result:
     """aten::_pdist_backward(Tensor grad, Tensor self, float p, Tensor pdist) -> Tensor"""
     count = static(dim_of(graph, self, 0))
-    if count < 2:
-        return zeros_of(graph, list(shape_of(graph, self)), dtype_of(graph, self))
     pairs = triangle_indices(graph, count, count, 1, True, int64)
     one, other = (graph.make_node('Gather', [pairs, const(graph, 0, int64)], axis=0), graph.make_node('Gather', [pairs, const(graph, 1, int64)], axis=0))
     away = graph.make_node('Sub', [graph.make_node('Gather', [self, one], axis=0), graph.make_node('Gather', [self, other], axis=0)])

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 from ortable.dtypes import float64
 from ortable.known import known_dtype, known_shape
 from ortable.lowerings.pooling import avg_pool2d_backward, avg_pool3d_backward
-from ortable.prelude import dtype_of, product, rank_of, shape_of
+from ortable.prelude import dtype_of, product, shape_of
 from ortable.prelude_gradients import adaptive_weights, mean_weights, put_in_planes, summed_back
-from ortable.prelude_make import as_vec, const, reshape_to, unsqueezed
-from ortable.prelude_nn import divisible, quotients, scaled
+from ortable.prelude_make import as_vec, const
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -21,17 +20,9 @@ def aten__adaptive_avg_pool2d_backward(graph: GraphBuilder, res: Res, grad_outpu
     """aten::_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor"""
     have = shape_of(graph, self)[-2:]
     want = shape_of(graph, grad_output)[-2:]
-    lead = list(shape_of(graph, self)[:-2])
-    r = rank_of(graph, self) - 2
     if len(want) == 2 and product(want) == 1:
         count = const(graph, product(have), dtype_of(graph, self))
         return graph.make_node('Expand', [graph.make_node('Div', [grad_output, count]), as_vec(graph, list(shape_of(graph, self)))], res.outputs)
-    if divisible(have, want):
-        parts = quotients(have, want)
-        even = scaled(graph, grad_output, 1 / product(parts))
-        wide = unsqueezed(graph, even, [r + 1, r + 3])
-        full = graph.make_node('Expand', [wide, as_vec(graph, lead + [want[0], parts[0], want[1], parts[1]])])
-        return reshape_to(graph, full, shape_of(graph, self))
     return summed_back(graph, grad_output, adaptive_weights(have, want, dtype_of(graph, self)))
 
 
