@@ -35,6 +35,8 @@ def const(graph: Graph, value: Scalar, dtype: Dtype) -> Result:
     """A 0-d constant; a symbolic int becomes a 0-d result computed at run time."""
     if isinstance(value, SymDim):
         return cast(graph, as_scalar(graph, value), dtype)
+    if type(value) is str:
+        return cast(graph, value, dtype)  # a number that the model computes
     return graph.make_initializer("", np.array(value).astype(dtypes.to_numpy(dtype)))
 
 
@@ -76,7 +78,8 @@ def as_scalar(graph: Graph, value: Any) -> Result:
 def as_tensor(graph: Graph, value: Any, dtype: Dtype | None = None) -> Result | None:
     """A number or symbolic int in a tensor's place as a 0-d result; others pass through."""
     if value is None or type(value) is str:
-        return value if dtype is None or value is None else cast(graph, value, dtype)
+        wanted = graph.numbers.get(value) if dtype is None else dtype
+        return value if wanted is None or value is None else cast(graph, value, wanted)
     return const(graph, value, number_dtype(value) if dtype is None else dtype)
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int64
-from ortable.errors import UnsupportedCase
 from ortable.known import as_list, known_dtype, scalar_shape
-from ortable.prelude import count_of, dim_of, is_int, shape_of
+from ortable.prelude import count_of, dim_of, shape_of
 from ortable.prelude_make import reshape_to
 
 if TYPE_CHECKING:
@@ -17,9 +16,12 @@ if TYPE_CHECKING:
 
 def aten__local_scalar_dense(graph: GraphBuilder, res: Res, self: Result) -> Any:
     """aten::_local_scalar_dense(Tensor self) -> Scalar"""
-    if is_int(graph, self):
-        return reshape_to(graph, self, [])
-    raise UnsupportedCase('aten::_local_scalar_dense: a float or bool read from a tensor as a Python number; keep it a 0-d tensor')
+    return reshape_to(graph, self, [])
+
+
+def aten_item(graph: GraphBuilder, res: Res, self: Result) -> Any:
+    """aten::item(Tensor self) -> Scalar"""
+    return aten__local_scalar_dense(graph, res, self=self)
 
 
 def aten_numel(graph: GraphBuilder, res: Res, self: Result) -> Any:
@@ -54,6 +56,10 @@ def aten_sym_size_int(graph: GraphBuilder, res: Res, self: Result, dim: Int) -> 
 
 def rule_aten__local_scalar_dense(graph: GraphBuilder, self: Result) -> Rules:
     return ((known_dtype(graph, self), scalar_shape()),)
+
+
+def rule_aten_item(graph: GraphBuilder, self: Result) -> Rules:
+    return rule_aten__local_scalar_dense(graph, self=self)
 
 
 def rule_aten_numel(graph: GraphBuilder, self: Result) -> Rules:

@@ -14,7 +14,7 @@ from .. import dims, dtypes
 from ..builder.result import Res
 from ..errors import BuilderError, ConversionError, UnsupportedCase
 from ..lowerings.indexing import getitem
-from . import calls, control_flow, outputs, results, scan, symbolic, unsupported
+from . import calls, control_flow, numbers, outputs, results, scan, symbolic, unsupported
 from .arguments import contains_result, convert_argument, convert_arguments
 from .in_place import HarmlessWrite
 from .inner import InnerGraphs
@@ -298,6 +298,8 @@ class DynamoInterpreter(InnerGraphs):
             returned = converter(self.builder, res, *args, **kwargs)
             if value.__class__ is torch.SymInt:
                 return self.adopt_integer(value, returned)
+            if value.__class__ in (torch.SymFloat, torch.SymBool) and isinstance(returned, str):
+                return numbers.adopt(self.builder, returned, value)
             if value.__class__ in (list, tuple) and isinstance(returned, (list, tuple)):
                 returned = [
                     self.adopt_integer(known, found) if known.__class__ is torch.SymInt else found
