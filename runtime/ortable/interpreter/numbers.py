@@ -1,6 +1,6 @@
 """Numbers that only the running model knows: floats over symbolic sizes, items of tensors, integers
-that are no polynomial. Each is a 0-d result, float64, int64 or bool as Python's; the builder remembers
-that it stands for a Python number, which has the lowest priority when dtypes are promoted."""
+that are no polynomial. Each is a 0-d result, float64, int64 or bool as Python's; the builder
+remembers that it stands for a Python number, which has the lowest priority in promotion."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _kind(value: Any) -> int:
 
 
 def is_readable(builder: Any, dim: Any) -> bool:
-    """Whether the builder can compute a dimension: no part of it is a function without ONNX form."""
+    """Whether the builder can compute a dimension: no part is a function without ONNX form."""
     if not isinstance(dim, dims.SymDim) or builder.dim_results.find_source(str(dim)) is not None:
         return True
     for _, atoms in dims.parts(dim):
