@@ -62,6 +62,8 @@ def result_type(graph: GraphBuilder, values: Iterable[Any]) -> int:
                 sized = _promoted(sized, value.dtype)
         elif type(value) is not str:
             number = _promoted(number, number_dtype(value))
+        elif value in graph.numbers:
+            number = _promoted(number, graph.numbers[value])
         elif graph.get_rank(value) == 0:
             single = _promoted(single, graph.get_type(value))
         else:

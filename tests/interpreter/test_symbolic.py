@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import torch
 from torch.export import Dim
-
-from ortable.errors import ConversionError
 
 from .helpers import Function, export, interpret, run
 
@@ -63,13 +60,3 @@ def test_an_integer_computed_by_the_graph_sizes_its_results() -> None:
     interpreter = interpret(program.graph_module)
     (found,) = run(interpreter, np.array([1, 6]))
     assert found.shape == (7,)
-
-
-def test_a_float_of_symbolic_sizes_is_refused_by_name() -> None:
-    def forward(x: torch.Tensor) -> torch.Tensor:
-        return x * (x.shape[0] ** 0.5)
-
-    program = export(Function(forward), torch.rand(5), dynamic_shapes=(({0: Dim("a")},),))
-    with pytest.raises(ConversionError, match=r"float .* from symbolic sizes") as caught:
-        interpret(program.graph_module)
-    assert "test_symbolic.py" in str(caught.value)

@@ -48,6 +48,8 @@ class GraphState:
         self.initializers_dict: dict[str, Any] = {}
         self.sparse_initializers: list[Any] = []  # of a model that was read; kept as they are
         self.rename_dims: dict[str, str] = {} if parent is None else parent.rename_dims
+        # results that stand for Python numbers, and the dtype that torch gives such a number
+        self.numbers: dict[str, int] = {} if parent is None else parent.numbers
         self.debug_sections: list[Callable[[], str]] = []
         self._names: Names = Names() if parent is None else parent._names
         self._node_names: Names = Names() if parent is None else parent._node_names

@@ -1,5 +1,5 @@
-"""Graphs that a node of the graph holds: converted in place, as a branch with outputs of its own, or
-into a builder that the caller gives."""
+"""Graphs that a node of the graph holds: converted in place, as a branch with outputs of its own,
+or into a builder that the caller gives."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ class InnerGraphs(InterpreterState):
         operands: Sequence[Any],
         rename: Mapping[str, str] | None = None,
     ) -> list[Any]:
-        """What ``graph_module`` returns for ``operands``, computed by nodes of ``builder``: results,
-        numbers and dimensions; no output is declared.
+        """What ``graph_module`` returns for ``operands``, computed by nodes of ``builder``:
+        results, numbers and dimensions; no output is declared.
 
         ``rename`` gives symbols of the inner graph names of their own in ``builder``.
         """

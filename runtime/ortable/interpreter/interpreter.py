@@ -15,7 +15,17 @@ from ..builder.result import Res
 from ..complex_value import ComplexValue
 from ..errors import BuilderError, ConversionError, UnsupportedCase
 from ..lowerings.indexing import getitem
-from . import calls, complex_numbers, control_flow, outputs, results, scan, symbolic, unsupported
+from . import (
+    calls,
+    complex_numbers,
+    control_flow,
+    numbers,
+    outputs,
+    results,
+    scan,
+    symbolic,
+    unsupported,
+)
 from .arguments import contains_result, convert_argument, convert_arguments
 from .in_place import HarmlessWrite
 from .inner import InnerGraphs
@@ -307,6 +317,8 @@ class DynamoInterpreter(InnerGraphs):
             returned = converter(self.builder, res, *args, **kwargs)
             if value.__class__ is torch.SymInt:
                 return self.adopt_integer(value, returned)
+            if value.__class__ in (torch.SymFloat, torch.SymBool) and isinstance(returned, str):
+                return numbers.adopt(self.builder, returned, value)
             if value.__class__ in (list, tuple) and isinstance(returned, (list, tuple)):
                 returned = [
                     self.adopt_integer(known, found) if known.__class__ is torch.SymInt else found

@@ -1,6 +1,6 @@
 """Integers that torch keeps as expressions: FX metadata already says what they are, so no node is
-emitted for them. Booleans over them become a comparison of dimensions when something reads them;
-floats over them are refused by name."""
+emitted for them. Booleans over them become a comparison of dimensions when something reads them,
+floats over them become nodes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import torch
 from torch.fx import Node
 
 from .. import dims
-from ..errors import ConversionError
+from ..errors import BuilderError, ConversionError
+from . import numbers
 from .tables import ASSERTIONS, SYMBOLIC_SIZES
 
 _COMPARISONS: dict[Any, tuple[str, bool]] = {
@@ -60,15 +61,35 @@ def number(
     Raises ConversionError for a float or a condition over symbolic sizes that has no ONNX form.
     """
     if isinstance(value, torch.SymInt):
-        return dims.from_torch(value, rename)
+        return integer(builder, node, value, args, rename)
     if isinstance(value, torch.SymBool):
         return symbolic_bool(builder, node, args)
     if isinstance(value, torch.SymFloat):
         static = static_value(value)
-        if static is None and not only_assertions(node):
-            raise refuse_float(node)
-        return static
+        if static is not None or only_assertions(node):
+            return static
+        return numbers.adopt(builder, numbers.computed(builder, node, args), value)
     return value
+
+
+def integer(
+    builder: Any, node: Node, value: Any, args: list[Any], rename: Mapping[str, str] | None
+) -> Any:
+    """An integer: the dimension that metadata spells out, or one that nodes compute when it is made
+    by a function that dimensions do not know."""
+    try:
+        dim = dims.from_torch(value, rename)
+    except BuilderError:
+        dim = None
+    if dim is not None and (isinstance(dim, int) or numbers.is_readable(builder, dim)):
+        return dim
+    if node.target is operator.getitem or only_assertions(node):
+        return dim
+    found = numbers.computed(builder, node, args)
+    if dim is None:
+        dim = dims.symbol(builder.unique_name(f"dim_{node.name}"))
+    builder.add_dim_source(dim, found, None)
+    return dim
 
 
 def symbolic_bool(builder: Any, node: Node, args: list[Any]) -> Any:
@@ -86,25 +107,18 @@ def symbolic_bool(builder: Any, node: Node, args: list[Any]) -> Any:
     target = node.target
     if target in _COMPARISONS:
         op_type, negate = _COMPARISONS[target]
-        compared = builder.make_node(op_type, [scalar(builder, arg) for arg in args])
+        compared = builder.make_node(op_type, numbers.alike(builder, args))
         return builder.make_node("Not", [compared]) if negate else compared
     if target in _LOGIC:
         return builder.make_node(_LOGIC[target], [truth(builder, arg) for arg in args])
+    if target is operator.getitem:
+        return args[0][args[1]]
     if target in _NEGATIONS:
         return builder.make_node("Not", [truth(builder, args[0])])
     raise ConversionError(
         f"node '{node.name}' is a condition over symbolic sizes ({node.meta['val']}) that is not "
         "a comparison; "
         "rewrite it as one, or make the sizes static"
-    )
-
-
-def refuse_float(node: Node) -> ConversionError:
-    """The error for a float computed from symbolic sizes."""
-    return ConversionError(
-        f"node '{node.name}' computes the float {node.meta.get('val')} from symbolic sizes, which "
-        "has no ONNX form here; "
-        "make the size static, or compute with integers or tensors"
     )
 
 
@@ -123,18 +137,6 @@ def static_value(value: Any) -> Any:
     if isinstance(value, torch.SymFloat) and getattr(expression, "is_number", False):
         return float(expression)
     return None
-
-
-def scalar(builder: Any, value: Any) -> str:
-    """An int, a dimension or a result as a 0-d int64 result."""
-    import numpy as np
-
-    if isinstance(value, int):
-        return builder.make_initializer("", np.array(value, dtype=np.int64))
-    if isinstance(value, dims.SymDim):
-        axes = builder.make_initializer("", np.array([0], dtype=np.int64))
-        return builder.make_node("Squeeze", [builder.dim_as_vector(value), axes])
-    return value
 
 
 def truth(builder: Any, value: Any) -> str:

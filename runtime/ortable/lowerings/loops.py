@@ -1,5 +1,5 @@
-"""Loops: scan, map and while_loop of torch as Scan and Loop. The graph of one step is converted into
-the body, which sees captured tensors as results of the outer graph."""
+"""Loops: scan, map and while_loop of torch as Scan and Loop. The graph of one step is converted
+into the body, which sees captured tensors as results of the outer graph."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _scanned(
     captured: Sequence[Any],
     twice: bool = False,
 ) -> list[Any]:
-    """Scan: the last carries, then the stacked results; with ``twice`` a step's results are both."""
+    """Scan: the last carries, then the stacked results; ``twice``: a step's results are both."""
     states = [as_result(graph, value) for value in init]
     body = graph.subgraph("scan_body")
     operands = _declare_inputs(body, step, [*states, *xs])
@@ -93,7 +93,7 @@ def while_loop(
     carried_inputs: Sequence[Any],
     additional_inputs: Sequence[Any],
 ) -> list[str]:
-    """torch's while_loop: the condition is computed before the loop, and at the end of each step."""
+    """torch's while_loop: the condition is computed before the loop and at the end of a step."""
     starts = [as_result(graph, value) for value in carried_inputs]
     return _looped(graph, cond_fn, body_fn, starts, additional_inputs, False)[1]
 
