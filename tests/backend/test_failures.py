@@ -96,13 +96,13 @@ def test_missing_provider_inside_the_user_s_wiring():
         torch.compile(lambda x: x + 1, backend=backend)(torch.randn(3))
 
 
-def test_complex_argument_is_refused_by_name():
+def test_complex_half_argument_is_refused_by_name():
     fn = torch.compile(lambda z: z + 1, backend="ortable")
     with pytest.raises(BackendCompilerFailed) as error:
-        fn(torch.randn(3, dtype=torch.complex64))
+        fn(torch.zeros(3, dtype=torch.complex32))
     cause = cause_of(error.value)
     assert isinstance(cause, ConversionError)
-    assert "complex64" in str(cause) and "view_as_real" in str(cause)
+    assert "complex32" in str(cause)
 
 
 def test_opset_that_onnxruntime_cannot_run():

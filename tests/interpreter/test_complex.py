@@ -65,9 +65,10 @@ def test_compiled_graphs_take_and_return_complex_tensors_and_gradients(dynamic: 
             torch.testing.assert_close(left, right, rtol=1e-4, atol=1e-5)
 
 
-def test_a_conjugated_argument_is_resolved() -> None:
+@pytest.mark.parametrize("backend", ["ortable", ortable.onnx_debug_backend])
+def test_a_conjugated_argument_is_resolved(backend: object) -> None:
     torch._dynamo.reset()
-    compiled = torch.compile(lambda z: z * 2, backend="ortable")
+    compiled = torch.compile(lambda z: z * 2, backend=backend)
     z = torch.randn(3, dtype=torch.complex64)
     torch.testing.assert_close(compiled(z.conj()), z.conj().resolve_conj() * 2)
 

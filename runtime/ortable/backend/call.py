@@ -175,8 +175,6 @@ class OrtBackend:
             values = SymbolValues(args, self._results.sources)
             for i, fetch in self._adjusted:
                 tensor = fetched[i].view(torch.bool) if fetch.is_bool else fetched[i]
-                if fetch.is_complex:
-                    tensor = torch.view_as_complex(tensor)
                 fetched[i] = as_promised(tensor, fetch, values)
         return fetched
 
@@ -212,7 +210,9 @@ def _reinterpreted(elem_type: int | None) -> Callable[[torch.Tensor], torch.Tens
 
 
 def as_promised(tensor: torch.Tensor, fetch: Fetch, values: SymbolValues) -> torch.Tensor:
-    """A contiguous output with the strides that torch promised."""
+    """A contiguous output as the tensor that torch promised: complex, and with its strides."""
+    if fetch.is_complex:
+        tensor = torch.view_as_complex(tensor)
     if fetch.permutation is not None:
         return tensor.permute(fetch.permutation)
     if fetch.strides is not None:

@@ -16,6 +16,7 @@ from ortable.backend.compile import CompiledGraph
 from ortable.backend.options import OrtOptions
 from ortable.backend.roles import InputKind
 from ortable.backend.wiring import Compiled, dispatch
+from ortable.interpreter.complex_numbers import real_tensor
 
 from .reference import ExtendedReferenceEvaluator
 
@@ -31,8 +32,9 @@ _BY_NUMPY = {dtypes.to_numpy(onnx): (torch_t, c) for torch_t, (c, onnx) in _CARR
 
 
 def to_numpy(tensor: torch.Tensor) -> np.ndarray:
-    """A numpy array with the values of a tensor on the CPU (copied: results must not alias)."""
-    tensor = tensor.detach().resolve_neg().resolve_conj().contiguous()
+    """A numpy array with the values of a tensor on the CPU (copied: results must not alias);
+    complex numbers are pairs along a last dimension."""
+    tensor = real_tensor(tensor.detach().resolve_neg()).contiguous()
     carrier = _CARRIERS.get(tensor.dtype)
     if carrier is None:
         return tensor.numpy().copy()
