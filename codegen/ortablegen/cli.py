@@ -21,7 +21,6 @@ from ortablegen.onnx_rules import emit_onnx_rules, load_onnx_rules
 from ortablegen.read import read_folder
 from ortablegen.writer import WriteReport, compare_tree, write_tree
 
-
 OPERATORS_PAGE = "docs/operators.md"
 
 

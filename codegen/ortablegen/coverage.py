@@ -61,7 +61,7 @@ def coverage(specs: Specs, measured: Mapping[str, Mapping[str, str]]) -> list[Co
                 escape,
                 numbers.get("forward", ""),
                 numbers.get("gradient", ""),
-            )  # fmt: skip
+            )
         )
     return sorted(rows, key=lambda row: row.name)
 
@@ -164,8 +164,8 @@ _INTRODUCTION = f"""# Operators
 
 <!-- {_HEADER} -->
 
-Every operator that ortable converts. `ortable ops` prints the same table; `ortable ops --missing MODEL.pt2`
-says what a saved program still lacks.
+Every operator that ortable converts. `ortable ops` prints the same table;
+`ortable ops --missing MODEL.pt2` says what a saved program still lacks.
 
 - **means**: the entry is an alias of that operator.
 - **opsets**: 18 is the floor; a further number is an opset from which another form is taken.
@@ -173,8 +173,8 @@ says what a saved program still lacks.
 - **dynamic**: a sample call has a dynamic dimension, run at two sizes.
 - **cases**: lowering cases; of them refused by name, after the minus sign.
 - **escape**: the Python lowering that the entry uses, in `runtime/ortable/lowerings`.
-- **forward**, **gradient**: samples of PyTorch's own operator tests whose graph holds the operator: exact, of
-  those that torch captures, in the last full `make conformance` that was recorded.
+- **forward**, **gradient**: samples of PyTorch's own operator tests whose graph holds the operator:
+  exact, of those that torch captures, in the last full `make conformance` that was recorded.
 """
 
 

@@ -111,7 +111,7 @@ def _complex_converter(entry: OpEntry, form: ComplexForm, needs: Needs) -> list[
     function = "complex_" + schema.function_name
     lines = [_signature(function, schema, "graph: GraphBuilder, res: Res"), _docstring(schema)]
     if form.by_parts:
-        needs.add("ortable.complex_value", "each_part")
+        needs.add("ortable.algorithms.complex_parts", "each_part")
         given = ", ".join(f"{name!r}: {name}" for name in form.parts)
         others = [f"{a.name}={a.name}" for a in schema.arguments if a.name not in form.parts]
         passed = ", ".join(["graph", "res", schema.function_name, f"{{{given}}}", *others])

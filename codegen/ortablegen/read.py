@@ -240,7 +240,7 @@ class _Reader(PartReader):
             )
             return None
         for word in (name, *self.words(node.get("args"), "args")):
-            bare = word.removeprefix("*")
+            bare = word.removeprefix("*").removeprefix("*")
             if not bare.isidentifier() or keyword.iskeyword(bare):
                 self.error(node.span, f"'{word}' is no name of an operator or argument")
         return HopEntry(

@@ -1,5 +1,5 @@
-"""Lower-case words of the spec language for Bessel and Airy functions: the formulas of Cephes, which
-torch uses, in the dtype of their argument.
+"""Lower-case words of the spec language for Bessel and Airy functions: the formulas of Cephes,
+which torch uses, in the dtype of their argument.
 """
 
 from __future__ import annotations
@@ -7,10 +7,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from ortable.algorithms.special_tables import TABLES
 from ortable.prelude import Bool, Float, Result, Str
 from ortable.prelude_pointwise import const_like, polynomial
 from ortable.prelude_special import chebyshev_sum, ratio_of
-from ortable.special_tables import TABLES
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder as Graph

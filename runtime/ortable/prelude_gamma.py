@@ -9,11 +9,11 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ortable import dtypes
-from ortable.loops import while_any
+from ortable.algorithms.loops import while_any
+from ortable.algorithms.special_tables import TABLES, ZETA
 from ortable.prelude import Float, Int, Result
 from ortable.prelude_make import cast, const
 from ortable.prelude_pointwise import const_like, polynomial
-from ortable.special_tables import TABLES, ZETA
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder as Graph

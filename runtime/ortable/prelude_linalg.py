@@ -10,10 +10,10 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ortable import dims, dtypes
+from ortable.algorithms import linalg_factor as factor
+from ortable.algorithms import linalg_jacobi as jacobi
+from ortable.algorithms import linalg_matrix as matrix
 from ortable.errors import UnsupportedCase
-from ortable.lowerings import linalg_factor as factor
-from ortable.lowerings import linalg_jacobi as jacobi
-from ortable.lowerings import linalg_matrix as matrix
 from ortable.prelude import (
     Bool,
     Dtype,

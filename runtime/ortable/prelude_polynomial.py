@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable import dtypes
-from ortable.loops import while_any
+from ortable.algorithms.loops import while_any
 from ortable.prelude import Int, Ints, Result
 from ortable.prelude_make import cast
 from ortable.prelude_pointwise import atan2_of, const_like
@@ -78,7 +78,9 @@ def chebyshev_v(graph: Graph, n: Result, angle: Result) -> Result:
     """The Chebyshev polynomial of the third kind at cos(angle); its limit at an angle of pi."""
     make, half = graph.make_node, const_like(graph, 0.5, n)
     middle = make("Mul", [angle, half])
-    wave = make("Div", [make("Cos", [make("Mul", [_halfway(graph, n), angle])]), make("Cos", [middle])])
+    wave = make(
+        "Div", [make("Cos", [make("Mul", [_halfway(graph, n), angle])]), make("Cos", [middle])]
+    )
     ends = make("Equal", [make("Sin", [middle]), const_like(graph, 1, n)])
     size = make("Mul", [_halfway(graph, n), const_like(graph, 2, n)])
     return make("Where", [ends, make("Mul", [size, _alternating(graph, n)]), wave])
@@ -88,7 +90,9 @@ def chebyshev_w(graph: Graph, n: Result, angle: Result) -> Result:
     """The Chebyshev polynomial of the fourth kind at cos(angle); its limit at an angle of 0."""
     make, half = graph.make_node, const_like(graph, 0.5, n)
     middle = make("Mul", [angle, half])
-    wave = make("Div", [make("Sin", [make("Mul", [_halfway(graph, n), angle])]), make("Sin", [middle])])
+    wave = make(
+        "Div", [make("Sin", [make("Mul", [_halfway(graph, n), angle])]), make("Sin", [middle])]
+    )
     ends = make("Equal", [make("Cos", [middle]), const_like(graph, 1, n)])
     size = make("Mul", [_halfway(graph, n), const_like(graph, 2, n)])
     return make("Where", [ends, size, wave])

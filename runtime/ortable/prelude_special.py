@@ -10,9 +10,9 @@ import math
 from typing import TYPE_CHECKING
 
 from ortable import dtypes
+from ortable.algorithms.special_tables import TABLES
 from ortable.prelude import Floats, Result, Str
 from ortable.prelude_pointwise import const_like, erfc_of, polynomial
-from ortable.special_tables import TABLES
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder as Graph

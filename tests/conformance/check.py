@@ -20,8 +20,8 @@ from tests.specs.harness import run_onnx
 
 # From best to worst; a sample is as good as its worst (opset, static or dynamic) run.
 OUTCOMES = (
-    "exact", "uncaptured", "refused", "missing", "error", "rule", "mismatch", "invalid", "not_implemented",
-    "timeout", "crash",
+    "exact", "uncaptured", "refused", "missing", "error", "rule", "mismatch", "invalid",
+    "not_implemented", "timeout", "crash",
 )  # fmt: skip
 # What must never happen: a wrong answer, or an error that is not ours.
 FAULTS = ("error", "rule", "mismatch", "invalid", "not_implemented", "timeout", "crash")
@@ -200,7 +200,9 @@ def compare(call: Call, expected: list[Any], found: list[torch.Tensor]) -> None:
         if _close(got, wanted):
             continue
         again = again or _eager_once_more(call)
-        if (place < len(again) and not _repeats(wanted, again[place])) or _points_to_the_same(call, wanted, got):
+        if (place < len(again) and not _repeats(wanted, again[place])) or _points_to_the_same(
+            call, wanted, got
+        ):
             continue
         if not _as_exact_as_eager(call, place, wanted, got):
             raise Mismatch(f"output {place}: {_difference(got, wanted)}")
@@ -234,7 +236,7 @@ _ANY_OF_EQUAL = ("argsort", "kthvalue", "median", "mode", "nanmedian", "sort", "
 
 
 def _points_to_the_same(call: Call, wanted: torch.Tensor, got: torch.Tensor) -> bool:
-    """Whether two results of indices pick equal values, for operators that leave the choice open."""
+    """Whether two results of indices pick equal values, where torch leaves the choice open."""
     if call.op not in _ANY_OF_EQUAL or wanted.dtype != torch.int64 or call.kwargs.get("stable"):
         return False
     source = call.args[0]

@@ -71,7 +71,7 @@ def _row(count: Counter[str], shown: list[str]) -> list[str]:
 
 
 def measured(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
-    """Operator -> exact samples of those captured, forward and gradient, of the graphs that hold it.
+    """Operator -> exact samples of those captured, forward and gradient, of graphs that hold it.
 
     A gradient sample counts for the operators of the forward graphs of its OpInfo.
     """

@@ -1,5 +1,5 @@
-"""The shape and dtype rules of the specs on every node of an exported graph: what a rule says must be
-what torch says of the node."""
+"""The shape and dtype rules of the specs on every node of an exported graph: what a rule says must
+be what torch says of the node."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What other converters get wrong without a word: one test a fault, through the exporter (static and
-dynamic) and through the torch.compile backend, each against eager in value, dtype and shape."""
+"""What other converters get wrong without a word: one test a fault, through the exporter (static
+and dynamic) and through the torch.compile backend, each against eager in value, dtype and shape."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What there is of torch: the overloads that torch tags core, and those that torch.onnx's own library
-registers. Each has an entry, or stands here with the reason."""
+"""What there is of torch: the overloads that torch tags core, and those that torch.onnx's own
+library registers. Each has an entry, or stands here with the reason."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.complex_value import each_part
+from ortable.algorithms.complex_parts import each_part
 from ortable.known import known_dtype, known_shape
 from ortable.prelude import dtype_of
 from ortable.prelude_complex import c_cast, c_like

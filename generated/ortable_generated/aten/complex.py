@@ -3,7 +3,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ortable.complex_value import complex_type, each_part, part_type
+from ortable.algorithms.complex_parts import each_part
+from ortable.complex_value import complex_type, part_type
 from ortable.dtypes import boolean
 from ortable.known import known_dtype, known_shape
 from ortable.prelude import is_complex, rank_of

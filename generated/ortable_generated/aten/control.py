@@ -71,6 +71,6 @@ def hop_while_loop_stack_output(graph: GraphBuilder, res: Res, cond_fn: Any, bod
     return while_loop_stack_output(graph, res, cond_fn, body_fn, carried_inputs, additional_inputs)
 
 
-def hop_with_effects(graph: GraphBuilder, res: Res, token: Any, op: Any, *operands: Any) -> Any:
-    """Higher-order operator with_effects(token, op, *operands)"""
-    return with_effects(graph, res, token, op, *operands)
+def hop_with_effects(graph: GraphBuilder, res: Res, token: Any, op: Any, *operands: Any, **options: Any) -> Any:
+    """Higher-order operator with_effects(token, op, *operands, **options)"""
+    return with_effects(graph, res, token, op, *operands, **options)

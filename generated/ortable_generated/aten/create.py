@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.complex_value import each_part
+from ortable.algorithms.complex_parts import each_part
 from ortable.dtypes import int64
 from ortable.known import given_shape, known_dtype, known_shape, scalar_shape
 from ortable.prelude import dim_of, dtype_of

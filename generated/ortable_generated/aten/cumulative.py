@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.complex_value import each_part
+from ortable.algorithms.complex_parts import each_part
 from ortable.dtypes import int16, int32, int64, int8, uint8
 from ortable.known import known_dtype, known_shape
 from ortable.lowerings.cumulative import cummax, cummin, cumprod, logcumsumexp

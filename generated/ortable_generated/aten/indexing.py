@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.complex_value import each_part
+from ortable.algorithms.complex_parts import each_part
 from ortable.dtypes import bfloat16, float32, int64, uint8
 from ortable.known import as_list, known_dtype, known_shape
 from ortable.lowerings.indexing import index_put, index_tensor

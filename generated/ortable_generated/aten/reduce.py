@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.complex_value import each_part
+from ortable.algorithms.complex_parts import each_part
 from ortable.dtypes import boolean, int64, uint8
 from ortable.known import known_dtype, known_shape, scalar_shape
 from ortable.prelude import axes_of, axis_of, dtype_of, is_float, is_used, rank_of

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ortable.complex_value import each_part
+from ortable.algorithms.complex_parts import each_part
 from ortable.dtypes import int64
 from ortable.known import given_shape, known_dtype, known_shape
 from ortable.prelude import axis_of, count_of, differs, dim_of, dtype_of, is_bool, rank_of, shape_of

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.complex_value import each_part
+from ortable.algorithms.complex_parts import each_part
 from ortable.dtypes import int64
 from ortable.known import as_list, known_dtype, known_shape, known_shapes
 from ortable.prelude import axis_of, count_of, dim_of, dtype_of, rank_of, shape_of, static, swapped

@@ -3,7 +3,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.complex_value import each_part, part_type
+from ortable.algorithms.complex_parts import each_part
+from ortable.complex_value import part_type
 from ortable.dtypes import boolean, int64
 from ortable.known import known_dtype, known_shape
 from ortable.prelude import axes_of, dtype_of

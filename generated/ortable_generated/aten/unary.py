@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ortable.complex_value import each_part
+from ortable.algorithms.complex_parts import each_part
 from ortable.dtypes import boolean, float64
 from ortable.known import known_dtype, known_shape
 from ortable.prelude import dtype_of, is_bool, is_float, is_signed

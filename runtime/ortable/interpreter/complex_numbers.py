@@ -9,11 +9,11 @@ from typing import Any
 import torch
 
 from .. import dtypes
+from ..algorithms.complex_parts import each_part
 from ..builder.result import Res
 from ..complex_value import (
     ComplexValue,
     contains_complex,
-    each_part,
     join_pair,
     part_type,
     split_pair,

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ortable import dtypes
+from ortable.algorithms.linalg_matrix import batch_of, flat_batch, run_loop, unit_batch, with_batch
 from ortable.errors import UnsupportedCase
-from ortable.lowerings.linalg_matrix import batch_of, flat_batch, run_loop, unit_batch, with_batch
 from ortable.prelude import dim_of
 from ortable.prelude_linalg import solved, unit_like
 from ortable.prelude_make import cast, const, consts

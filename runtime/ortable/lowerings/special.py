@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ortable import dtypes
-from ortable.loops import while_any
+from ortable.algorithms.loops import while_any
+from ortable.algorithms.special_tables import TEMME
 from ortable.prelude_gamma import lgamma_of
 from ortable.prelude_make import cast, consts, unsqueezed
 from ortable.prelude_pointwise import const_like, log1p_of, polynomial
 from ortable.prelude_special import erfc_wide
-from ortable.special_tables import TEMME
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable import dtypes
-from ortable.lowerings.linalg_matrix import places, run_loop, sum_of_squares, turned, unit_batch
+from ortable.algorithms.linalg_matrix import places, run_loop, sum_of_squares, turned, unit_batch
 from ortable.prelude import dim_of
 from ortable.prelude_make import as_scalar, as_vec, cast, const, consts
 from ortable.prelude_nn import machine_epsilon

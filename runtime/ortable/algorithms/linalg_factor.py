@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable import dtypes
-from ortable.lowerings.linalg_matrix import (
+from ortable.algorithms.linalg_matrix import (
     fewer,
     first_axis,
     places,
