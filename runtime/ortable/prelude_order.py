@@ -36,6 +36,7 @@ from ortable.prelude_make import (
     reshape_to,
     unsqueezed,
 )
+from ortable.prelude_nn import wide_dtype
 from ortable.prelude_places import put_elements, scatter_word, sort_keys
 from ortable.prelude_pointwise import floor_quotient, in_dtype
 from ortable.prelude_shape import counting, other_axes, replaced_at, sliced, stretched
@@ -200,12 +201,14 @@ def counted(
 ) -> Result:
     """How often each number from 0 to ``size`` - 1 (an int64[1] result) stands in ``places``, or
     the sum of the ``weights`` that stand there."""
-    zeros = graph.make_node("Expand", [const(graph, 0, dtype), size])
+    wide = wide_dtype(dtype)
+    zeros = graph.make_node("Expand", [const(graph, 0, wide), size])
     if not graph.has_rank(zeros):
         graph.set_rank(zeros, 1)
-    each = const(graph, 1, dtype) if weights is None else cast(graph, weights, dtype)
+    each = const(graph, 1, wide) if weights is None else cast(graph, weights, wide)
     added = graph.make_node("Expand", [each, graph.make_node("Shape", [places])])
-    return graph.make_node("ScatterElements", [zeros, places, added], axis=0, reduction="add")
+    parts = [zeros, places, added]
+    return cast(graph, graph.make_node("ScatterElements", parts, axis=0, reduction="add"), dtype)
 
 
 def stretched_axes(graph: Graph, x: Result, sizes: SymInts) -> Ints:
