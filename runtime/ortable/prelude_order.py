@@ -40,6 +40,7 @@ from ortable.prelude_nn import wide_dtype
 from ortable.prelude_places import put_elements, scatter_word, sort_keys
 from ortable.prelude_pointwise import floor_quotient, in_dtype
 from ortable.prelude_shape import counting, other_axes, replaced_at, sliced, stretched
+from ortable.rules import broadcast
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder as Graph
@@ -345,3 +346,15 @@ def spaced(graph: Graph, start: Any, end: Any, steps: Int, dtype: Dtype) -> Resu
     down = make("Mul", [consts(graph, np.arange(steps - half - 1, -1, -1), wide), step])
     found = make("Concat", [make("Add", [low, up]), make("Sub", [high, down])], axis=0)
     return cast(graph, found, dtype)
+
+
+def alike(graph: Graph, x: Result, other: Result) -> Result:
+    """``x`` broadcast against ``other``; by their shapes at run time, where which of two dynamic
+    sizes is the 1 that stretches cannot be told."""
+    sizes = broadcast(tuple(shape_of(graph, x)), tuple(shape_of(graph, other)))
+    if sizes is not None:
+        return stretched(graph, x, list(sizes))
+    found = graph.make_node("Expand", [x, graph.make_node("Shape", [other])])
+    if not graph.has_rank(found):
+        graph.set_rank(found, max(rank_of(graph, x), rank_of(graph, other)))
+    return found
