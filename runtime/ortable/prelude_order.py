@@ -36,9 +36,11 @@ from ortable.prelude_make import (
     reshape_to,
     unsqueezed,
 )
+from ortable.prelude_nn import wide_dtype
 from ortable.prelude_places import put_elements, scatter_word, sort_keys
 from ortable.prelude_pointwise import floor_quotient, in_dtype
 from ortable.prelude_shape import counting, other_axes, replaced_at, sliced, stretched
+from ortable.rules import broadcast
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder as Graph
@@ -200,12 +202,14 @@ def counted(
 ) -> Result:
     """How often each number from 0 to ``size`` - 1 (an int64[1] result) stands in ``places``, or
     the sum of the ``weights`` that stand there."""
-    zeros = graph.make_node("Expand", [const(graph, 0, dtype), size])
+    wide = wide_dtype(dtype)
+    zeros = graph.make_node("Expand", [const(graph, 0, wide), size])
     if not graph.has_rank(zeros):
         graph.set_rank(zeros, 1)
-    each = const(graph, 1, dtype) if weights is None else cast(graph, weights, dtype)
+    each = const(graph, 1, wide) if weights is None else cast(graph, weights, wide)
     added = graph.make_node("Expand", [each, graph.make_node("Shape", [places])])
-    return graph.make_node("ScatterElements", [zeros, places, added], axis=0, reduction="add")
+    parts = [zeros, places, added]
+    return cast(graph, graph.make_node("ScatterElements", parts, axis=0, reduction="add"), dtype)
 
 
 def stretched_axes(graph: Graph, x: Result, sizes: SymInts) -> Ints:
@@ -342,3 +346,15 @@ def spaced(graph: Graph, start: Any, end: Any, steps: Int, dtype: Dtype) -> Resu
     down = make("Mul", [consts(graph, np.arange(steps - half - 1, -1, -1), wide), step])
     found = make("Concat", [make("Add", [low, up]), make("Sub", [high, down])], axis=0)
     return cast(graph, found, dtype)
+
+
+def alike(graph: Graph, x: Result, other: Result) -> Result:
+    """``x`` broadcast against ``other``; by their shapes at run time, where which of two dynamic
+    sizes is the 1 that stretches cannot be told."""
+    sizes = broadcast(tuple(shape_of(graph, x)), tuple(shape_of(graph, other)))
+    if sizes is not None:
+        return stretched(graph, x, list(sizes))
+    found = graph.make_node("Expand", [x, graph.make_node("Shape", [other])])
+    if not graph.has_rank(found):
+        graph.set_rank(found, max(rank_of(graph, x), rank_of(graph, other)))
+    return found

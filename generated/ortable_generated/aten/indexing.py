@@ -9,9 +9,10 @@ from ortable.known import as_list, known_dtype, known_shape
 from ortable.lowerings.indexing import index_put, index_tensor
 from ortable.prelude import axis_of, count_of, dtype_of, is_int, one_hot_index, rank_of, shape_of
 from ortable.prelude_complex import c_truth
-from ortable.prelude_make import as_vec, at_least_1d, cast, const, with_rank_of
+from ortable.prelude_make import as_vec, at_least_1d, cast, const, reshape_to, with_rank_of
+from ortable.prelude_order import alike
 from ortable.prelude_places import gather_dtype, nonzero_columns, nonzero_rows
-from ortable.prelude_shape import as_flat, common_sizes, counting, sizes_but, stretched, zeros_of
+from ortable.prelude_shape import as_flat, counting, sizes_but, stretched, zeros_of
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -71,10 +72,9 @@ def aten_index_select(graph: GraphBuilder, res: Res, self: Result, dim: Int, ind
 
 def aten_masked_select(graph: GraphBuilder, res: Res, self: Result, mask: Result) -> Result:
     """aten::masked_select(Tensor self, Tensor mask) -> Tensor"""
-    sizes = common_sizes(graph, [self, mask])
     dtype = float32 if dtype_of(graph, self) == bfloat16 else dtype_of(graph, self)
-    values = at_least_1d(graph, stretched(graph, cast(graph, self, dtype), sizes))
-    return cast(graph, graph.make_node('Compress', [values, as_flat(graph, stretched(graph, mask, sizes))]), dtype_of(graph, self))
+    values = at_least_1d(graph, alike(graph, cast(graph, self, dtype), mask))
+    return cast(graph, graph.make_node('Compress', [values, reshape_to(graph, alike(graph, mask, self), [-1])]), dtype_of(graph, self))
 
 
 def aten_nonzero(graph: GraphBuilder, res: Res, self: Result) -> Result:

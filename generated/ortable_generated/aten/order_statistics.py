@@ -45,7 +45,7 @@ def aten_mode(graph: GraphBuilder, res: Res, self: Result, dim: Int = -1, keepdi
     axis = axis_of(graph, self, dim)
     turn = swapped(max(rank_of(graph, self), 1), axis, -1)
     gone = [] if keepdim or rank_of(graph, self) == 0 else [axis]
-    # the longest run of the sorted elements, of those the first, and of that the last element
+    # the longest run of the sorted elements, of those the first, and of that the last element; each NaN is a run of its own (torch sorts them into no order)
     rows = permuted(graph, at_least_1d(graph, self), turn)
     order = sorted_places(graph, rows, rank_of(graph, rows) - 1)
     ids = run_ids(graph, new_runs(graph, taken_along(graph, rows, order, rank_of(graph, rows) - 1)))

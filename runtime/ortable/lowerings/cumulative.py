@@ -23,10 +23,14 @@ def cumprod(graph: GraphBuilder, res: Res, self: str, dim: int) -> str:
     """aten::cumprod; from opset 26 ONNX has it."""
     axis, dtype = axis_of(graph, self, dim), res.dtype
     assert dtype is not None, "the result of cumprod is a tensor"
-    found = cast(graph, self, dtype)
+    # the low bits of a wider product are those of the small ints, which ONNX leaves out
+    small = dtype in (dtypes.int8, dtypes.int16, dtypes.uint8)
+    found = cast(graph, cast(graph, self, dtype), dtypes.int32 if small else dtype)
     if graph.opset >= 26:
-        return graph.make_node("CumProd", [found, const(graph, axis, dtypes.int64)])
-    return _accumulated(graph, axis, [found], [1], _product)[0]
+        found = graph.make_node("CumProd", [found, const(graph, axis, dtypes.int64)])
+    else:
+        found = _accumulated(graph, axis, [found], [1], _product)[0]
+    return cast(graph, found, dtype)
 
 
 def cummax(graph: GraphBuilder, res: Res, self: str, dim: int) -> tuple[str, str]:
