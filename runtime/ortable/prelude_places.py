@@ -24,6 +24,7 @@ from ortable.prelude import (
     is_static,
     rank_of,
     shape_of,
+    static,
 )
 from ortable.prelude_make import (
     as_scalar,
@@ -265,8 +266,9 @@ def wrapped_pad(graph: Graph, x: Result, pads: SymInts) -> Result:
         size = dim_of(graph, x, axis) - cut + dims.minimum(after, 0)
         before, after = dims.maximum(before, 0), dims.maximum(after, 0)
         if is_static([before, after, cut, size]):
-            span = range(-before, size + after)
-            index = consts(graph, [each % size + cut for each in span], dtypes.int64)
+            low, have, high, less = static([before, size, after, cut])
+            span = [each % have + less for each in range(-low, have + high)]
+            index = consts(graph, span, dtypes.int64)
         else:
             ramp = counting(graph, -before, size + before + after, 1)
             index = graph.make_node("Mod", [ramp, as_vec(graph, size)])

@@ -3,11 +3,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.dtypes import bfloat16, float32, float64
+from ortable.dtypes import float32, float64
 from ortable.errors import UnsupportedCase
 from ortable.known import known_dtype, known_shape
 from ortable.prelude import axis_of, dim_of, dtype_of, is_float, is_used, rank_of, square_root
-from ortable.prelude_loss import leaky
+from ortable.prelude_loss import half_free, leaky
 from ortable.prelude_make import cast, const, per_channel
 from ortable.prelude_nn import as_float
 from ortable.prelude_pointwise import const_like, log1p_of, opmath, softplus_of
@@ -40,7 +40,7 @@ def aten_celu(graph: GraphBuilder, res: Res, self: Result, alpha: Scalar = 1.0) 
 def aten_elu(graph: GraphBuilder, res: Res, self: Result, alpha: Scalar = 1, scale: Scalar = 1, input_scale: Scalar = 1) -> Result:
     """aten::elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor"""
     if scale == 1 and input_scale == 1 and (dtype_of(graph, self) != float64):
-        return graph.make_node('Elu', [self], res.outputs, alpha=float(alpha))
+        return cast(graph, graph.make_node('Elu', [half_free(graph, self)], alpha=float(alpha)), dtype_of(graph, self))
     # attributes of ONNX are float32, which float64 would see
     x = opmath(graph, self)
     grown = graph.make_node('Sub', [graph.make_node('Exp', [graph.make_node('Mul', [x, const_like(graph, input_scale, x)])]), const_like(graph, 1, x)])
@@ -59,6 +59,8 @@ def aten_gelu(graph: GraphBuilder, res: Res, self: Result, *, approximate: Str =
         inner = graph.make_node('Mul', [graph.make_node('Add', [x, cube]), const_like(graph, square_root(2 / 3.141592653589793), x)])
         half = graph.make_node('Mul', [x, const_like(graph, 0.5, x)])
         return cast(graph, graph.make_node('Mul', [half, graph.make_node('Add', [graph.make_node('Tanh', [inner]), const_like(graph, 1, x)])]), dtype_of(graph, self))
+    if dtype_of(graph, self) == float64:
+        raise UnsupportedCase('aten::gelu: ONNX Runtime has no Erf for float64')
     x = opmath(graph, self)
     curve = graph.make_node('Erf', [graph.make_node('Mul', [x, const_like(graph, square_root(0.5), x)])])
     half = graph.make_node('Mul', [x, const_like(graph, 0.5, x)])
@@ -83,16 +85,15 @@ def aten_hardshrink(graph: GraphBuilder, res: Res, self: Result, lambd: Scalar =
 def aten_hardsigmoid(graph: GraphBuilder, res: Res, self: Result) -> Result:
     """aten::hardsigmoid(Tensor self) -> Tensor"""
     if dtype_of(graph, self) != float64:
-        return graph.make_node('HardSigmoid', [self], res.outputs, alpha=1 / 6, beta=0.5)
+        return cast(graph, graph.make_node('HardSigmoid', [half_free(graph, self)], alpha=1 / 6, beta=0.5), dtype_of(graph, self))
     gate = graph.make_node('Clip', [graph.make_node('Add', [self, const(graph, 3, float64)]), const(graph, 0, float64), const(graph, 6, float64)])
     return graph.make_node('Div', [gate, const(graph, 6, float64)], res.outputs)
 
 
 def aten_hardswish(graph: GraphBuilder, res: Res, self: Result) -> Result:
     """aten::hardswish(Tensor self) -> Tensor"""
-    kind = float32 if dtype_of(graph, self) == bfloat16 else dtype_of(graph, self)
     if dtype_of(graph, self) != float64:
-        return cast(graph, graph.make_node('HardSwish', [cast(graph, self, kind)]), dtype_of(graph, self))
+        return cast(graph, graph.make_node('HardSwish', [half_free(graph, self)]), dtype_of(graph, self))
     gate = graph.make_node('Clip', [graph.make_node('Add', [self, const(graph, 3, float64)]), const(graph, 0, float64), const(graph, 6, float64)])
     return graph.make_node('Div', [graph.make_node('Mul', [self, gate]), const(graph, 6, float64)], res.outputs)
 
@@ -170,7 +171,7 @@ def aten_rrelu_with_noise_functional(graph: GraphBuilder, res: Res, self: Result
 def aten_selu(graph: GraphBuilder, res: Res, self: Result) -> Result:
     """aten::selu(Tensor self) -> Tensor"""
     if dtype_of(graph, self) != float64:
-        return graph.make_node('Selu', [self], res.outputs)
+        return cast(graph, graph.make_node('Selu', [half_free(graph, self)]), dtype_of(graph, self))
     grown = graph.make_node('Sub', [graph.make_node('Exp', [self]), const(graph, 1, float64)])
     negative = graph.make_node('Mul', [grown, const(graph, 1.6732632423543772 * 1.0507009873554805, float64)])
     positive = graph.make_node('Mul', [self, const(graph, 1.0507009873554805, float64)])
