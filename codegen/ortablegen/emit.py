@@ -223,7 +223,7 @@ def _rule(entry: OpEntry, needs: Needs) -> list[str]:
         shape = rule_words.emit_shape(rule.shape, entry, value)
         needs.names |= dtype.needs | shape.needs
         pairs.append(f"({dtype.text}, {shape.text})")
-    lines.append(f"    return ({', '.join(pairs)},)")
+    lines.append(f"    return ({', '.join(pairs)},)" if pairs else "    return ()")
     return lines
 
 

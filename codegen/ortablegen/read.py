@@ -116,7 +116,7 @@ class _Reader(PartReader):
         lower = self.lower(node.get("lower"))
         complex_form = self.complex_form(node.get("complex"))
         out = self.out(node.get("out"))
-        if schema is None or missing or not out:
+        if schema is None or missing or out is None:
             return None
         if (node.get("lower") is not None and not lower) or (
             node.get("complex") is not None and complex_form is None

@@ -101,10 +101,11 @@ class PartReader:
             )
         return Promote(self.words(node.get("args"), "args"), kind, node.span)
 
-    def out(self, node: YNode | None) -> tuple[OutRule, ...]:
+    def out(self, node: YNode | None) -> tuple[OutRule, ...] | None:
+        """The rules of the results, none for ``out: []``; None when one is wrong."""
         nodes = list(node) if isinstance(node, YSeq) else [node] if node is not None else []
         rules = [self.out_rule(each) for each in nodes]
-        return () if None in rules else tuple(rule for rule in rules if rule is not None)
+        return None if None in rules else tuple(rule for rule in rules if rule is not None)
 
     def out_rule(self, node: YNode) -> OutRule | None:
         if not isinstance(node, YMap):

@@ -24,6 +24,7 @@ from ortable.prelude import (
     is_static,
     rank_of,
     shape_of,
+    static,
 )
 from ortable.prelude_make import (
     as_scalar,
@@ -255,20 +256,23 @@ def _reduced(graph: Graph, base: str, places: str, values: str, axis: int, how: 
 
 def wrapped_pad(graph: Graph, x: Result, pads: SymInts) -> Result:
     """``x`` padded with what comes from its other end (torch's circular mode), last axis first in
-    ``pads``."""
+    ``pads``. Negative pads crop first; the others repeat what is left."""
     for place in range(len(pads) // 2):
         before, after = pads[2 * place], pads[2 * place + 1]
         axis = rank_of(graph, x) - 1 - place
-        size = dim_of(graph, x, axis)
         if is_static([before, after]) and before == 0 and after == 0:
             continue
-        if is_static([before, after, size]):
-            index = consts(
-                graph, [each % size for each in range(-before, size + after)], dtypes.int64
-            )
+        cut = -dims.minimum(before, 0)
+        size = dim_of(graph, x, axis) - cut + dims.minimum(after, 0)
+        before, after = dims.maximum(before, 0), dims.maximum(after, 0)
+        if is_static([before, after, cut, size]):
+            low, have, high, less = static([before, size, after, cut])
+            span = [each % have + less for each in range(-low, have + high)]
+            index = consts(graph, span, dtypes.int64)
         else:
             ramp = counting(graph, -before, size + before + after, 1)
             index = graph.make_node("Mod", [ramp, as_vec(graph, size)])
+            index = graph.make_node("Add", [index, as_vec(graph, cut)])
         x = graph.make_node("Gather", [x, index], axis=axis)
     return x
 

@@ -13,7 +13,27 @@ from ortable.prelude_pointwise import expanded_like, filled_like, in_dtype
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.known import Rules
-    from ortable.prelude import Bool, Dtype, Int, Result, Scalar, Str
+    from ortable.prelude import Bool, Dtype, Int, Result, Scalar, Str, SymInts
+
+
+def aten__assert_async(graph: GraphBuilder, res: Res, self: Result) -> Any:
+    """aten::_assert_async(Tensor self) -> ()"""
+    return None
+
+
+def aten__assert_async_msg(graph: GraphBuilder, res: Res, self: Result, assert_msg: Str) -> Any:
+    """aten::_assert_async.msg(Tensor self, str assert_msg) -> ()"""
+    return None
+
+
+def aten__assert_scalar(graph: GraphBuilder, res: Res, self: Scalar, assert_msg: Str) -> Any:
+    """aten::_assert_scalar(Scalar self, str assert_msg) -> ()"""
+    return None
+
+
+def aten__assert_tensor_metadata(graph: GraphBuilder, res: Res, a: Result, size: SymInts | None = None, stride: SymInts | None = None, dtype: Dtype | None = None, *, device: Any = None, layout: Any = None) -> Any:
+    """aten::_assert_tensor_metadata(Tensor a, SymInt[]? size=None, SymInt[]? stride=None, ScalarType? dtype=None, *, Device? device=None, Layout? layout=None) -> ()"""
+    return None
 
 
 def aten__functional_assert_async_msg(graph: GraphBuilder, res: Res, self: Result, assert_msg: Str, dep_token: Result) -> Result:
@@ -79,6 +99,16 @@ def aten_lift(graph: GraphBuilder, res: Res, self: Result) -> Result:
 def aten_lift_fresh(graph: GraphBuilder, res: Res, self: Result) -> Result:
     """aten::lift_fresh(Tensor(a) self) -> Tensor(a)"""
     return aten_clone(graph, res, self=self)
+
+
+def aten_sym_constrain_range(graph: GraphBuilder, res: Res, size: Scalar, *, min: Int | None = None, max: Int | None = None) -> Any:
+    """aten::sym_constrain_range(Scalar size, *, int? min=None, int? max=None) -> ()"""
+    return None
+
+
+def aten_sym_constrain_range_for_size(graph: GraphBuilder, res: Res, size: Scalar, *, min: Int | None = None, max: Int | None = None) -> Any:
+    """aten::sym_constrain_range_for_size(Scalar size, *, int? min=None, int? max=None) -> ()"""
+    return None
 
 
 def aten_to_device(graph: GraphBuilder, res: Res, self: Result, device: Any, dtype: Dtype, non_blocking: Bool = False, copy: Bool = False, memory_format: Any = None) -> Result:
@@ -176,6 +206,22 @@ def complex_aten_type_as(graph: GraphBuilder, res: Res, self: Result, other: Res
     return c_cast(graph, self, dtype_of(graph, other))
 
 
+def rule_aten__assert_async(graph: GraphBuilder, self: Result) -> Rules:
+    return ()
+
+
+def rule_aten__assert_async_msg(graph: GraphBuilder, self: Result, assert_msg: Str) -> Rules:
+    return ()
+
+
+def rule_aten__assert_scalar(graph: GraphBuilder, self: Scalar, assert_msg: Str) -> Rules:
+    return ()
+
+
+def rule_aten__assert_tensor_metadata(graph: GraphBuilder, a: Result, size: SymInts | None = None, stride: SymInts | None = None, dtype: Dtype | None = None, *, device: Any = None, layout: Any = None) -> Rules:
+    return ()
+
+
 def rule_aten__functional_assert_async_msg(graph: GraphBuilder, self: Result, assert_msg: Str, dep_token: Result) -> Rules:
     return ((known_dtype(graph, dep_token), known_shape(graph, dep_token)),)
 
@@ -226,6 +272,14 @@ def rule_aten_lift(graph: GraphBuilder, self: Result) -> Rules:
 
 def rule_aten_lift_fresh(graph: GraphBuilder, self: Result) -> Rules:
     return rule_aten_clone(graph, self=self)
+
+
+def rule_aten_sym_constrain_range(graph: GraphBuilder, size: Scalar, *, min: Int | None = None, max: Int | None = None) -> Rules:
+    return ()
+
+
+def rule_aten_sym_constrain_range_for_size(graph: GraphBuilder, size: Scalar, *, min: Int | None = None, max: Int | None = None) -> Rules:
+    return ()
 
 
 def rule_aten_to_device(graph: GraphBuilder, self: Result, device: Any, dtype: Dtype, non_blocking: Bool = False, copy: Bool = False, memory_format: Any = None) -> Rules:
