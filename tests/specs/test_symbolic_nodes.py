@@ -25,8 +25,8 @@ class Written(torch.nn.Module):
             version=self.version,
         )  # fmt: skip
         two = torch.onnx.ops.symbolic_multi_out(
-            "custom::Two", (one,), {}, dtypes=(torch.int64, torch.bool), shapes=((2,), (x.shape[0],)),
-            version=3,
+            "custom::Two", (one,), {}, dtypes=(torch.int64, torch.bool),
+            shapes=((2,), (x.shape[0],)), version=3,
         )  # fmt: skip
         return one, *two
 
@@ -51,5 +51,5 @@ def test_nodes_of_another_domain_stand_in_the_model() -> None:
 
 
 def test_two_versions_of_one_domain_are_refused() -> None:
-    with pytest.raises(UnsupportedCase, match="in version 3, but this model has .* version 2"):
+    with pytest.raises(UnsupportedCase, match=r"in version 3, but this model has .* version 2"):
         convert(Written(version=2))

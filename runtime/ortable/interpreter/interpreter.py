@@ -80,6 +80,7 @@ class DynamoInterpreter(InnerGraphs):
         self._enter(graph_module)
         self.builder.convert_subgraph = self.convert_subgraph
         self.builder.convert_into = self.convert_into
+        self.builder.find_converter = self.find_converter
 
     def check(self, graph_module: GraphModule) -> None:
         """Raise for in-place writes, and for every operator without a converter, before anything is

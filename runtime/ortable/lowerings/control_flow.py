@@ -46,7 +46,7 @@ def out_dtype(graph: GraphBuilder, res: Res, op: Any, output_dtype: int, *operan
         for operand in operands
     ]
     inner = Res([graph.unique_name(f"{res.name}_wide")], (common,), res.shapes)
-    return cast(graph, _converter(op)(graph, inner, *wide), output_dtype)
+    return cast(graph, _converter(graph, op)(graph, inner, *wide), output_dtype)
 
 
 def _common(left: int, right: int) -> int:
@@ -57,18 +57,18 @@ def with_effects(graph: GraphBuilder, res: Res, token: Any, op: Any, *operands: 
     """An operator whose order matters to torch, such as a print: the token, then its results."""
     if not getattr(getattr(op, "_schema", None), "returns", ()):
         return [token, None]
-    found = _converter(op)(graph, Res(res.outputs[1:], res.dtypes[1:], res.shapes[1:]), *operands)
+    found = _converter(graph, op)(
+        graph, Res(res.outputs[1:], res.dtypes[1:], res.shapes[1:]), *operands
+    )
     return [token, *(found if isinstance(found, (list, tuple)) else (found,))]
 
 
-def _converter(op: Any) -> Any:
+def _converter(graph: GraphBuilder, op: Any) -> Any:
     """The converter of an operator that is an argument of another one.
 
     Raises UnsupportedCase when it has none.
     """
-    from ortable_generated.aten.dispatch import CONVERTERS
-
-    found = CONVERTERS.get(op.name())
+    found = graph.find_converter(op)
     if found is None:
         raise UnsupportedCase(f"{op.name()}, called by a higher-order operator, has no converter")
     return found
