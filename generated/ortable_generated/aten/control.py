@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.errors import UnsupportedCase
-from ortable.lowerings.control_flow import cond, out_dtype, with_effects
+from ortable.lowerings.control_flow import cond, out_dtype
 from ortable.lowerings.loops import associative_scan, map_impl, scan, while_loop, while_loop_stack_output
 
 if TYPE_CHECKING:
@@ -71,6 +71,6 @@ def hop_while_loop_stack_output(graph: GraphBuilder, res: Res, cond_fn: Any, bod
     return while_loop_stack_output(graph, res, cond_fn, body_fn, carried_inputs, additional_inputs)
 
 
-def hop_with_effects(graph: GraphBuilder, res: Res, token: Any, op: Any, *operands: Any) -> Any:
-    """Higher-order operator with_effects(token, op, *operands)"""
-    return with_effects(graph, res, token, op, *operands)
+def hop_with_effects(graph: GraphBuilder, res: Res, *args: Any, **kwargs: Any) -> Any:
+    """Higher-order operator with_effects, refused"""
+    raise UnsupportedCase('with_effects: prints and other effects have an order in torch, which one ONNX graph cannot keep; leave them out')

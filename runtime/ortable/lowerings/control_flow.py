@@ -53,16 +53,6 @@ def _common(left: int, right: int) -> int:
     return promote_types(left, right) or left
 
 
-def with_effects(graph: GraphBuilder, res: Res, token: Any, op: Any, *operands: Any) -> list[Any]:
-    """An operator whose order matters to torch, such as a print: the token, then its results."""
-    if not getattr(getattr(op, "_schema", None), "returns", ()):
-        return [token, None]
-    found = _converter(graph, op)(
-        graph, Res(res.outputs[1:], res.dtypes[1:], res.shapes[1:]), *operands
-    )
-    return [token, *(found if isinstance(found, (list, tuple)) else (found,))]
-
-
 def _converter(graph: GraphBuilder, op: Any) -> Any:
     """The converter of an operator that is an argument of another one.
 
