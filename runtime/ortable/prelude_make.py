@@ -79,9 +79,10 @@ def as_scalar(graph: Graph, value: Any) -> Result:
 
 def as_tensor(graph: Graph, value: Any, dtype: Dtype | None = None) -> Result | None:
     """A number or symbolic int in a tensor's place as a 0-d result; others pass through."""
-    if value is None or type(value) is str:
-        wanted = graph.numbers.get(value) if dtype is None else dtype
-        return value if wanted is None or value is None else cast(graph, value, wanted)
+    if value is None:
+        return None
+    if type(value) is str:
+        return cast(graph, value, graph.numbers.get(value) if dtype is None else dtype)
     return const(graph, value, number_dtype(value) if dtype is None else dtype)
 
 

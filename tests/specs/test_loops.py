@@ -243,3 +243,13 @@ def test_a_compiled_loop_equals_eager(kind: type[torch.nn.Module]) -> None:
         compiled = torch.compile(module, backend="ortable", fullgraph=True)
         for x in (X, X * 3):
             torch.testing.assert_close(compiled(x), module(x))
+
+
+def test_an_effect_is_refused_by_name_in_a_compiled_graph() -> None:
+    def printing(x: torch.Tensor) -> torch.Tensor:
+        torch._higher_order_ops.print("{}", 3)
+        return x.sin()
+
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match="prints and other effects"):
+        torch.compile(printing, backend="ortable", fullgraph=True)(X)

@@ -4,8 +4,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable.known import known_dtype, known_shape
-from ortable.prelude import is_int
-from ortable.prelude_pointwise import trunc_quotient
 from ortable.rules import broadcast
 from ortable_generated.aten.activation import aten_tanh, complex_aten_tanh, rule_aten_tanh
 from ortable_generated.aten.binary import aten_add_Tensor, aten_atan2, aten_fmod_Tensor, aten_hypot, aten_mul_Tensor, aten_pow_Tensor_Tensor, aten_remainder_Tensor, aten_sub_Tensor, complex_aten_add_Tensor, complex_aten_mul_Tensor, complex_aten_pow_Tensor_Tensor, complex_aten_sub_Tensor, rule_aten_add_Tensor, rule_aten_atan2, rule_aten_fmod_Tensor, rule_aten_hypot, rule_aten_mul_Tensor, rule_aten_pow_Tensor_Tensor, rule_aten_remainder_Tensor, rule_aten_sub_Tensor
@@ -261,9 +259,6 @@ def prims_cosh(graph: GraphBuilder, res: Res, self: Result) -> Result:
 
 def prims_div(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
     """prims::div(Tensor self, Tensor other) -> Tensor"""
-    if is_int(graph, self):
-        # truncates, where aten::div would give a float
-        return trunc_quotient(graph, self, other)
     return graph.make_node('Div', [self, other], res.outputs)
 
 

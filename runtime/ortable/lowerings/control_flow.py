@@ -53,15 +53,20 @@ def _common(left: int, right: int) -> int:
     return promote_types(left, right) or left
 
 
+# Checks that stop torch; no operator of ONNX can stop a graph.
+_CHECKS = frozenset({"aten::_linalg_check_errors", "aten::_assert_async.msg"})
+
+
 def with_effects(
     graph: GraphBuilder, res: Res, token: Any, op: Any, *operands: Any, **options: Any
 ) -> list[Any]:
-    """An operator whose order matters to torch, such as a print: the token, then its results."""
-    if not getattr(getattr(op, "_schema", None), "returns", ()):
+    """An operator whose order matters to torch: the token, then its results.
+
+    Raises UnsupportedCase for a print and other effects, which one ONNX graph cannot keep.
+    """
+    if op.name() in _CHECKS:
         return [token, None]
-    inner = Res(res.outputs[1:], res.dtypes[1:], res.shapes[1:])
-    found = _converter(graph, op)(graph, inner, *operands, **options)
-    return [token, *(found if isinstance(found, (list, tuple)) else (found,))]
+    raise UnsupportedCase(f"with_effects: {op.name()} has an effect that torch keeps in order")
 
 
 def _converter(graph: GraphBuilder, op: Any) -> Any:
