@@ -9,6 +9,7 @@ from ortable_generated.aten.dispatch import CONVERTERS
 from ortable_generated.decompositions import DECOMPOSE
 
 aten = torch.ops.aten
+COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
 
 
 def test_operators_with_a_converter_stay_whole():
@@ -27,9 +28,16 @@ def test_operators_without_a_converter_are_decomposed():
     assert all(callable(fct) for fct in table.values())
 
 
+def _overload(name: str) -> torch._ops.OpOverload:
+    plain, _, overload = name.removeprefix("aten::").partition(".")
+    return getattr(getattr(aten, plain), overload or "default")
+
+
 def test_named_operators_are_always_decomposed():
     names = {op.name() for op in get_decomposition_table()}
-    assert set(DECOMPOSE) <= names
+    missing = set(DECOMPOSE) - names
+    # composites without a registered decomposition: tracing itself takes them apart
+    assert all(_overload(name).has_kernel_for_dispatch_key(COMPOSITE) for name in missing)
 
 
 def test_each_call_returns_a_table_of_its_own():
