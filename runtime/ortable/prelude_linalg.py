@@ -183,7 +183,9 @@ def triangular_solved(
     """x of a x = b for a triangular ``a``; leading dimensions broadcast."""
     together = _together(graph, [a, b])
     flat = [matrix.flat_batch(graph, matrix.in_batch(graph, x, together)) for x in (a, b)]
-    return matrix.with_batch(graph, factor.triangular(graph, *flat, upper, unit), together)
+    return matrix.with_batch(
+        graph, factor.triangular(graph, flat[0], flat[1], upper, unit), together
+    )
 
 
 def _together(graph: Graph, xs: Results) -> SymInts:
@@ -219,7 +221,9 @@ def orthogonal_part(graph: Graph, x: Result, tau: Result, columns: SymInt) -> Re
 def reflected(graph: Graph, x: Result, tau: Result, other: Result, adjoint: Bool) -> Result:
     """Q ``other``, or its adjoint, for the product Q of the reflectors ``x`` and ``tau``."""
     flat = [matrix.flat_batch(graph, x), matrix.flat_batch(graph, tau, 1)]
-    found = factor.apply_reflectors(graph, *flat, matrix.flat_batch(graph, other), adjoint)
+    found = factor.apply_reflectors(
+        graph, flat[0], flat[1], matrix.flat_batch(graph, other), adjoint
+    )
     return matrix.with_batch(graph, found, matrix.batch_of(graph, other))
 
 

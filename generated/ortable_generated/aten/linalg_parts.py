@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.dtypes import complex64, int32, int64
+from ortable.dtypes import complex128, complex64, float64, int32, int64
 from ortable.errors import UnsupportedCase
 from ortable.known import known_dtype, known_shape
 from ortable.lowerings.linalg_power import matrix_exp, matrix_power, multi_dot
@@ -71,11 +71,21 @@ def aten_linalg_householder_product(graph: GraphBuilder, res: Res, input: Result
     return orthogonal_part(graph, input, tau, dim_of(graph, input, -1))
 
 
+def aten_linalg_ldl_factor(graph: GraphBuilder, res: Res, self: Result, *, hermitian: Bool = False) -> Any:
+    """aten::linalg_ldl_factor(Tensor self, *, bool hermitian=False) -> (Tensor LD, Tensor pivots)"""
+    raise UnsupportedCase('aten::linalg_ldl_factor: the pivots of Bunch and Kaufman, which no operator of ONNX finds')
+
+
 def aten_linalg_ldl_factor_ex(graph: GraphBuilder, res: Res, self: Result, *, hermitian: Bool = False, check_errors: Bool = False) -> Any:
     """aten::linalg_ldl_factor_ex(Tensor self, *, bool hermitian=False, bool check_errors=False) -> (Tensor LD, Tensor pivots, Tensor info)"""
-    if is_float(graph, self):
-        raise UnsupportedCase('aten::linalg_ldl_factor_ex: the pivots of Bunch and Kaufman, which no operator of ONNX finds')
-    raise UnsupportedCase('aten::linalg_ldl_factor_ex: a complex matrix')
+    raise UnsupportedCase('aten::linalg_ldl_factor_ex: the pivots of Bunch and Kaufman, which no operator of ONNX finds')
+
+
+def aten_linalg_ldl_solve(graph: GraphBuilder, res: Res, LD: Result, pivots: Result, B: Result, *, hermitian: Bool = False) -> Result:
+    """aten::linalg_ldl_solve(Tensor LD, Tensor pivots, Tensor B, *, bool hermitian=False) -> Tensor"""
+    if is_float(graph, B):
+        raise UnsupportedCase('aten::linalg_ldl_solve: the pivots of Bunch and Kaufman, with blocks of two rows')
+    raise UnsupportedCase('aten::linalg_ldl_solve: a complex matrix')
 
 
 def aten_linalg_matrix_exp(graph: GraphBuilder, res: Res, self: Result) -> Result:
@@ -230,7 +240,7 @@ def rule_aten_geqrf(graph: GraphBuilder, self: Result) -> Rules:
 
 
 def rule_aten_linalg_eig(graph: GraphBuilder, self: Result) -> Rules:
-    return ((complex64, None), (complex64, None),)
+    return ((complex128 if dtype_of(graph, self) == float64 else complex64, None), (complex128 if dtype_of(graph, self) == float64 else complex64, None),)
 
 
 def rule_aten_linalg_eigh(graph: GraphBuilder, self: Result, UPLO: Str = 'L') -> Rules:
@@ -249,8 +259,16 @@ def rule_aten_linalg_householder_product(graph: GraphBuilder, input: Result, tau
     return ((known_dtype(graph, input), known_shape(graph, input)),)
 
 
+def rule_aten_linalg_ldl_factor(graph: GraphBuilder, self: Result, *, hermitian: Bool = False) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)), (int32, None),)
+
+
 def rule_aten_linalg_ldl_factor_ex(graph: GraphBuilder, self: Result, *, hermitian: Bool = False, check_errors: Bool = False) -> Rules:
     return ((known_dtype(graph, self), known_shape(graph, self)), (int32, None), (int32, None),)
+
+
+def rule_aten_linalg_ldl_solve(graph: GraphBuilder, LD: Result, pivots: Result, B: Result, *, hermitian: Bool = False) -> Rules:
+    return ((known_dtype(graph, B), None),)
 
 
 def rule_aten_linalg_matrix_exp(graph: GraphBuilder, self: Result) -> Rules:

@@ -41,6 +41,11 @@ def aten__linalg_solve_ex(graph: GraphBuilder, res: Res, A: Result, B: Result, *
     return (solved(graph, A, B, left, vector), None, None, info)
 
 
+def aten__lu_with_info(graph: GraphBuilder, res: Res, self: Result, pivot: Bool = True, check_errors: Bool = True) -> Any:
+    """aten::_lu_with_info(Tensor self, bool pivot=True, bool check_errors=True) -> (Tensor LU, Tensor pivots, Tensor info)"""
+    return aten_linalg_lu_factor_ex(graph, res, A=self, pivot=pivot, check_errors=check_errors)
+
+
 def aten_cholesky(graph: GraphBuilder, res: Res, self: Result, upper: Bool = False) -> Result:
     """aten::cholesky(Tensor self, bool upper=False) -> Tensor"""
     return cholesky_factor(graph, self, upper)[0]
@@ -225,6 +230,10 @@ def rule_aten__linalg_slogdet(graph: GraphBuilder, A: Result) -> Rules:
 
 def rule_aten__linalg_solve_ex(graph: GraphBuilder, A: Result, B: Result, *, left: Bool = True, check_errors: Bool = False) -> Rules:
     return ((known_dtype(graph, A), None), (known_dtype(graph, A), known_shape(graph, A)), (int32, None), (int32, None),)
+
+
+def rule_aten__lu_with_info(graph: GraphBuilder, self: Result, pivot: Bool = True, check_errors: Bool = True) -> Rules:
+    return rule_aten_linalg_lu_factor_ex(graph, A=self, pivot=pivot, check_errors=check_errors)
 
 
 def rule_aten_cholesky(graph: GraphBuilder, self: Result, upper: Bool = False) -> Rules:

@@ -22,6 +22,7 @@ from ortable.prelude_shape import counting, stretched, zeros_of
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder
+    from ortable.dims import Dim
 
 
 def lu(graph: GraphBuilder, a: str) -> tuple[str, str, str]:
@@ -76,7 +77,7 @@ def _eliminated(body: GraphBuilder, a: str, place: str, rows: str, columns: str)
     return make("Where", [inside, rest, make("Where", [here, factors, a])])
 
 
-def row_order(graph: GraphBuilder, pivots: str, rows: int) -> str:
+def row_order(graph: GraphBuilder, pivots: str, rows: Dim) -> str:
     """[batch, rows]: which row of a matrix comes to stand at each place after the exchanges that
     ``pivots`` [batch, count] tell, in turn."""
     line = counting(graph, 0, rows, 1)
@@ -226,7 +227,7 @@ def apply_reflectors(graph: GraphBuilder, a: str, tau: str, x: str, adjoint: boo
     return run_loop(graph, count, [x], step)[0]
 
 
-def orthogonal(graph: GraphBuilder, a: str, tau: str, columns: int) -> str:
+def orthogonal(graph: GraphBuilder, a: str, tau: str, columns: Dim) -> str:
     """The first ``columns`` columns of the product of the reflectors."""
     start = unit_batch(graph, a, dim_of(graph, a, 1), columns)
     return apply_reflectors(graph, a, tau, start, False)
