@@ -112,7 +112,9 @@ def _check_mode(
             record.where = f"opset {opset}, {mode}"
 
 
-def _check_program(call: Call, program: Any, opset: int, expected: list[Any]) -> tuple[str, str]:
+def _check_program(
+    call: Call, program: Any, opset: int, expected: list[Any], record: Record
+) -> tuple[str, str]:
     import ortable
 
     try:
@@ -194,9 +196,9 @@ def compare(
 ) -> None:
     """Raise Mismatch unless ``found`` equals eager in number, dtype, shape and value.
 
-    A result that eager does not repeat (uninitialised memory, random numbers), or that is ``drawn``,
-    is compared in dtype and shape. A difference over the tolerance is none when float64 shows that it is eager that is
-    less exact.
+    A result that eager does not repeat (uninitialised memory, random numbers), or that is
+    ``drawn``, is compared in dtype and shape. A difference over the tolerance is none when
+    float64 shows that it is eager that is less exact.
     """
     if len(expected) != len(found):
         raise Mismatch(f"{len(found)} outputs, eager has {len(expected)}")
