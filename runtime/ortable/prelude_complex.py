@@ -25,7 +25,6 @@ from ortable.prelude_make import (
     squeezed,
     unsqueezed,
 )
-from ortable.prelude_nn import matrix_product
 from ortable.prelude_pointwise import (
     atan2_of,
     const_like,
@@ -33,6 +32,7 @@ from ortable.prelude_pointwise import (
     filled_like,
     hypot_of,
 )
+from ortable.prelude_product import matrix_product
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder as Graph

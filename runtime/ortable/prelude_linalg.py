@@ -38,8 +38,9 @@ from ortable.prelude_make import (
     squeezed,
     unsqueezed,
 )
-from ortable.prelude_nn import machine_epsilon, matrix_product, reduced_extreme
+from ortable.prelude_nn import machine_epsilon, reduced_extreme
 from ortable.prelude_pointwise import const_like
+from ortable.prelude_product import matrix_product
 from ortable.prelude_shape import counting, sliced, stretched, zeros_of
 from ortable.rules_shape import broadcast
 

@@ -20,7 +20,8 @@ from ortable.prelude import (
     static,
 )
 from ortable.prelude_make import cast, const, consts, permuted, reshape_to, unsqueezed
-from ortable.prelude_nn import any_true, loss_reduced, matrix_product, reduced_extreme
+from ortable.prelude_nn import any_true, loss_reduced, reduced_extreme
+from ortable.prelude_product import matrix_product
 from ortable.prelude_shape import counting
 
 if TYPE_CHECKING:

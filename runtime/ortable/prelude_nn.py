@@ -3,7 +3,7 @@ that keep NaN, statistics of norms, masks of attention, reductions of losses."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ortable import dims, dtypes
 from ortable.errors import UnsupportedCase
@@ -16,7 +16,6 @@ from ortable.prelude import (
     Result,
     Results,
     Scalar,
-    Str,
     SymInt,
     SymInts,
     dim_of,
@@ -34,11 +33,8 @@ from ortable.prelude_make import (
     per_channel,
     permuted,
     reshape_to,
-    squeezed,
     unsqueezed,
 )
-from ortable.prelude_shape import zeros_of
-from ortable.rules_shape import broadcast
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder as Graph
@@ -72,55 +68,6 @@ def scaled(graph: Graph, x: Result, factor: Scalar) -> Result:
     if not isinstance(factor, dims.SymDim) and factor == 1:
         return x
     return graph.make_node("Mul", [x, const(graph, factor, graph.get_type(x))])
-
-
-def untransposed(graph: Graph, x: Result) -> Any:
-    """``[y, 1]`` when ``x`` is a 2-d ``y`` transposed, else ``[x, 0]``: Gemm reads it the other way
-    round, so the Transpose is not needed."""
-    node = graph.values[x].producer
-    if node is None or node.op_type != "Transpose" or list(node.attrs["perm"]) != [1, 0]:
-        return [x, 0]
-    return [node.inputs[0], 1]
-
-
-def matrix_product(graph: Graph, a: Result, b: Result) -> Result:
-    """MatMul, or Gemm for transposed matrices; the small ints, which ONNX leaves out, go through
-    int32, whose low bits are theirs."""
-    dtype = graph.get_type(a)
-    if dims.same(dim_of(graph, a, -1), 0):
-        return _empty_product(graph, a, b)
-    if dtypes.is_float_type(dtype) and rank_of(graph, a) == 2 and rank_of(graph, b) == 2:
-        (left, turn_left), (right, turn_right) = untransposed(graph, a), untransposed(graph, b)
-        if turn_left or turn_right:
-            return graph.make_node("Gemm", [left, right], transA=turn_left, transB=turn_right)
-    if rank_of(graph, b) == 1 and _is_transposed(graph, a):
-        # ONNX Runtime fuses the Transpose of ``a`` into the product, which is then wrong for a
-        # vector ``b``, though not for a column
-        column = matrix_product(graph, a, unsqueezed(graph, b, [1]))
-        return squeezed(graph, column, [rank_of(graph, a) - 1])
-    if dtype not in (dtypes.int8, dtypes.uint8, dtypes.int16):
-        return graph.make_node("MatMul", [a, b])
-    wide = graph.make_node("MatMul", [cast(graph, a, dtypes.int32), cast(graph, b, dtypes.int32)])
-    return cast(graph, wide, dtype)
-
-
-def _is_transposed(graph: Graph, x: str) -> bool:
-    """Whether a result is a Transpose, or a cast or copy of one."""
-    node = graph.values[x].producer
-    while node is not None and node.op_type in ("Cast", "Identity"):
-        node = graph.values[node.inputs[0]].producer
-    return node is not None and node.op_type == "Transpose"
-
-
-def _empty_product(graph: Graph, a: str, b: str) -> str:
-    """Zeros: ONNX Runtime leaves what a product over nothing writes as it finds it."""
-    first, second = shape_of(graph, a)[:-1], shape_of(graph, b)
-    second, last = (second[:-2], second[-1:]) if len(second) > 1 else ((), ())
-    rows = first[len(first) - 1 :]
-    batch = broadcast(tuple(first[: len(first) - 1]), tuple(second))
-    if batch is None:
-        raise UnsupportedCase("batches whose common shape depends on which dynamic size is 1")
-    return zeros_of(graph, [*batch, *rows, *last], graph.get_type(a))
 
 
 # -- reductions ---------------------------------------------------------------------------------
@@ -418,55 +365,3 @@ def zero_infinite(graph: Graph, x: Result) -> Result:
     dtype = graph.get_type(x)
     hidden = graph.make_node("Equal", [x, const(graph, float("-inf"), dtype)])
     return graph.make_node("Where", [hidden, const(graph, 0, dtype), x])
-
-
-# -- einsum -------------------------------------------------------------------------------------
-
-
-def einsum_equation(graph: Graph, equation: Str, ranks: Ints) -> Str:
-    """torch's equation with an explicit right side; torch sorts the letters of an implicit one,
-    upper case first.
-
-    Raises:
-        UnsupportedCase: an operand has no subscripts for its dimensions.
-    """
-    text = equation.replace(" ", "")
-    left, arrow, right = text.partition("->")
-    terms = left.split(",")
-    if len(terms) != len(ranks):
-        raise UnsupportedCase(
-            f"einsum '{equation}' names {len(terms)} operands, {len(ranks)} are given"
-        )
-    if not arrow:
-        letters = left.replace(".", "").replace(",", "")
-        right = ("..." if "..." in left else "") + "".join(
-            letter for letter in sorted(set(letters)) if letters.count(letter) == 1
-        )
-    hidden = {
-        rank - len(term.replace("...", ""))
-        for term, rank in zip(terms, ranks, strict=True)
-        if "..." in term
-    }
-    if len(hidden) <= 1:
-        return ",".join(terms) + "->" + right
-    return _without_ellipsis(terms, ranks, right)
-
-
-def _without_ellipsis(terms: list[str], ranks: Ints, right: str) -> str:
-    """Ellipses of different lengths broadcast from the right in torch; ONNX wants one length, so
-    they get letters."""
-    used = set("".join(terms) + right)
-    free = [letter for letter in "abcdefghijklmnopqrstuvwxyz" if letter not in used]
-    longest = max(
-        rank - len(term.replace("...", ""))
-        for term, rank in zip(terms, ranks, strict=True)
-        if "..." in term
-    )
-    if longest > len(free):
-        raise UnsupportedCase("einsum with more subscripts than letters")
-    batch = "".join(free[:longest])
-    found = []
-    for term, rank in zip(terms, ranks, strict=True):
-        length = rank - len(term.replace("...", ""))
-        found.append(term.replace("...", batch[longest - length :]))
-    return ",".join(found) + "->" + right.replace("...", batch)

@@ -10,14 +10,14 @@ from ortable.prelude import dtype_of, is_bool, is_float, is_number
 from ortable.prelude_complex import as_complex, c_over, c_scaled, c_sum, c_times
 from ortable.prelude_complex_math import c_power
 from ortable.prelude_make import cast, const
-from ortable.prelude_pointwise import atan2_of, const_like, floor_quotient, fmod_of, hypot_of, in_dtype, int_pow, int_power, is_sign_set, log1p_of, opmath, remainder_of, trunc_quotient
+from ortable.prelude_pointwise import atan2_of, const_like, hypot_of, in_dtype, int_pow, int_power, is_sign_set, log1p_of, opmath
 from ortable.promotion import promote_complex, promote_values, promoted_dtype
-from ortable.rules import broadcast, promote_to_float
+from ortable.rules import broadcast
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.known import Rules
-    from ortable.prelude import Result, Scalar, Str
+    from ortable.prelude import Result, Scalar
 
 
 def aten_add_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar, alpha: Scalar = 1) -> Result:
@@ -70,69 +70,6 @@ def aten_copysign_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Res
     self, other = promote_values(graph, 'int_to_float', [self, other])
     size = graph.make_node('Abs', [self])
     return graph.make_node('Where', [is_sign_set(graph, other), graph.make_node('Neg', [size]), size], res.outputs)
-
-
-def aten_div_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar) -> Result:
-    """aten::div.Scalar(Tensor self, Scalar other) -> Tensor"""
-    return aten_div_Tensor(graph, res, self=self, other=other)
-
-
-def aten_div_Scalar_mode(graph: GraphBuilder, res: Res, self: Result, other: Scalar, *, rounding_mode: Str | None) -> Result:
-    """aten::div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor"""
-    dtype = dtype_of(graph, res)
-    if rounding_mode is None:
-        return graph.make_node('Div', [in_dtype(graph, self, dtype), const(graph, other, dtype)], res.outputs)
-    if rounding_mode == 'floor':
-        return floor_quotient(graph, in_dtype(graph, self, dtype), const(graph, other, dtype))
-    return trunc_quotient(graph, in_dtype(graph, self, dtype), const(graph, other, dtype))
-
-
-def aten_div_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
-    """aten::div.Tensor(Tensor self, Tensor other) -> Tensor"""
-    self, other = promote_values(graph, 'int_to_float', [self, other])
-    return graph.make_node('Div', [self, other], res.outputs)
-
-
-def aten_div_Tensor_mode(graph: GraphBuilder, res: Res, self: Result, other: Result, *, rounding_mode: Str | None) -> Result:
-    """aten::div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor"""
-    dtype = dtype_of(graph, res)
-    if rounding_mode is None:
-        return graph.make_node('Div', [in_dtype(graph, self, dtype), in_dtype(graph, other, dtype)], res.outputs)
-    if rounding_mode == 'floor':
-        return floor_quotient(graph, in_dtype(graph, self, dtype), in_dtype(graph, other, dtype))
-    return trunc_quotient(graph, in_dtype(graph, self, dtype), in_dtype(graph, other, dtype))
-
-
-def aten_divide_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
-    """aten::divide.Tensor(Tensor self, Tensor other) -> Tensor"""
-    return aten_div_Tensor(graph, res, self=self, other=other)
-
-
-def aten_divide_Tensor_mode(graph: GraphBuilder, res: Res, self: Result, other: Result, *, rounding_mode: Str | None) -> Result:
-    """aten::divide.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor"""
-    return aten_div_Tensor_mode(graph, res, self=self, other=other, rounding_mode=rounding_mode)
-
-
-def aten_floor_divide(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
-    """aten::floor_divide(Tensor self, Tensor other) -> Tensor"""
-    self, other = promote_values(graph, 'default', [self, other])
-    return floor_quotient(graph, self, other)
-
-
-def aten_floor_divide_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar) -> Result:
-    """aten::floor_divide.Scalar(Tensor self, Scalar other) -> Tensor"""
-    return aten_floor_divide(graph, res, self=self, other=other)
-
-
-def aten_fmod_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar) -> Result:
-    """aten::fmod.Scalar(Tensor self, Scalar other) -> Tensor"""
-    return aten_fmod_Tensor(graph, res, self=self, other=other)
-
-
-def aten_fmod_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
-    """aten::fmod.Tensor(Tensor self, Tensor other) -> Tensor"""
-    self, other = promote_values(graph, 'default', [self, other])
-    return fmod_of(graph, self, other)
 
 
 def aten_heaviside(graph: GraphBuilder, res: Res, self: Result, values: Result) -> Result:
@@ -239,22 +176,6 @@ def aten_pow_Tensor_Tensor(graph: GraphBuilder, res: Res, self: Result, exponent
     return int_pow(graph, self, exponent)
 
 
-def aten_remainder_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar) -> Result:
-    """aten::remainder.Scalar(Tensor self, Scalar other) -> Tensor"""
-    return aten_remainder_Tensor(graph, res, self=self, other=other)
-
-
-def aten_remainder_Scalar_Tensor(graph: GraphBuilder, res: Res, self: Scalar, other: Result) -> Result:
-    """aten::remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor"""
-    return aten_remainder_Tensor(graph, res, self=self, other=other)
-
-
-def aten_remainder_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
-    """aten::remainder.Tensor(Tensor self, Tensor other) -> Tensor"""
-    self, other = promote_values(graph, 'default', [self, other])
-    return remainder_of(graph, self, other)
-
-
 def aten_rsub_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar, alpha: Scalar = 1) -> Result:
     """aten::rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"""
     return aten_rsub_Tensor(graph, res, self=self, other=other, alpha=alpha)
@@ -288,16 +209,6 @@ def aten_sub_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result, 
 def aten_subtract_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
     """aten::subtract.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
     return aten_sub_Tensor(graph, res, self=self, other=other, alpha=alpha)
-
-
-def aten_true_divide_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar) -> Result:
-    """aten::true_divide.Scalar(Tensor self, Scalar other) -> Tensor"""
-    return aten_div_Tensor(graph, res, self=self, other=other)
-
-
-def aten_true_divide_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
-    """aten::true_divide.Tensor(Tensor self, Tensor other) -> Tensor"""
-    return aten_div_Tensor(graph, res, self=self, other=other)
 
 
 def aten_xlogy_Scalar_Other(graph: GraphBuilder, res: Res, self: Result, other: Scalar) -> Result:
@@ -341,43 +252,6 @@ def complex_aten_addcmul(graph: GraphBuilder, res: Res, self: Result, tensor1: R
     """aten::addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
     self, tensor1, tensor2 = promote_complex(graph, 'default', [self, tensor1, tensor2])
     return c_sum(graph, self, c_scaled(graph, c_times(graph, tensor1, tensor2), value))
-
-
-def complex_aten_div_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar) -> Result:
-    """aten::div.Scalar(Tensor self, Scalar other) -> Tensor"""
-    return complex_aten_div_Tensor(graph, res, self=self, other=other)
-
-
-def complex_aten_div_Scalar_mode(graph: GraphBuilder, res: Res, self: Result, other: Scalar, *, rounding_mode: Str | None) -> Result:
-    """aten::div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor"""
-    if rounding_mode is None:
-        dtype = dtype_of(graph, res)
-        return c_over(graph, as_complex(graph, self, dtype), as_complex(graph, other, dtype))
-    raise UnsupportedCase('aten::div.Scalar_mode: torch rounds no complex quotient')
-
-
-def complex_aten_div_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
-    """aten::div.Tensor(Tensor self, Tensor other) -> Tensor"""
-    self, other = promote_complex(graph, 'int_to_float', [self, other])
-    return c_over(graph, self, other)
-
-
-def complex_aten_div_Tensor_mode(graph: GraphBuilder, res: Res, self: Result, other: Result, *, rounding_mode: Str | None) -> Result:
-    """aten::div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor"""
-    if rounding_mode is None:
-        dtype = dtype_of(graph, res)
-        return c_over(graph, as_complex(graph, self, dtype), as_complex(graph, other, dtype))
-    raise UnsupportedCase('aten::div.Tensor_mode: torch rounds no complex quotient')
-
-
-def complex_aten_divide_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
-    """aten::divide.Tensor(Tensor self, Tensor other) -> Tensor"""
-    return complex_aten_div_Tensor(graph, res, self=self, other=other)
-
-
-def complex_aten_divide_Tensor_mode(graph: GraphBuilder, res: Res, self: Result, other: Result, *, rounding_mode: Str | None) -> Result:
-    """aten::divide.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor"""
-    return complex_aten_div_Tensor_mode(graph, res, self=self, other=other, rounding_mode=rounding_mode)
 
 
 def complex_aten_lerp_Scalar(graph: GraphBuilder, res: Res, self: Result, end: Result, weight: Scalar) -> Result:
@@ -456,16 +330,6 @@ def complex_aten_subtract_Tensor(graph: GraphBuilder, res: Res, self: Result, ot
     return complex_aten_sub_Tensor(graph, res, self=self, other=other, alpha=alpha)
 
 
-def complex_aten_true_divide_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar) -> Result:
-    """aten::true_divide.Scalar(Tensor self, Scalar other) -> Tensor"""
-    return complex_aten_div_Tensor(graph, res, self=self, other=other)
-
-
-def complex_aten_true_divide_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
-    """aten::true_divide.Tensor(Tensor self, Tensor other) -> Tensor"""
-    return complex_aten_div_Tensor(graph, res, self=self, other=other)
-
-
 def rule_aten_add_Scalar(graph: GraphBuilder, self: Result, other: Scalar, alpha: Scalar = 1) -> Rules:
     return rule_aten_add_Tensor(graph, self=self, other=other, alpha=alpha)
 
@@ -492,46 +356,6 @@ def rule_aten_copysign_Scalar(graph: GraphBuilder, self: Result, other: Scalar) 
 
 def rule_aten_copysign_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
     return ((promoted_dtype(graph, 'int_to_float', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
-
-
-def rule_aten_div_Scalar(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:
-    return rule_aten_div_Tensor(graph, self=self, other=other)
-
-
-def rule_aten_div_Scalar_mode(graph: GraphBuilder, self: Result, other: Scalar, *, rounding_mode: Str | None) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other) if rounding_mode else promote_to_float(known_dtype(graph, self)), known_shape(graph, self)),)
-
-
-def rule_aten_div_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
-
-
-def rule_aten_div_Tensor_mode(graph: GraphBuilder, self: Result, other: Result, *, rounding_mode: Str | None) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other) if rounding_mode else promoted_dtype(graph, 'int_to_float', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
-
-
-def rule_aten_divide_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return rule_aten_div_Tensor(graph, self=self, other=other)
-
-
-def rule_aten_divide_Tensor_mode(graph: GraphBuilder, self: Result, other: Result, *, rounding_mode: Str | None) -> Rules:
-    return rule_aten_div_Tensor_mode(graph, self=self, other=other, rounding_mode=rounding_mode)
-
-
-def rule_aten_floor_divide(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
-
-
-def rule_aten_floor_divide_Scalar(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:
-    return rule_aten_floor_divide(graph, self=self, other=other)
-
-
-def rule_aten_fmod_Scalar(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:
-    return rule_aten_fmod_Tensor(graph, self=self, other=other)
-
-
-def rule_aten_fmod_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
 
 
 def rule_aten_heaviside(graph: GraphBuilder, self: Result, values: Result) -> Rules:
@@ -578,18 +402,6 @@ def rule_aten_pow_Tensor_Tensor(graph: GraphBuilder, self: Result, exponent: Res
     return ((promoted_dtype(graph, 'pow', self, exponent), broadcast(known_shape(graph, self), known_shape(graph, exponent))),)
 
 
-def rule_aten_remainder_Scalar(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:
-    return rule_aten_remainder_Tensor(graph, self=self, other=other)
-
-
-def rule_aten_remainder_Scalar_Tensor(graph: GraphBuilder, self: Scalar, other: Result) -> Rules:
-    return rule_aten_remainder_Tensor(graph, self=self, other=other)
-
-
-def rule_aten_remainder_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
-
-
 def rule_aten_rsub_Scalar(graph: GraphBuilder, self: Result, other: Scalar, alpha: Scalar = 1) -> Rules:
     return rule_aten_rsub_Tensor(graph, self=self, other=other, alpha=alpha)
 
@@ -608,14 +420,6 @@ def rule_aten_sub_Tensor(graph: GraphBuilder, self: Result, other: Result, *, al
 
 def rule_aten_subtract_Tensor(graph: GraphBuilder, self: Result, other: Result, *, alpha: Scalar = 1) -> Rules:
     return rule_aten_sub_Tensor(graph, self=self, other=other, alpha=alpha)
-
-
-def rule_aten_true_divide_Scalar(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:
-    return rule_aten_div_Tensor(graph, self=self, other=other)
-
-
-def rule_aten_true_divide_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return rule_aten_div_Tensor(graph, self=self, other=other)
 
 
 def rule_aten_xlogy_Scalar_Other(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:

@@ -9,8 +9,9 @@ from ortable.known import known_dtype, known_shape, scalar_shape
 from ortable.prelude import differs, dim_of, dtype_of, is_float, product, rank_of, shape_of, swapped
 from ortable.prelude_complex import c_conj, c_einsum, c_matmul, c_permuted, c_reshaped, c_scaled, c_sum, c_times, c_total, c_unsqueezed
 from ortable.prelude_make import as_vec, cast, cast_all, consts, permuted, reshape_to
-from ortable.prelude_nn import einsum_equation, matrix_product, scaled, untransposed
+from ortable.prelude_nn import scaled
 from ortable.prelude_pointwise import opmath
+from ortable.prelude_product import einsum_equation, matrix_product, untransposed
 from ortable.promotion import promote_complex, promote_values, promoted_dtype
 from ortable.rules import keep_leading, unify
 

@@ -8,8 +8,9 @@ from ortable.known import known_dtype, known_shape
 from ortable.prelude import axes_of, axis_of, dim_of, dtype_of, is_float, product, rank_of, shape_of
 from ortable.prelude_linalg import matrix_norm, vector_norm
 from ortable.prelude_make import at_least_1d, cast, consts, permuted, reshape_to, unsqueezed
-from ortable.prelude_nn import as_float, matrix_product
+from ortable.prelude_nn import as_float
 from ortable.prelude_pointwise import int_pow, opmath
+from ortable.prelude_product import matrix_product
 from ortable.prelude_shape import as_flat, counting
 from ortable.promotion import promote_values, promoted_dtype
 from ortable.rules import accumulate, broadcast, reduce_shape, unify

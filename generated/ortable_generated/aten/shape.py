@@ -9,10 +9,10 @@ from ortable.errors import UnsupportedCase
 from ortable.known import given_shape, known_dtype, known_shape, swap
 from ortable.lowerings.views import as_strided
 from ortable.prelude import axes_of, axis_of, dim_of, dtype_of, is_complex, rank_of, shape_of, swapped
-from ortable.prelude_complex import c_conj, c_joined, c_permuted, part_dtype
+from ortable.prelude_complex import c_joined, part_dtype
 from ortable.prelude_make import as_scalar, as_vec, permuted, reshape_to, squeezed
 from ortable.prelude_order import bits_of, window_places
-from ortable.prelude_shape import all_but, common_sizes, diagonal_length, flat_sizes, grown_sizes, moved_axes, ones_axes, other_axes, sliced, stretched, unflat_sizes, wrapped_index
+from ortable.prelude_shape import all_but, common_sizes, diagonal_length, flat_sizes, grown_sizes, ones_axes, other_axes, sliced, stretched, unflat_sizes, wrapped_index
 from ortable.rules import permute, reduce_shape
 
 if TYPE_CHECKING:
@@ -29,11 +29,6 @@ def aten__reshape_alias(graph: GraphBuilder, res: Res, self: Result, size: SymIn
 def aten__unsafe_view(graph: GraphBuilder, res: Res, self: Result, size: SymInts) -> Result:
     """aten::_unsafe_view(Tensor self, SymInt[] size) -> Tensor"""
     return aten_view(graph, res, self=self, size=size)
-
-
-def aten_adjoint(graph: GraphBuilder, res: Res, self: Result) -> Result:
-    """aten::adjoint(Tensor(a) self) -> Tensor(a)"""
-    return permuted(graph, self, swapped(rank_of(graph, self), -2, -1))
 
 
 def aten_alias(graph: GraphBuilder, res: Res, self: Result) -> Result:
@@ -90,40 +85,15 @@ def aten_lift_fresh_copy(graph: GraphBuilder, res: Res, self: Result) -> Result:
     return aten_alias(graph, res, self=self)
 
 
-def aten_mT(graph: GraphBuilder, res: Res, self: Result) -> Result:
-    """aten::mT(Tensor(a) self) -> Tensor(a)"""
-    return aten_transpose_int(graph, res, self=self, dim0=-2, dim1=-1)
-
-
-def aten_movedim_int(graph: GraphBuilder, res: Res, self: Result, source: Int, destination: Int) -> Result:
-    """aten::movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a)"""
-    return permuted(graph, self, moved_axes(rank_of(graph, self), source, destination))
-
-
-def aten_movedim_intlist(graph: GraphBuilder, res: Res, self: Result, source: Ints, destination: Ints) -> Result:
-    """aten::movedim.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)"""
-    return permuted(graph, self, moved_axes(rank_of(graph, self), source, destination))
-
-
 def aten_narrow(graph: GraphBuilder, res: Res, self: Result, dim: Int, start: SymInt, length: SymInt) -> Result:
     """aten::narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)"""
     first = wrapped_index(start, dim_of(graph, self, dim))
     return sliced(graph, self, axis_of(graph, self, dim), first, first + length)
 
 
-def aten_numpy_T(graph: GraphBuilder, res: Res, self: Result) -> Result:
-    """aten::numpy_T(Tensor(a) self) -> Tensor(a)"""
-    return permuted(graph, self, list(reversed(range(rank_of(graph, self)))))
-
-
 def aten_permute(graph: GraphBuilder, res: Res, self: Result, dims: Ints) -> Result:
     """aten::permute(Tensor(a) self, int[] dims) -> Tensor(a)"""
     return permuted(graph, self, [axis_of(graph, self, d) for d in dims])
-
-
-def aten_ravel(graph: GraphBuilder, res: Res, self: Result) -> Result:
-    """aten::ravel(Tensor(a) self) -> Tensor(a)"""
-    return reshape_to(graph, self, flat_sizes(graph, self, 0, -1))
 
 
 def aten_reshape(graph: GraphBuilder, res: Res, self: Result, shape: SymInts) -> Result:
@@ -237,11 +207,6 @@ def complex_aten__unsafe_view(graph: GraphBuilder, res: Res, self: Result, size:
     return complex_aten_view(graph, res, self=self, size=size)
 
 
-def complex_aten_adjoint(graph: GraphBuilder, res: Res, self: Result) -> Result:
-    """aten::adjoint(Tensor(a) self) -> Tensor(a)"""
-    return c_conj(graph, c_permuted(graph, self, swapped(rank_of(graph, self), -2, -1)))
-
-
 def complex_aten_alias(graph: GraphBuilder, res: Res, self: Result) -> Result:
     """aten::alias(Tensor(a) self) -> Tensor(a)"""
     return each_part(graph, res, aten_alias, {'self': self})
@@ -287,39 +252,14 @@ def complex_aten_lift_fresh_copy(graph: GraphBuilder, res: Res, self: Result) ->
     return complex_aten_alias(graph, res, self=self)
 
 
-def complex_aten_mT(graph: GraphBuilder, res: Res, self: Result) -> Result:
-    """aten::mT(Tensor(a) self) -> Tensor(a)"""
-    return complex_aten_transpose_int(graph, res, self=self, dim0=-2, dim1=-1)
-
-
-def complex_aten_movedim_int(graph: GraphBuilder, res: Res, self: Result, source: Int, destination: Int) -> Result:
-    """aten::movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a)"""
-    return each_part(graph, res, aten_movedim_int, {'self': self}, source=source, destination=destination)
-
-
-def complex_aten_movedim_intlist(graph: GraphBuilder, res: Res, self: Result, source: Ints, destination: Ints) -> Result:
-    """aten::movedim.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)"""
-    return each_part(graph, res, aten_movedim_intlist, {'self': self}, source=source, destination=destination)
-
-
 def complex_aten_narrow(graph: GraphBuilder, res: Res, self: Result, dim: Int, start: SymInt, length: SymInt) -> Result:
     """aten::narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)"""
     return each_part(graph, res, aten_narrow, {'self': self}, dim=dim, start=start, length=length)
 
 
-def complex_aten_numpy_T(graph: GraphBuilder, res: Res, self: Result) -> Result:
-    """aten::numpy_T(Tensor(a) self) -> Tensor(a)"""
-    return each_part(graph, res, aten_numpy_T, {'self': self})
-
-
 def complex_aten_permute(graph: GraphBuilder, res: Res, self: Result, dims: Ints) -> Result:
     """aten::permute(Tensor(a) self, int[] dims) -> Tensor(a)"""
     return each_part(graph, res, aten_permute, {'self': self}, dims=dims)
-
-
-def complex_aten_ravel(graph: GraphBuilder, res: Res, self: Result) -> Result:
-    """aten::ravel(Tensor(a) self) -> Tensor(a)"""
-    return each_part(graph, res, aten_ravel, {'self': self})
 
 
 def complex_aten_reshape(graph: GraphBuilder, res: Res, self: Result, shape: SymInts) -> Result:
@@ -419,10 +359,6 @@ def rule_aten__unsafe_view(graph: GraphBuilder, self: Result, size: SymInts) -> 
     return rule_aten_view(graph, self=self, size=size)
 
 
-def rule_aten_adjoint(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), swap(known_shape(graph, self), -2, -1)),)
-
-
 def rule_aten_alias(graph: GraphBuilder, self: Result) -> Rules:
     return ((known_dtype(graph, self), known_shape(graph, self)),)
 
@@ -459,32 +395,12 @@ def rule_aten_lift_fresh_copy(graph: GraphBuilder, self: Result) -> Rules:
     return rule_aten_alias(graph, self=self)
 
 
-def rule_aten_mT(graph: GraphBuilder, self: Result) -> Rules:
-    return rule_aten_transpose_int(graph, self=self, dim0=-2, dim1=-1)
-
-
-def rule_aten_movedim_int(graph: GraphBuilder, self: Result, source: Int, destination: Int) -> Rules:
-    return ((known_dtype(graph, self), permute(known_shape(graph, self), moved_axes(rank_of(graph, self), source, destination))),)
-
-
-def rule_aten_movedim_intlist(graph: GraphBuilder, self: Result, source: Ints, destination: Ints) -> Rules:
-    return ((known_dtype(graph, self), permute(known_shape(graph, self), moved_axes(rank_of(graph, self), source, destination))),)
-
-
 def rule_aten_narrow(graph: GraphBuilder, self: Result, dim: Int, start: SymInt, length: SymInt) -> Rules:
-    return ((known_dtype(graph, self), None),)
-
-
-def rule_aten_numpy_T(graph: GraphBuilder, self: Result) -> Rules:
     return ((known_dtype(graph, self), None),)
 
 
 def rule_aten_permute(graph: GraphBuilder, self: Result, dims: Ints) -> Rules:
     return ((known_dtype(graph, self), permute(known_shape(graph, self), dims)),)
-
-
-def rule_aten_ravel(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), given_shape(flat_sizes(graph, self, 0, -1))),)
 
 
 def rule_aten_reshape(graph: GraphBuilder, self: Result, shape: SymInts) -> Rules:

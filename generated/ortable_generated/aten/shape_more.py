@@ -3,25 +3,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.algorithms.complex_parts import each_part
 from ortable.dtypes import boolean, int64
-from ortable.known import given_shape, known_dtype, known_shape, scalar_shape
+from ortable.known import given_shape, known_dtype, known_shape, scalar_shape, swap
 from ortable.lowerings.views import as_strided_scatter, resize, resize_as
-from ortable.prelude import axis_of, dim_of, dtype_of, rank_of
-from ortable.prelude_make import as_vec, at_least_1d, cast, const, consts, filled, reshape_to, unsqueezed
+from ortable.prelude import axis_of, dim_of, dtype_of, rank_of, swapped
+from ortable.prelude_complex import c_conj, c_permuted
+from ortable.prelude_make import as_vec, at_least_1d, cast, const, consts, filled, permuted, reshape_to, unsqueezed
 from ortable.prelude_nn import any_true
 from ortable.prelude_order import stretched_axes, summed_dtype
 from ortable.prelude_places import nonzero_rows
-from ortable.prelude_shape import as_flat, at_least_2d, at_least_3d, counting, sliced
+from ortable.prelude_shape import as_flat, at_least_2d, at_least_3d, counting, flat_sizes, moved_axes, sliced
 from ortable.promotion import promote_values
-from ortable.rules import accumulate
+from ortable.rules import accumulate, permute
 from ortable_generated.aten.cast import aten_fill_Scalar, complex_aten_fill_Scalar, rule_aten_fill_Scalar
-from ortable_generated.aten.shape import aten_adjoint, aten_movedim_int, aten_movedim_intlist, aten_numpy_T, aten_transpose_int, complex_aten_adjoint, complex_aten_movedim_int, complex_aten_movedim_intlist, complex_aten_numpy_T, complex_aten_transpose_int, rule_aten_adjoint, rule_aten_movedim_int, rule_aten_movedim_intlist, rule_aten_numpy_T, rule_aten_transpose_int
+from ortable_generated.aten.shape import aten_transpose_int, complex_aten_transpose_int, rule_aten_transpose_int
 from ortable_generated.aten.shape_join import aten_tensor_split_indices, aten_tensor_split_sections, aten_vstack, complex_aten_tensor_split_indices, complex_aten_tensor_split_sections, complex_aten_vstack, rule_aten_tensor_split_indices, rule_aten_tensor_split_sections, rule_aten_vstack
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.known import Rules
     from ortable.prelude import Bool, Int, Ints, Result, Results, Scalar, SymInt, SymInts
+
+
+def aten_adjoint(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::adjoint(Tensor(a) self) -> Tensor(a)"""
+    return permuted(graph, self, swapped(rank_of(graph, self), -2, -1))
 
 
 def aten_as_strided_scatter(graph: GraphBuilder, res: Res, self: Result, src: Result, size: SymInts, stride: SymInts, storage_offset: SymInt | None = None) -> Result:
@@ -111,6 +118,11 @@ def aten_mH_a(graph: GraphBuilder, res: Res, self: Result) -> Result:
     return aten_adjoint(graph, res, self=self)
 
 
+def aten_mT(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::mT(Tensor(a) self) -> Tensor(a)"""
+    return aten_transpose_int(graph, res, self=self, dim0=-2, dim1=-1)
+
+
 def aten_mT_a(graph: GraphBuilder, res: Res, self: Result) -> Result:
     """aten::mT.a(Tensor(a) self) -> Tensor(a)"""
     return aten_transpose_int(graph, res, self=self, dim0=-2, dim1=-1)
@@ -136,6 +148,16 @@ def aten_moveaxis_intlist(graph: GraphBuilder, res: Res, self: Result, source: I
     return aten_movedim_intlist(graph, res, self=self, source=source, destination=destination)
 
 
+def aten_movedim_int(graph: GraphBuilder, res: Res, self: Result, source: Int, destination: Int) -> Result:
+    """aten::movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a)"""
+    return permuted(graph, self, moved_axes(rank_of(graph, self), source, destination))
+
+
+def aten_movedim_intlist(graph: GraphBuilder, res: Res, self: Result, source: Ints, destination: Ints) -> Result:
+    """aten::movedim.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)"""
+    return permuted(graph, self, moved_axes(rank_of(graph, self), source, destination))
+
+
 def aten_narrow_Tensor(graph: GraphBuilder, res: Res, self: Result, dim: Int, start: Result, length: SymInt) -> Result:
     """aten::narrow.Tensor(Tensor(a) self, int dim, Tensor start, SymInt length) -> Tensor(a)"""
     axis = axis_of(graph, self, dim)
@@ -151,9 +173,19 @@ def aten_nonzero_static(graph: GraphBuilder, res: Res, self: Result, *, size: Sy
     return sliced(graph, graph.make_node('Concat', [nonzero_rows(graph, self), filling], axis=0), 0, 0, size)
 
 
+def aten_numpy_T(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::numpy_T(Tensor(a) self) -> Tensor(a)"""
+    return permuted(graph, self, list(reversed(range(rank_of(graph, self)))))
+
+
 def aten_numpy_T_a(graph: GraphBuilder, res: Res, self: Result) -> Result:
     """aten::numpy_T.a(Tensor(a) self) -> Tensor(a)"""
     return aten_numpy_T(graph, res, self=self)
+
+
+def aten_ravel(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::ravel(Tensor(a) self) -> Tensor(a)"""
+    return reshape_to(graph, self, flat_sizes(graph, self, 0, -1))
 
 
 def aten_resize(graph: GraphBuilder, res: Res, self: Result, size: SymInts, *, memory_format: Any = None) -> Result:
@@ -204,6 +236,11 @@ def aten_zero(graph: GraphBuilder, res: Res, self: Result) -> Result:
     return aten_fill_Scalar(graph, res, self=self, value=0)
 
 
+def complex_aten_adjoint(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::adjoint(Tensor(a) self) -> Tensor(a)"""
+    return c_conj(graph, c_permuted(graph, self, swapped(rank_of(graph, self), -2, -1)))
+
+
 def complex_aten_dsplit_array(graph: GraphBuilder, res: Res, self: Result, indices: Ints) -> Any:
     """aten::dsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]"""
     return complex_aten_tensor_split_indices(graph, res, self=self, indices=indices, dim=2)
@@ -234,6 +271,11 @@ def complex_aten_mH_a(graph: GraphBuilder, res: Res, self: Result) -> Result:
     return complex_aten_adjoint(graph, res, self=self)
 
 
+def complex_aten_mT(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::mT(Tensor(a) self) -> Tensor(a)"""
+    return complex_aten_transpose_int(graph, res, self=self, dim0=-2, dim1=-1)
+
+
 def complex_aten_mT_a(graph: GraphBuilder, res: Res, self: Result) -> Result:
     """aten::mT.a(Tensor(a) self) -> Tensor(a)"""
     return complex_aten_transpose_int(graph, res, self=self, dim0=-2, dim1=-1)
@@ -259,9 +301,29 @@ def complex_aten_moveaxis_intlist(graph: GraphBuilder, res: Res, self: Result, s
     return complex_aten_movedim_intlist(graph, res, self=self, source=source, destination=destination)
 
 
+def complex_aten_movedim_int(graph: GraphBuilder, res: Res, self: Result, source: Int, destination: Int) -> Result:
+    """aten::movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a)"""
+    return each_part(graph, res, aten_movedim_int, {'self': self}, source=source, destination=destination)
+
+
+def complex_aten_movedim_intlist(graph: GraphBuilder, res: Res, self: Result, source: Ints, destination: Ints) -> Result:
+    """aten::movedim.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)"""
+    return each_part(graph, res, aten_movedim_intlist, {'self': self}, source=source, destination=destination)
+
+
+def complex_aten_numpy_T(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::numpy_T(Tensor(a) self) -> Tensor(a)"""
+    return each_part(graph, res, aten_numpy_T, {'self': self})
+
+
 def complex_aten_numpy_T_a(graph: GraphBuilder, res: Res, self: Result) -> Result:
     """aten::numpy_T.a(Tensor(a) self) -> Tensor(a)"""
     return complex_aten_numpy_T(graph, res, self=self)
+
+
+def complex_aten_ravel(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::ravel(Tensor(a) self) -> Tensor(a)"""
+    return each_part(graph, res, aten_ravel, {'self': self})
 
 
 def complex_aten_row_stack(graph: GraphBuilder, res: Res, tensors: Results) -> Result:
@@ -282,6 +344,10 @@ def complex_aten_vsplit_int(graph: GraphBuilder, res: Res, self: Result, section
 def complex_aten_zero(graph: GraphBuilder, res: Res, self: Result) -> Result:
     """aten::zero(Tensor self) -> Tensor"""
     return complex_aten_fill_Scalar(graph, res, self=self, value=0)
+
+
+def rule_aten_adjoint(graph: GraphBuilder, self: Result) -> Rules:
+    return ((known_dtype(graph, self), swap(known_shape(graph, self), -2, -1)),)
 
 
 def rule_aten_as_strided_scatter(graph: GraphBuilder, self: Result, src: Result, size: SymInts, stride: SymInts, storage_offset: SymInt | None = None) -> Rules:
@@ -348,6 +414,10 @@ def rule_aten_mH_a(graph: GraphBuilder, self: Result) -> Rules:
     return rule_aten_adjoint(graph, self=self)
 
 
+def rule_aten_mT(graph: GraphBuilder, self: Result) -> Rules:
+    return rule_aten_transpose_int(graph, self=self, dim0=-2, dim1=-1)
+
+
 def rule_aten_mT_a(graph: GraphBuilder, self: Result) -> Rules:
     return rule_aten_transpose_int(graph, self=self, dim0=-2, dim1=-1)
 
@@ -368,6 +438,14 @@ def rule_aten_moveaxis_intlist(graph: GraphBuilder, self: Result, source: Ints, 
     return rule_aten_movedim_intlist(graph, self=self, source=source, destination=destination)
 
 
+def rule_aten_movedim_int(graph: GraphBuilder, self: Result, source: Int, destination: Int) -> Rules:
+    return ((known_dtype(graph, self), permute(known_shape(graph, self), moved_axes(rank_of(graph, self), source, destination))),)
+
+
+def rule_aten_movedim_intlist(graph: GraphBuilder, self: Result, source: Ints, destination: Ints) -> Rules:
+    return ((known_dtype(graph, self), permute(known_shape(graph, self), moved_axes(rank_of(graph, self), source, destination))),)
+
+
 def rule_aten_narrow_Tensor(graph: GraphBuilder, self: Result, dim: Int, start: Result, length: SymInt) -> Rules:
     return ((known_dtype(graph, self), None),)
 
@@ -376,8 +454,16 @@ def rule_aten_nonzero_static(graph: GraphBuilder, self: Result, *, size: SymInt,
     return ((int64, given_shape([size, rank_of(graph, self)])),)
 
 
+def rule_aten_numpy_T(graph: GraphBuilder, self: Result) -> Rules:
+    return ((known_dtype(graph, self), None),)
+
+
 def rule_aten_numpy_T_a(graph: GraphBuilder, self: Result) -> Rules:
     return rule_aten_numpy_T(graph, self=self)
+
+
+def rule_aten_ravel(graph: GraphBuilder, self: Result) -> Rules:
+    return ((known_dtype(graph, self), given_shape(flat_sizes(graph, self, 0, -1))),)
 
 
 def rule_aten_resize(graph: GraphBuilder, self: Result, size: SymInts, *, memory_format: Any = None) -> Rules:

@@ -13,7 +13,8 @@ from ortable_generated.aten.activation import aten_sigmoid, complex_aten_sigmoid
 from ortable_generated.aten.binary import aten_xlogy_Tensor, rule_aten_xlogy_Tensor
 from ortable_generated.aten.softmax import aten_log_softmax_int, aten_softmax_int, rule_aten_log_softmax_int, rule_aten_softmax_int
 from ortable_generated.aten.statistics import aten_logsumexp, rule_aten_logsumexp
-from ortable_generated.aten.unary import aten_exp2, aten_expm1, aten_log1p, aten_logit, aten_round_decimals, aten_sinc, complex_aten_exp2, complex_aten_expm1, complex_aten_log1p, complex_aten_sinc, rule_aten_exp2, rule_aten_expm1, rule_aten_log1p, rule_aten_logit, rule_aten_round_decimals, rule_aten_sinc
+from ortable_generated.aten.trigonometric import aten_sinc, complex_aten_sinc, rule_aten_sinc
+from ortable_generated.aten.unary import aten_exp2, aten_expm1, aten_log1p, aten_logit, aten_round_decimals, complex_aten_exp2, complex_aten_expm1, complex_aten_log1p, rule_aten_exp2, rule_aten_expm1, rule_aten_log1p, rule_aten_logit, rule_aten_round_decimals
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res

@@ -3,9 +3,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ortable_generated.aten.binary import aten_atan2, aten_div_Scalar_mode, aten_div_Tensor, aten_mul_Tensor, aten_sub_Tensor, complex_aten_div_Scalar_mode, complex_aten_div_Tensor, complex_aten_mul_Tensor, complex_aten_sub_Tensor, rule_aten_atan2, rule_aten_div_Scalar_mode, rule_aten_div_Tensor, rule_aten_mul_Tensor, rule_aten_sub_Tensor
+from ortable_generated.aten.binary import aten_atan2, aten_mul_Tensor, aten_sub_Tensor, complex_aten_mul_Tensor, complex_aten_sub_Tensor, rule_aten_atan2, rule_aten_mul_Tensor, rule_aten_sub_Tensor
 from ortable_generated.aten.compare import aten_ge_Scalar, aten_ge_Tensor, aten_gt_Scalar, aten_gt_Tensor, aten_le_Scalar, aten_le_Tensor, aten_lt_Scalar, aten_lt_Tensor, aten_ne_Scalar, aten_ne_Tensor, complex_aten_ne_Scalar, complex_aten_ne_Tensor, rule_aten_ge_Scalar, rule_aten_ge_Tensor, rule_aten_gt_Scalar, rule_aten_gt_Tensor, rule_aten_le_Scalar, rule_aten_le_Tensor, rule_aten_lt_Scalar, rule_aten_lt_Tensor, rule_aten_ne_Scalar, rule_aten_ne_Tensor
-from ortable_generated.aten.unary import aten_acos, aten_acosh, aten_asin, aten_asinh, aten_atan, aten_atanh, complex_aten_acos, complex_aten_acosh, complex_aten_asin, complex_aten_asinh, complex_aten_atan, complex_aten_atanh, rule_aten_acos, rule_aten_acosh, rule_aten_asin, rule_aten_asinh, rule_aten_atan, rule_aten_atanh
+from ortable_generated.aten.divide import aten_div_Scalar_mode, aten_div_Tensor, complex_aten_div_Scalar_mode, complex_aten_div_Tensor, rule_aten_div_Scalar_mode, rule_aten_div_Tensor
+from ortable_generated.aten.trigonometric import aten_acos, aten_acosh, aten_asin, aten_asinh, aten_atan, aten_atanh, complex_aten_acos, complex_aten_acosh, complex_aten_asin, complex_aten_asinh, complex_aten_atan, complex_aten_atanh, rule_aten_acos, rule_aten_acosh, rule_aten_asin, rule_aten_asinh, rule_aten_atan, rule_aten_atanh
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res

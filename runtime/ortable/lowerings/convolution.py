@@ -19,7 +19,8 @@ from ortable.prelude_make import (
     squeezed,
     unsqueezed,
 )
-from ortable.prelude_nn import channels_first, matrix_product, reach_padding, same_pads
+from ortable.prelude_nn import channels_first, reach_padding, same_pads
+from ortable.prelude_product import matrix_product
 from ortable.prelude_shape import flipped_along
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from ortable.errors import UnsupportedCase
 from ortable.prelude import dim_of
 from ortable.prelude_linalg import solved, unit_like
 from ortable.prelude_make import cast, const, consts
-from ortable.prelude_nn import matrix_product
 from ortable.prelude_pointwise import const_like
+from ortable.prelude_product import matrix_product
 from ortable.prelude_shape import zeros_of
 
 if TYPE_CHECKING:

@@ -1,0 +1,268 @@
+# Generated from specs/aten/trigonometric.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ortable.dtypes import float64
+from ortable.known import known_shape
+from ortable.prelude import dtype_of
+from ortable.prelude_complex import as_complex, c_is_zero, c_over, c_scaled, c_times_i, c_where
+from ortable.prelude_complex_math import c_acos, c_acosh, c_asin, c_atanh, c_cosh, c_sinh, c_tanh
+from ortable.prelude_make import cast, const
+from ortable.prelude_pointwise import atan2_of, atan_of, const_like, expm1_of, log1p_of, opmath
+from ortable.promotion import promote_complex, promote_values, promoted_dtype
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+    from ortable.known import Rules
+    from ortable.prelude import Result
+
+
+def aten_acos(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::acos(Tensor self) -> Tensor"""
+    self, = promote_values(graph, 'int_to_float', [self])
+    if dtype_of(graph, self) != float64:
+        return cast(graph, graph.make_node('Acos', [opmath(graph, self)]), dtype_of(graph, self))
+    # ONNX Runtime has no kernel for float64
+    one = const(graph, 1, float64)
+    side = graph.make_node('Sqrt', [graph.make_node('Mul', [graph.make_node('Sub', [one, self]), graph.make_node('Add', [one, self])])])
+    return graph.make_node('Where', [graph.make_node('IsNaN', [side]), side, atan2_of(graph, side, self)], res.outputs)
+
+
+def aten_acosh(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::acosh(Tensor self) -> Tensor"""
+    self, = promote_values(graph, 'int_to_float', [self])
+    if dtype_of(graph, self) != float64:
+        return cast(graph, graph.make_node('Acosh', [opmath(graph, self)]), dtype_of(graph, self))
+    one = const(graph, 1, float64)
+    over = graph.make_node('Sub', [self, one])
+    return log1p_of(graph, graph.make_node('Add', [over, graph.make_node('Mul', [graph.make_node('Sqrt', [over]), graph.make_node('Sqrt', [graph.make_node('Add', [self, one])])])]))
+
+
+def aten_asin(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::asin(Tensor self) -> Tensor"""
+    self, = promote_values(graph, 'int_to_float', [self])
+    if dtype_of(graph, self) != float64:
+        return cast(graph, graph.make_node('Asin', [opmath(graph, self)]), dtype_of(graph, self))
+    # ONNX Runtime has no kernel for float64
+    one = const(graph, 1, float64)
+    side = graph.make_node('Sqrt', [graph.make_node('Mul', [graph.make_node('Sub', [one, self]), graph.make_node('Add', [one, self])])])
+    return graph.make_node('Where', [graph.make_node('IsNaN', [side]), side, atan2_of(graph, self, side)], res.outputs)
+
+
+def aten_asinh(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::asinh(Tensor self) -> Tensor"""
+    self, = promote_values(graph, 'int_to_float', [self])
+    if dtype_of(graph, self) != float64:
+        return cast(graph, graph.make_node('Asinh', [opmath(graph, self)]), dtype_of(graph, self))
+    size = graph.make_node('Abs', [self])
+    one = const(graph, 1, float64)
+    root = graph.make_node('Add', [one, graph.make_node('Sqrt', [graph.make_node('Add', [one, graph.make_node('Mul', [self, self])])])])
+    found = graph.make_node('Mul', [graph.make_node('Sign', [self]), log1p_of(graph, graph.make_node('Add', [size, graph.make_node('Div', [graph.make_node('Mul', [size, size]), root])]))])
+    return graph.make_node('Where', [graph.make_node('IsInf', [self]), self, found], res.outputs)
+
+
+def aten_atan(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::atan(Tensor self) -> Tensor"""
+    self, = promote_values(graph, 'int_to_float', [self])
+    return atan_of(graph, self)
+
+
+def aten_atanh(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::atanh(Tensor self) -> Tensor"""
+    self, = promote_values(graph, 'int_to_float', [self])
+    if dtype_of(graph, self) != float64:
+        return cast(graph, graph.make_node('Atanh', [opmath(graph, self)]), dtype_of(graph, self))
+    ratio = graph.make_node('Div', [graph.make_node('Add', [self, self]), graph.make_node('Sub', [const(graph, 1, float64), self])])
+    return graph.make_node('Mul', [log1p_of(graph, ratio), const(graph, 0.5, float64)], res.outputs)
+
+
+def aten_cos(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::cos(Tensor self) -> Tensor"""
+    self, = promote_values(graph, 'int_to_float', [self])
+    return cast(graph, graph.make_node('Cos', [opmath(graph, self)]), dtype_of(graph, self))
+
+
+def aten_cosh(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::cosh(Tensor self) -> Tensor"""
+    self, = promote_values(graph, 'int_to_float', [self])
+    if dtype_of(graph, self) != float64:
+        return cast(graph, graph.make_node('Cosh', [opmath(graph, self)]), dtype_of(graph, self))
+    return graph.make_node('Mul', [graph.make_node('Add', [graph.make_node('Exp', [self]), graph.make_node('Exp', [graph.make_node('Neg', [self])])]), const(graph, 0.5, float64)], res.outputs)
+
+
+def aten_deg2rad(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::deg2rad(Tensor self) -> Tensor"""
+    self, = promote_values(graph, 'int_to_float', [self])
+    return graph.make_node('Mul', [self, const_like(graph, 3.141592653589793 / 180, self)], res.outputs)
+
+
+def aten_rad2deg(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::rad2deg(Tensor self) -> Tensor"""
+    self, = promote_values(graph, 'int_to_float', [self])
+    return graph.make_node('Mul', [self, const_like(graph, 180 / 3.141592653589793, self)], res.outputs)
+
+
+def aten_sin(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::sin(Tensor self) -> Tensor"""
+    self, = promote_values(graph, 'int_to_float', [self])
+    return cast(graph, graph.make_node('Sin', [opmath(graph, self)]), dtype_of(graph, self))
+
+
+def aten_sinc(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::sinc(Tensor self) -> Tensor"""
+    self, = promote_values(graph, 'int_to_float', [self])
+    x = opmath(graph, self)
+    angle = graph.make_node('Mul', [x, const_like(graph, 3.141592653589793, x)])
+    found = graph.make_node('Where', [graph.make_node('Equal', [x, const_like(graph, 0, x)]), const_like(graph, 1, x), graph.make_node('Div', [graph.make_node('Sin', [angle]), angle])])
+    return cast(graph, found, dtype_of(graph, self))
+
+
+def aten_sinh(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::sinh(Tensor self) -> Tensor"""
+    self, = promote_values(graph, 'int_to_float', [self])
+    if dtype_of(graph, self) != float64:
+        return cast(graph, graph.make_node('Sinh', [opmath(graph, self)]), dtype_of(graph, self))
+    one = const(graph, 1, float64)
+    grown = expm1_of(graph, self)
+    near = graph.make_node('Add', [grown, graph.make_node('Div', [grown, graph.make_node('Add', [grown, one])])])
+    found = graph.make_node('Where', [graph.make_node('Less', [graph.make_node('Abs', [self]), one]), near, graph.make_node('Sub', [graph.make_node('Exp', [self]), graph.make_node('Exp', [graph.make_node('Neg', [self])])])])
+    return graph.make_node('Mul', [found, const(graph, 0.5, float64)], res.outputs)
+
+
+def aten_tan(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::tan(Tensor self) -> Tensor"""
+    self, = promote_values(graph, 'int_to_float', [self])
+    if dtype_of(graph, self) != float64:
+        return cast(graph, graph.make_node('Tan', [opmath(graph, self)]), dtype_of(graph, self))
+    return graph.make_node('Div', [graph.make_node('Sin', [self]), graph.make_node('Cos', [self])], res.outputs)
+
+
+def complex_aten_acos(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::acos(Tensor self) -> Tensor"""
+    self, = promote_complex(graph, 'int_to_float', [self])
+    return c_acos(graph, self)
+
+
+def complex_aten_acosh(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::acosh(Tensor self) -> Tensor"""
+    self, = promote_complex(graph, 'int_to_float', [self])
+    return c_acosh(graph, self)
+
+
+def complex_aten_asin(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::asin(Tensor self) -> Tensor"""
+    self, = promote_complex(graph, 'int_to_float', [self])
+    return c_asin(graph, self)
+
+
+def complex_aten_asinh(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::asinh(Tensor self) -> Tensor"""
+    self, = promote_complex(graph, 'int_to_float', [self])
+    return c_times_i(graph, c_asin(graph, c_times_i(graph, self)), -1)
+
+
+def complex_aten_atan(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::atan(Tensor self) -> Tensor"""
+    self, = promote_complex(graph, 'int_to_float', [self])
+    return c_times_i(graph, c_atanh(graph, c_times_i(graph, self)), -1)
+
+
+def complex_aten_atanh(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::atanh(Tensor self) -> Tensor"""
+    self, = promote_complex(graph, 'int_to_float', [self])
+    return c_atanh(graph, self)
+
+
+def complex_aten_cos(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::cos(Tensor self) -> Tensor"""
+    self, = promote_complex(graph, 'int_to_float', [self])
+    return c_cosh(graph, c_times_i(graph, self))
+
+
+def complex_aten_cosh(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::cosh(Tensor self) -> Tensor"""
+    self, = promote_complex(graph, 'int_to_float', [self])
+    return c_cosh(graph, self)
+
+
+def complex_aten_sin(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::sin(Tensor self) -> Tensor"""
+    self, = promote_complex(graph, 'int_to_float', [self])
+    return c_times_i(graph, c_sinh(graph, c_times_i(graph, self)), -1)
+
+
+def complex_aten_sinc(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::sinc(Tensor self) -> Tensor"""
+    self, = promote_complex(graph, 'int_to_float', [self])
+    x = c_scaled(graph, self, 3.141592653589793)
+    found = c_over(graph, c_times_i(graph, c_sinh(graph, c_times_i(graph, x)), -1), x)
+    return c_where(graph, c_is_zero(graph, self), as_complex(graph, 1, dtype_of(graph, self)), found)
+
+
+def complex_aten_sinh(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::sinh(Tensor self) -> Tensor"""
+    self, = promote_complex(graph, 'int_to_float', [self])
+    return c_sinh(graph, self)
+
+
+def complex_aten_tan(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::tan(Tensor self) -> Tensor"""
+    self, = promote_complex(graph, 'int_to_float', [self])
+    return c_times_i(graph, c_tanh(graph, c_times_i(graph, self)), -1)
+
+
+def rule_aten_acos(graph: GraphBuilder, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+
+
+def rule_aten_acosh(graph: GraphBuilder, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+
+
+def rule_aten_asin(graph: GraphBuilder, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+
+
+def rule_aten_asinh(graph: GraphBuilder, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+
+
+def rule_aten_atan(graph: GraphBuilder, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+
+
+def rule_aten_atanh(graph: GraphBuilder, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+
+
+def rule_aten_cos(graph: GraphBuilder, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+
+
+def rule_aten_cosh(graph: GraphBuilder, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+
+
+def rule_aten_deg2rad(graph: GraphBuilder, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+
+
+def rule_aten_rad2deg(graph: GraphBuilder, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+
+
+def rule_aten_sin(graph: GraphBuilder, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+
+
+def rule_aten_sinc(graph: GraphBuilder, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+
+
+def rule_aten_sinh(graph: GraphBuilder, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+
+
+def rule_aten_tan(graph: GraphBuilder, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
