@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from ortable import dims, dtypes
 from ortable.errors import UnsupportedCase
-from ortable.prelude import Ints, Result, Str, dim_of, rank_of, shape_of
-from ortable.prelude_make import cast, squeezed, unsqueezed
-from ortable.prelude_shape import zeros_of
+from ortable.prelude import Ints, Result, Str, SymInt, dim_of, rank_of, shape_of
+from ortable.prelude_make import cast, consts, squeezed, unsqueezed
+from ortable.prelude_shape import counting, zeros_of
 from ortable.rules_shape import broadcast
 
 if TYPE_CHECKING:
@@ -62,6 +62,19 @@ def _empty_product(graph: Graph, a: str, b: str) -> str:
     if batch is None:
         raise UnsupportedCase("batches whose common shape depends on which dynamic size is 1")
     return zeros_of(graph, [*batch, *rows, *last], graph.get_type(a))
+
+
+def in_group(graph: Graph, ends: Result, size: SymInt) -> Result:
+    """Which of ``size`` places each group holds: bool (groups, size); ``ends`` are the places
+    behind the last of each group, as in torch's grouped matrix product."""
+    last = cast(graph, ends, dtypes.int64)
+    zero = consts(graph, [0], dtypes.int64)
+    before = graph.make_node("Slice", [last, zero, consts(graph, [-1], dtypes.int64)])
+    first = graph.make_node("Concat", [zero, before], axis=0)
+    places = counting(graph, 0, size, 1)
+    behind = graph.make_node("GreaterOrEqual", [places, unsqueezed(graph, first, [1])])
+    ahead = graph.make_node("Less", [places, unsqueezed(graph, last, [1])])
+    return graph.make_node("And", [behind, ahead])
 
 
 def einsum_equation(graph: Graph, equation: Str, ranks: Ints) -> Str:

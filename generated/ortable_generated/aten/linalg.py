@@ -8,17 +8,38 @@ from ortable.errors import UnsupportedCase
 from ortable.known import known_dtype, known_shape, scalar_shape
 from ortable.prelude import differs, dim_of, dtype_of, is_float, product, rank_of, shape_of, swapped
 from ortable.prelude_complex import c_conj, c_einsum, c_matmul, c_permuted, c_reshaped, c_scaled, c_sum, c_times, c_total, c_unsqueezed
-from ortable.prelude_make import as_vec, cast, cast_all, consts, permuted, reshape_to
+from ortable.prelude_make import as_vec, cast, cast_all, const, consts, permuted, reshape_to, unsqueezed
 from ortable.prelude_nn import scaled
 from ortable.prelude_pointwise import opmath
-from ortable.prelude_product import einsum_equation, matrix_product, untransposed
+from ortable.prelude_product import einsum_equation, in_group, matrix_product, untransposed
 from ortable.promotion import promote_complex, promote_values, promoted_dtype
 from ortable.rules import keep_leading, unify
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.known import Rules
-    from ortable.prelude import Ints, Result, Results, Scalar, Str
+    from ortable.prelude import Dtype, Ints, Result, Results, Scalar, Str
+
+
+def aten__grouped_mm(graph: GraphBuilder, res: Res, self: Result, mat2: Result, offs: Result | None = None, bias: Result | None = None, out_dtype: Dtype | None = None) -> Result:
+    """aten::_grouped_mm(Tensor self, Tensor mat2, Tensor? offs=None, Tensor? bias=None, ScalarType? out_dtype=None) -> Tensor"""
+    if bias is not None:
+        raise UnsupportedCase('aten::_grouped_mm: a bias, which torch does not take yet')
+    if offs is None:
+        return cast(graph, matrix_product(graph, self, mat2), dtype_of(graph, res))
+    if rank_of(graph, self) == 2 and rank_of(graph, mat2) == 2:
+        # groups of columns of self and rows of mat2
+        inside = in_group(graph, offs, dim_of(graph, self, 1))
+        zero = const(graph, 0, dtype_of(graph, self))
+        left = graph.make_node('Where', [unsqueezed(graph, inside, [1]), self, zero])
+        right = graph.make_node('Where', [unsqueezed(graph, inside, [2]), mat2, zero])
+        return cast(graph, graph.make_node('MatMul', [left, right]), dtype_of(graph, res))
+    # groups of rows of self, or of columns of mat2; places of no group are zero, torch leaves them as they are
+    rows = rank_of(graph, self) == 2
+    inside = in_group(graph, offs, dim_of(graph, self, 0) if rows else dim_of(graph, mat2, 1))
+    zero = const(graph, 0, dtype_of(graph, self))
+    kept = graph.make_node('Where', [unsqueezed(graph, inside, [2] if rows else [1]), matrix_product(graph, self, mat2), zero])
+    return cast(graph, graph.make_node('ReduceSum', [kept, consts(graph, [0], int64)], keepdims=0), dtype_of(graph, res))
 
 
 def aten_addbmm(graph: GraphBuilder, res: Res, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
@@ -268,6 +289,10 @@ def complex_aten_outer(graph: GraphBuilder, res: Res, self: Result, vec2: Result
 def complex_aten_vdot(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
     """aten::vdot(Tensor self, Tensor other) -> Tensor"""
     return c_matmul(graph, c_conj(graph, self), other)
+
+
+def rule_aten__grouped_mm(graph: GraphBuilder, self: Result, mat2: Result, offs: Result | None = None, bias: Result | None = None, out_dtype: Dtype | None = None) -> Rules:
+    return ((known_dtype(graph, self) if out_dtype is None else out_dtype, None),)
 
 
 def rule_aten_addbmm(graph: GraphBuilder, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Rules:
