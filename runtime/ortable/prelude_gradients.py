@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -140,9 +141,7 @@ def resample_weights(
         _response(
             pair[0],
             dtype,
-            lambda torch, x, pair=pair, scale=scale: _resampled(
-                torch, x, how, pair, corners, scale
-            ),
+            partial(_resampled, how=how, sizes=pair, corners=corners, scale=scale),
         )
         for pair, scale in zip(sizes, scales, strict=True)
     ]
@@ -173,14 +172,27 @@ def mean_weights(
             _response(
                 count,
                 dtype,
-                lambda torch, x, like=(count, 1, size), at=([1, k], [1, step], [0, pad]): (
-                    torch.ops.aten.avg_pool2d_backward(
-                        x, x.new_zeros(1, *like), *at, ceil, padded, divisor and 1
-                    )
+                partial(
+                    _pooled_back,
+                    size=size,
+                    window=([1, k], [1, step], [0, pad]),
+                    rest=(ceil, padded, divisor and 1),
                 ),
             )
         )
     return [found[0] / (divisor or 1), *found[1:]]
+
+
+def _pooled_back(torch: Any, grad: Any, size: int, window: Any, rest: Any) -> Any:
+    """torch's gradient of average pooling of the last axis."""
+    read = grad.new_zeros(1, grad.shape[1], 1, size)
+    return torch.ops.aten.avg_pool2d_backward(grad, read, *window, *rest)
+
+
+def _adapted_back(torch: Any, grad: Any, size: int) -> Any:
+    """torch's gradient of adaptive average pooling of the last axis."""
+    read = grad.new_zeros(1, grad.shape[1], 1, size)
+    return torch.ops.aten._adaptive_avg_pool2d_backward(grad, read)
 
 
 def adaptive_weights(have: SymInts, wanted: SymInts, dtype: Dtype) -> Opaque:
@@ -193,9 +205,7 @@ def adaptive_weights(have: SymInts, wanted: SymInts, dtype: Dtype) -> Opaque:
         _response(
             count,
             dtype,
-            lambda torch, x, like=(count, 1, size): torch.ops.aten._adaptive_avg_pool2d_backward(
-                x, x.new_zeros(1, *like)
-            ),
+            partial(_adapted_back, size=size),
         )
         for size, count in zip(_known(have), _known(wanted), strict=True)
     ]

@@ -120,9 +120,9 @@ def logspace_values(start: Scalar, end: Scalar, steps: Int, base: Float, dtype: 
         first, last = int(start), int(end)
         step = np.float32(last - first) / np.float32(max(steps - 1, 1))
         half = steps // 2
-        powers = [np.float32(first) + step * np.float32(i) for i in range(half)]
-        powers += [np.float32(last) - step * np.float32(steps - 1 - i) for i in range(half, steps)]
-        return [math.trunc(np.power(np.float64(int(base)), np.float64(p))) for p in powers]
+        ramp = [np.float32(first) + step * np.float32(i) for i in range(half)]
+        ramp += [np.float32(last) - step * np.float32(steps - 1 - i) for i in range(half, steps)]
+        return [math.trunc(np.power(np.float64(int(base)), np.float64(p))) for p in ramp]
 
 
 def linspace_of(graph: Graph, start: Result, end: Result, steps: Int, dtype: Dtype) -> Result:

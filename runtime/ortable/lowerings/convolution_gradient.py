@@ -38,10 +38,11 @@ def direct_convolution_backward(
         UnsupportedCase: the gradient of the input, where a spatial size is dynamic.
     """
     n, count = rank_of(graph, weight) - 2, static(groups)
-    window = tuple(spread(static(each), n) for each in (stride, padding, dilation))
+    steps, pads, gaps = (spread(static(each), n) for each in (stride, padding, dilation))
+    window = (steps, pads, gaps)
     grad_input = grad_weight = grad_bias = None
     if output_mask[0] and transposed:
-        wide = direct_convolution(graph, res, grad_output, weight, None, *window, count)
+        wide = direct_convolution(graph, res, grad_output, weight, None, steps, pads, gaps, count)
         grad_input = cropped(graph, wide, shape_of(graph, input)[2:])
     elif output_mask[0]:
         grad_input = _spread_back(graph, res, grad_output, input, weight, window, count)

@@ -11,7 +11,7 @@ from ortable.prelude import dim_of, rank_of, shape_of
 from ortable.prelude_complex import as_complex, c_permuted, c_times
 from ortable.prelude_fourier import fourier, fourier_scaled, half_spectrum, whole_spectrum
 from ortable.prelude_make import as_vec, cast, const, consts, filled, reshape_to
-from ortable.prelude_shape import window_index
+from ortable.prelude_order import window_places
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -34,7 +34,7 @@ def stft(
     hop = n_fft // 4 if hop_length is None else hop_length
     own = part_type(self.dtype) if type(self) is ComplexValue else graph.get_type(self)
     count = (dim_of(graph, self, -1) - n_fft) // hop + 1
-    index = window_index(graph, count, n_fft, hop)
+    index = window_places(graph, count, n_fft, hop, 1)
     frames = _each(graph, self, lambda part: graph.make_node("Gather", [part, index], axis=-1))
     shape = _padded_window(graph, window, n_fft, win_length, own)
     if shape is not None:
@@ -161,7 +161,7 @@ def _added(graph: GraphBuilder, frames: str, hop: int, total: Dim, start: int, e
     """Frames [.., count, n] added up where they overlap: [.., total], cut to start..end."""
     *batch, count, size = shape_of(graph, frames)
     flat = reshape_to(graph, frames, [*batch, count * size])
-    places = reshape_to(graph, window_index(graph, count, size, hop), [count * size])
+    places = reshape_to(graph, window_places(graph, count, size, hop, 1), [count * size])
     if batch:
         places = graph.make_node("Expand", [places, graph.make_node("Shape", [flat])])
     zeros = filled(graph, [*batch, total], 0, graph.get_type(frames))

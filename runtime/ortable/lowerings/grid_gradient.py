@@ -31,7 +31,7 @@ class _Taps(NamedTuple):
     """The taps of one axis, each [N, taps, places]; `slope` is the derivative of `weight` by the
     coordinate of the grid."""
 
-    index: str
+    at: str
     inside: str
     weight: str
     slope: str
@@ -116,10 +116,10 @@ def _joined(graph: GraphBuilder, x: str) -> str:
 def _combined(graph: GraphBuilder, taps: Sequence[_Taps], sizes: Sequence[Dim]) -> tuple[str, str]:
     """The index into the flattened input of each combination of taps, and whether it is inside."""
     make = graph.make_node
-    index, inside = taps[0].index, taps[0].inside
+    index, inside = taps[0].at, taps[0].inside
     for tap, size in zip(taps[1:], sizes[1:], strict=True):
         lines = make("Mul", [index, const(graph, size, dtypes.int64)])
-        both = make("Add", [unsqueezed(graph, lines, [2]), unsqueezed(graph, tap.index, [1])])
+        both = make("Add", [unsqueezed(graph, lines, [2]), unsqueezed(graph, tap.at, [1])])
         index = _joined(graph, both)
         both = make("And", [unsqueezed(graph, inside, [2]), unsqueezed(graph, tap.inside, [1])])
         inside = _joined(graph, both)

@@ -84,9 +84,9 @@ def _places(
     given = [*shape_of(graph, x), *size, *stride, offset]
     if not is_static(given):
         return _computed_places(graph, size, stride, offset)
-    places = np.full(tuple(size), offset, dtype=np.int64)
+    places = np.full([int(each) for each in size], int(offset), dtype=np.int64)  # type: ignore[arg-type]
     for axis, (count, step) in enumerate(zip(size, stride, strict=True)):
-        places += (np.arange(count) * step).reshape(
+        places += (np.arange(int(count)) * int(step)).reshape(  # type: ignore[arg-type]
             [-1 if each == axis else 1 for each in range(len(size))]
         )
     total = dims.prod(shape_of(graph, x))
