@@ -289,6 +289,7 @@ COVERAGE: tuple[tuple[str, str, str, str, str, bool, int, int, int, str, str, st
     ('aten::diagonal_copy', 'specs/aten/copies.yaml', 'aten::diagonal', '18', 'f32', False, 1, 0, 1, '', '', ''),
     ('aten::diagonal_scatter', 'specs/aten/scatter.yaml', '', '18', 'f32 i64 c64', True, 1, 0, 4, '', '', ''),
     ('aten::digamma', 'specs/aten/special_gamma.yaml', '', '18', 'f32 f64 f16 i64', False, 1, 0, 4, '', '', ''),
+    ('aten::dist', 'specs/aten/linalg_norm.yaml', '', '18', 'f32 f64', True, 1, 0, 6, '', '', ''),
     ('aten::div.Scalar', 'specs/aten/divide.yaml', 'aten::div.Tensor', '18', 'f32 i64', False, 2, 0, 2, '', '', ''),
     ('aten::div.Scalar_mode', 'specs/aten/divide.yaml', '', '18', 'f16 i64 i32 c64', False, 5, 1, 5, '', '', ''),
     ('aten::div.Tensor', 'specs/aten/divide.yaml', '', '18', 'f32 f16 i64 i32 b c64', False, 2, 0, 8, '', '', ''),

@@ -150,10 +150,14 @@ def _work(task: Task, connection: Connection) -> None:
     for place in range(task.start, len(chosen)):
         call, gradient_sample = chosen[place]
         connection.send(("begin", (place, call.index, call.describe()[:300])))
-        if gradient_sample is None:
-            record = check_call(call, task.opsets, task.modes)
-        else:
-            record = _gradient(call, gradient_sample)
+        try:
+            if gradient_sample is None:
+                record = check_call(call, task.opsets, task.modes)
+            else:
+                record = _gradient(call, gradient_sample)
+        except Exception as error:  # of the check itself: a record like any other fault
+            text = f"the check failed: {type(error).__name__}: {str(error)[:300]}"
+            record = Record(call.op, call.dtype, call.index, "error", detail=text, kind=task.kind)
         connection.send(("record", record.as_json()))
     connection.send(("done", None))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable.dtypes import int32, int64
-from ortable.known import known_dtype, known_shape
+from ortable.known import known_dtype, known_shape, scalar_shape
 from ortable.prelude import axes_of, axis_of, dim_of, dtype_of, is_float, product, rank_of, shape_of
 from ortable.prelude_linalg import matrix_norm, vector_norm
 from ortable.prelude_make import at_least_1d, cast, consts, permuted, reshape_to, unsqueezed
@@ -81,6 +81,13 @@ def aten_bilinear(graph: GraphBuilder, res: Res, input1: Result, input2: Result,
 def aten_cdist(graph: GraphBuilder, res: Res, x1: Result, x2: Result, p: Float = 2.0, compute_mode: Int | None = None) -> Result:
     """aten::cdist(Tensor x1, Tensor x2, float p=2., int? compute_mode=None) -> Tensor"""
     return aten__cdist_forward(graph, res, x1=x1, x2=x2, p=p, compute_mode=compute_mode)
+
+
+def aten_dist(graph: GraphBuilder, res: Res, self: Result, other: Result, p: Scalar = 2) -> Result:
+    """aten::dist(Tensor self, Tensor other, Scalar p=2) -> Tensor"""
+    self, other = promote_values(graph, 'default', [self, other])
+    apart = graph.make_node('Sub', [self, other])
+    return vector_norm(graph, apart, as_float(p), list(range(rank_of(graph, apart))), False)
 
 
 def aten_frobenius_norm_dim(graph: GraphBuilder, res: Res, self: Result, dim: Ints, keepdim: Bool = False) -> Result:
@@ -198,6 +205,10 @@ def rule_aten_bilinear(graph: GraphBuilder, input1: Result, input2: Result, weig
 
 def rule_aten_cdist(graph: GraphBuilder, x1: Result, x2: Result, p: Float = 2.0, compute_mode: Int | None = None) -> Rules:
     return rule_aten__cdist_forward(graph, x1=x1, x2=x2, p=p, compute_mode=compute_mode)
+
+
+def rule_aten_dist(graph: GraphBuilder, self: Result, other: Result, p: Scalar = 2) -> Rules:
+    return ((promoted_dtype(graph, 'default', self, other), scalar_shape()),)
 
 
 def rule_aten_frobenius_norm_dim(graph: GraphBuilder, self: Result, dim: Ints, keepdim: Bool = False) -> Rules:
