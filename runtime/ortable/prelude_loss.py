@@ -113,8 +113,3 @@ def leaky(graph: Graph, x: Result, slope: Float) -> Result:
     positive = graph.make_node("Greater", [x, const(graph, 0, kind)])
     low = graph.make_node("Mul", [x, const(graph, slope, kind)])
     return graph.make_node("Where", [positive, x, low])
-
-
-def half_free(graph: Graph, x: Result) -> Result:
-    """``x`` in float32 where it is bfloat16, which older opsets do not allow."""
-    return cast(graph, x, dtypes.float32) if graph.get_type(x) == dtypes.bfloat16 else x

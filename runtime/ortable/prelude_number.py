@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ortable import dtypes
-from ortable.prelude import Bool, Dtype, Float, Floats, Int, Result, Scalar, Str
-from ortable.prelude_make import cast, consts
-from ortable.prelude_pointwise import const_like, largest_finite, linspace_values
+from ortable.prelude import Bool, Float, Floats, Int, Result, Str
+from ortable.prelude_make import cast
+from ortable.prelude_pointwise import const_like, largest_finite
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder as Graph
@@ -106,40 +106,3 @@ def window_values(name: Str, count: Int, periodic: Bool, first: Float, second: F
     else:
         values = first - second * np.cos(turn)
     return [float(value) for value in values]
-
-
-def logspace_values(start: Scalar, end: Scalar, steps: Int, base: Float, dtype: Dtype) -> Floats:
-    """The numbers of ``torch.logspace``; for an int dtype its ends are truncated first and the step
-    is a float32, as in torch."""
-    with np.errstate(all="ignore"):
-        if not dtypes.is_int_type(dtype):
-            powers = np.array(linspace_values(start, end, steps, dtypes.float64), np.float64)
-            return [float(value) for value in np.power(np.float64(base), powers)]
-        if steps == 1:
-            return [math.trunc(np.power(np.float64(int(base)), int(start)))]
-        first, last = int(start), int(end)
-        step = np.float32(last - first) / np.float32(max(steps - 1, 1))
-        half = steps // 2
-        ramp = [np.float32(first) + step * np.float32(i) for i in range(half)]
-        ramp += [np.float32(last) - step * np.float32(steps - 1 - i) for i in range(half, steps)]
-        return [math.trunc(np.power(np.float64(int(base)), np.float64(p))) for p in ramp]
-
-
-def linspace_of(graph: Graph, start: Result, end: Result, steps: Int, dtype: Dtype) -> Result:
-    """``torch.linspace`` between 0-d tensors: counted from both ends; ints step in float64."""
-    make, wide = graph.make_node, dtype
-    if not dtypes.is_float_type(dtype):
-        wide = dtypes.float64
-    elif dtype in (dtypes.float16, dtypes.bfloat16):
-        wide = dtypes.float32
-    first, last = (cast(graph, cast(graph, each, dtype), wide) for each in (start, end))
-    width = make("Sub", [last, first])
-    step = make("Div", [width, const_like(graph, max(steps - 1, 1), first)])
-    places = np.arange(steps)
-    half = steps // 2 if steps > 1 else 1
-    ahead = consts(graph, np.where(places < half, places, 0), wide)
-    back = consts(graph, np.where(places < half, 0, steps - 1 - places), wide)
-    front = make("Add", [first, make("Mul", [step, ahead])])
-    rear = make("Sub", [last, make("Mul", [step, back])])
-    found = make("Where", [consts(graph, places < half, dtypes.boolean), front, rear])
-    return cast(graph, found, dtype)

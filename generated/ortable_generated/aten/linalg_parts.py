@@ -43,22 +43,10 @@ def aten_geqrf(graph: GraphBuilder, res: Res, self: Result) -> Any:
     return (found[0], found[1])
 
 
-def aten_linalg_eig(graph: GraphBuilder, res: Res, self: Result) -> Any:
-    """aten::linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)"""
-    if is_float(graph, self):
-        raise UnsupportedCase('aten::linalg_eig: eigenvalues of a general matrix, which are complex')
-    raise UnsupportedCase('aten::linalg_eig: eigenvalues of a complex matrix')
-
-
 def aten_linalg_eigh(graph: GraphBuilder, res: Res, self: Result, UPLO: Str = 'L') -> Any:
     '''aten::linalg_eigh(Tensor self, str UPLO="L") -> (Tensor eigenvalues, Tensor eigenvectors)'''
     parts = symmetric_parts(graph, self, UPLO)
     return (parts[0], parts[1])
-
-
-def aten_linalg_eigvals(graph: GraphBuilder, res: Res, self: Result) -> Result:
-    """aten::linalg_eigvals(Tensor self) -> Tensor"""
-    return aten_linalg_eig(graph, res, self=self)
 
 
 def aten_linalg_eigvalsh(graph: GraphBuilder, res: Res, self: Result, UPLO: Str = 'L') -> Result:
@@ -221,6 +209,16 @@ def aten_svd(graph: GraphBuilder, res: Res, self: Result, some: Bool = True, com
         return (left, singular_lengths(graph, self), zeros_of(graph, shape_of(graph, res[2]), dtype_of(graph, self)))
     parts = singular_parts(graph, self, not some)
     return (parts[0], parts[1], flipped_matrix(graph, parts[2]))
+
+
+def complex_aten_linalg_eig(graph: GraphBuilder, res: Res, self: Result) -> Any:
+    """aten::linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)"""
+    raise UnsupportedCase('aten::linalg_eig: eigenvalues of a general matrix, which are complex')
+
+
+def complex_aten_linalg_eigvals(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::linalg_eigvals(Tensor self) -> Tensor"""
+    return complex_aten_linalg_eig(graph, res, self=self)
 
 
 def rule_aten__linalg_eigh(graph: GraphBuilder, A: Result, UPLO: Str = 'L', compute_v: Bool = True) -> Rules:
