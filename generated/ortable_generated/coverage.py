@@ -987,7 +987,7 @@ COVERAGE: tuple[tuple[str, str, str, str, str, bool, int, int, int, str, str, st
     ('aten::unfold_backward', 'specs/aten/unfold.yaml', '', '18', 'f32 f16', True, 2, 0, 5, '', '', ''),
     ('aten::unfold_copy', 'specs/aten/copies.yaml', 'aten::unfold', '18', 'f32', False, 2, 0, 1, '', '', ''),
     ('aten::uniform', 'specs/aten/random_draws.yaml', '', '18', 'f32', True, 1, 0, 2, '', '', ''),
-    ('aten::unique_consecutive', 'specs/aten/unique.yaml', '', '18', 'f32 i64 b', True, 2, 0, 7, '', '', ''),
+    ('aten::unique_consecutive', 'specs/aten/unique.yaml', '', '18', 'f32 i64 b', True, 3, 1, 8, '', '', ''),
     ('aten::unique_dim', 'specs/aten/unique.yaml', '', '18', 'f32 i64 b', False, 1, 0, 4, '', '', ''),
     ('aten::unsafe_chunk', 'specs/aten/shape_join.yaml', 'aten::chunk', '18', 'f32', False, 2, 0, 1, '', '', ''),
     ('aten::unsafe_split.Tensor', 'specs/aten/shape_join.yaml', 'aten::split.Tensor', '18', 'f32', False, 1, 0, 1, '', '', ''),

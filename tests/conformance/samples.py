@@ -75,6 +75,8 @@ def _text(value: Any) -> str:
     if isinstance(value, torch.Tensor):
         short = next((k for k, v in DTYPES.items() if v == value.dtype), str(value.dtype))
         sizes = ",".join(str(size) for size in value.shape)
+        if value.layout != torch.strided:
+            return f"{short}[{sizes}] {value.layout}"
         return f"{short}[{sizes}]" + ("" if value.is_contiguous() else " strided")
     if isinstance(value, list | tuple):
         return "[" + ", ".join(_text(each) for each in value) + "]"

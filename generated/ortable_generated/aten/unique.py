@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int64
+from ortable.errors import UnsupportedCase
 from ortable.known import known_dtype
 from ortable.prelude import axis_of, shape_of
 from ortable.prelude_make import consts, reshape_to
@@ -46,6 +47,8 @@ def aten_unique_consecutive(graph: GraphBuilder, res: Res, self: Result, return_
         inverse = consts(graph, [], int64) if ids is None else reshape_to(graph, ids, shape_of(graph, self))
         counts = run_lengths(graph, starts) if return_counts else consts(graph, [], int64)
         return (compressed(graph, as_flat(graph, self), starts, 0), inverse, counts)
+    if dim < 0:
+        raise UnsupportedCase("aten::unique_consecutive: a dimension counted from the end, for which torch's own shape of the result is wrong")
     # along a dimension torch gives the places and counts in any case
     starts = run_starts(graph, self, axis_of(graph, self, dim))
     values = compressed(graph, self, starts, axis_of(graph, self, dim))
