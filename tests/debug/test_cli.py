@@ -122,7 +122,7 @@ def test_unknown_command_lists_the_commands(capsys):
 
 def test_specs_check(tmp_path, capsys):
     good = tmp_path / "good.yaml"
-    good.write_text((ROOT / "specs" / "aten" / "special.yaml").read_text())
+    good.write_text((ROOT / "specs" / "aten" / "unique.yaml").read_text())
     assert main(["specs", "check", str(good)]) == 0
     assert "no error" in capsys.readouterr().out
     bad = tmp_path / "bad.yaml"

@@ -228,7 +228,7 @@ def _output(graph: torch.fx.Graph, call: torch.fx.Node, unused: tuple[int, ...])
     count = len(call.target._schema.returns)
     value = call.meta.get("val", [UNKNOWN] * count if count > 1 else UNKNOWN)
     if not isinstance(value, list | tuple):
-        graph.output((call,))
+        graph.output((call,) if count else ())
         return
     items = []
     for place, item in enumerate(value):

@@ -66,7 +66,11 @@ def with_effects(
     """
     if op.name() in _CHECKS:
         return [token, None]
-    raise UnsupportedCase(f"with_effects: {op.name()} has an effect that torch keeps in order")
+    name = op.name()
+    raise UnsupportedCase(
+        f"with_effects: {name}: prints and other effects have an order in torch, which one ONNX "
+        "graph cannot keep; leave them out"
+    )
 
 
 def _converter(graph: GraphBuilder, op: Any) -> Any:
