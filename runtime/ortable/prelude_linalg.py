@@ -112,6 +112,20 @@ def lu_factors(graph: Graph, x: Result) -> Results:
     return [matrix.with_batch(graph, each, batch) for each in (factors, pivots)]
 
 
+def kept_factors(graph: Graph, x: Result) -> Results:
+    """[LU, pivots] that torch's determinants keep for the backward pass: those of the transpose
+    where the first argument is contiguous, which spares LAPACK a copy, else those of the matrix.
+
+    Raises:
+        UnsupportedCase: the graph does not say how the matrix lies in memory.
+    """
+    argument = next(iter(getattr(graph.origin, "args", ())), None)
+    tensor = getattr(argument, "meta", {}).get("val")
+    if tensor is None:
+        raise UnsupportedCase("LU factors of a matrix whose order in memory the graph does not say")
+    return lu_factors(graph, matrix.turned(graph, x) if tensor.is_contiguous() else x)
+
+
 def lu_permutation(graph: Graph, pivots: Result, rows: SymInt, dtype: Dtype) -> Result:
     """P of A = P L U, from LAPACK's pivots."""
     order = factor.row_order(graph, matrix.flat_batch(graph, pivots, 1), rows)
@@ -233,6 +247,7 @@ def reflected(graph: Graph, x: Result, tau: Result, other: Result, adjoint: Bool
 
 def symmetric_parts(graph: Graph, x: Result, uplo: Str = "L") -> Results:
     """[values, vectors] of symmetric matrices, ascending; one triangle of ``x`` is read."""
+    dtype, x = graph.get_type(x), cast(graph, x, dtypes.float64)  # sweeps add up rounding errors
     rows = dim_of(graph, x, -1)
     # torch does not always say that both sides are one size
     flat = reshape_to(
@@ -242,7 +257,8 @@ def symmetric_parts(graph: Graph, x: Result, uplo: Str = "L") -> Results:
     kept = graph.make_node(order, [matrix.places(graph, flat, -2), matrix.places(graph, flat, -1)])
     flat = graph.make_node("Where", [kept, flat, matrix.turned(graph, flat)])
     batch = matrix.batch_of(graph, x)
-    return [matrix.with_batch(graph, each, batch) for each in jacobi.symmetric_eigen(graph, flat)]
+    found = [cast(graph, each, dtype) for each in jacobi.symmetric_eigen(graph, flat)]
+    return [matrix.with_batch(graph, each, batch) for each in found]
 
 
 def singular_lengths(graph: Graph, x: Result) -> Result:

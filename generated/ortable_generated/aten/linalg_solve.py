@@ -7,7 +7,7 @@ from ortable.dtypes import boolean, int32
 from ortable.errors import UnsupportedCase
 from ortable.known import known_dtype, known_shape
 from ortable.prelude import count_of, differs, dim_of, dtype_of, is_used, product, rank_of, shape_of
-from ortable.prelude_linalg import cholesky_factor, determinant, flipped_matrix, leading_part, log_determinant, lu_factors, lu_info, lu_permutation, lu_solved, smaller_side, solved, triangular_solved, unit_like, unit_matrix, upper_part
+from ortable.prelude_linalg import cholesky_factor, determinant, flipped_matrix, kept_factors, leading_part, log_determinant, lu_factors, lu_info, lu_permutation, lu_solved, smaller_side, solved, triangular_solved, unit_like, unit_matrix, upper_part
 from ortable.prelude_make import const, permuted, reshape_to
 from ortable.prelude_shape import as_flat, moved_axes, stretched, zeros_of
 
@@ -20,25 +20,24 @@ if TYPE_CHECKING:
 def aten__linalg_det(graph: GraphBuilder, res: Res, A: Result) -> Any:
     """aten::_linalg_det(Tensor A) -> (Tensor result, Tensor LU, Tensor pivots)"""
     if is_used(res[1]) or is_used(res[2]):
-        raise UnsupportedCase('aten::_linalg_det: the LU factors of a determinant, which are those of the matrix or of its transpose, as its strides are')
+        kept = kept_factors(graph, A)
+        return (determinant(graph, A), kept[0], kept[1])
     return (determinant(graph, A), None, None)
 
 
 def aten__linalg_slogdet(graph: GraphBuilder, res: Res, A: Result) -> Any:
     """aten::_linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet, Tensor LU, Tensor pivots)"""
-    if is_used(res[2]) or is_used(res[3]):
-        raise UnsupportedCase('aten::_linalg_slogdet: the LU factors of a determinant, which are those of the matrix or of its transpose, as its strides are')
     parts = log_determinant(graph, A)
-    return (parts[0], parts[1], None, None)
+    kept = kept_factors(graph, A) if is_used(res[2]) or is_used(res[3]) else [None, None]
+    return (parts[0], parts[1], kept[0], kept[1])
 
 
 def aten__linalg_solve_ex(graph: GraphBuilder, res: Res, A: Result, B: Result, *, left: Bool = True, check_errors: Bool = False) -> Any:
     """aten::_linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor LU, Tensor pivots, Tensor info)"""
-    if is_used(res[1]) or is_used(res[2]):
-        raise UnsupportedCase('aten::_linalg_solve_ex: the LU factors of a solution, which are those of the matrix or of its transpose, as its strides are')
     vector = rank_of(graph, res) < rank_of(graph, A)
-    info = lu_info(graph, lu_factors(graph, A)[0]) if is_used(res[3]) else None
-    return (solved(graph, A, B, left, vector), None, None, info)
+    kept = lu_factors(graph, A) if is_used(res[1]) or is_used(res[3]) else [None, None]
+    info = lu_info(graph, kept[0]) if is_used(res[3]) else None
+    return (solved(graph, A, B, left, vector), kept[0], kept[1], info)
 
 
 def aten__lu_with_info(graph: GraphBuilder, res: Res, self: Result, pivot: Bool = True, check_errors: Bool = True) -> Any:

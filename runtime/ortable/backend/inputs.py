@@ -12,6 +12,7 @@ from ortable import dims, dtypes
 from ortable.dims import Dim, SymDim
 from ortable.errors import ConversionError, ProviderError
 from ortable.interpreter.complex_numbers import declare_input, transposed
+from ortable.interpreter.control_flow import is_token
 
 from .roles import DimSource, InputKind, InputRole
 from .strides import dense_order, inverse
@@ -126,6 +127,8 @@ def _declare(builder: Any, index: int, node: Node, live: bool) -> tuple[InputRol
         name = f"input_dim_{index}"
         builder.make_tensor_input(name, dtypes.int64, (dim,), is_dimension=True)
         return InputRole(index, InputKind.DIMENSION, name, dtypes.int64, (1,), dim), dim
+    if is_token(node):
+        return InputRole(index, InputKind.CONSTANT, ""), None
     if not isinstance(value, torch.Tensor):
         return InputRole(index, InputKind.CONSTANT, "", value=value), value
     elem_type, shape = dtypes.from_torch(value.dtype), shape_of(value)

@@ -12,6 +12,7 @@ from torch.fx import GraphModule, Node
 
 from ortable import dims, dtypes
 from ortable.errors import ConversionError, UnsupportedCase
+from ortable.interpreter.control_flow import is_token_result
 
 from .inputs import InputPlan, shape_of, strides_of
 from .roles import OutputKind, OutputRole, ViewStep
@@ -106,6 +107,8 @@ class _RoleBuilder:
 
     def role(self, index: int, result: Any, promised: bool) -> OutputRole:
         if result is None:
+            return OutputRole(index, OutputKind.NONE, f"output_NONE_{index}")
+        if isinstance(result, Node) and is_token_result(result):
             return OutputRole(index, OutputKind.NONE, f"output_NONE_{index}")
         if not isinstance(result, Node):
             return OutputRole(index, OutputKind.CONSTANT, f"output_{index}", value=result)

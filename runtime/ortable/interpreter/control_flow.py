@@ -44,6 +44,21 @@ TRANSPARENT = {
 PASSED_ON = {"_export_tracepoint": "all", "print": "nothing", "register_hook": "first"}
 
 
+def is_token(node: Node) -> bool:
+    """Whether an input only orders effects: torch calls the compiled graph with None for it."""
+    users = list(node.users)
+    return bool(users) and all(
+        getattr(user.target, "__name__", "") == "with_effects" and user.args[0] is node
+        for user in users
+    )
+
+
+def is_token_result(node: Node) -> bool:
+    """Whether a node takes the token out of the results of an operator with an effect."""
+    source = node.args[0] if len(node.args) == 2 and node.args[1] == 0 else None
+    return isinstance(source, Node) and getattr(source.target, "__name__", "") == "with_effects"
+
+
 def transparent_call(node: Node, args: Sequence[Any]) -> tuple[GraphModule, list[Any]] | None:
     """The graph and the operands of a higher-order operator that calls it once; None for any other
     node.

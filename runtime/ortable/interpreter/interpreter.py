@@ -143,7 +143,7 @@ class DynamoInterpreter(InnerGraphs):
             made = self.make_initializer(str(node.target), tensor) if node.users else None
             name = None if made.__class__ is ComplexValue else made
             return self._record(node, "initializer" if node.users else "unused", name, None, made)
-        value = results.node_value(node)
+        value = None if control_flow.is_token(node) else results.node_value(node)
         if value is None or isinstance(value, (bool, int, float, str)):
             return self._record(node, "none" if value is None else "constant", None, value, value)
         if isinstance(value, torch.SymInt):
