@@ -78,3 +78,26 @@ def test_views_at_places_that_only_data_know_are_refused():
         compiled(torch.randn(5, 2), torch.tensor([1, 3]))
     error = caught.value
     assert isinstance(getattr(error, "inner_exception", error), UnsupportedCase)
+
+
+@pytest.mark.parametrize("name", ["inv", "cholesky", "solve", "slogdet", "det"])
+def test_factors_and_checks_of_linear_algebra_train(name: str, fresh_dynamo: None) -> None:
+    """torch checks `info` by an operator with an effect, whose token goes through the graph, and
+    keeps LU factors of the matrix or of its transpose, as the matrix lies in memory."""
+
+    def function(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        square = a @ a.mT + torch.eye(3)
+        operator = getattr(torch.linalg, name)
+        found = operator(square, b) if name == "solve" else operator(square)
+        return found[1] if name == "slogdet" else found
+
+    inputs = [torch.randn(3, 3, requires_grad=True), torch.randn(3, requires_grad=True)]
+    copies = [each.detach().clone().requires_grad_() for each in inputs]
+    expected = function(*inputs)
+    found = torch.compile(function, backend="ortable", fullgraph=True)(*copies)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    expected.square().sum().backward()
+    found.square().sum().backward()
+    for mine, eager in zip(copies, inputs, strict=True):
+        if eager.grad is not None:
+            torch.testing.assert_close(mine.grad, eager.grad, rtol=1e-3, atol=1e-3)

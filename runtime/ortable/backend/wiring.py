@@ -153,8 +153,10 @@ def report_strides(compiled: CompiledGraph) -> None:
     """
     context = torch._guards.TracingContext.try_get()
     strides = context.output_strides if context is not None else None
-    if strides is not None and not strides:
-        strides.extend(role.strides for role in compiled.outputs[: compiled.n_results])
+    if context is not None and strides is not None and not strides:
+        # the tokens of effects come first, and are taken off before anybody counts
+        tokens = len(getattr(context.fw_metadata, "tokens", ()))
+        strides.extend(role.strides for role in compiled.outputs[tokens : compiled.n_results])
 
 
 def _run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBackend:
