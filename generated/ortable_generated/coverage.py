@@ -227,7 +227,7 @@ COVERAGE: tuple[tuple[str, str, str, str, str, bool, int, int, int, str, str, st
     ('aten::bucketize.Scalar', 'specs/aten/sort.yaml', '', '18', 'f32 i64', False, 1, 0, 3, '', '', ''),
     ('aten::bucketize.Tensor', 'specs/aten/sort.yaml', '', '18', 'f32 i64', True, 1, 0, 4, '', '', ''),
     ('aten::cat', 'specs/aten/shape_join.yaml', '', '18', 'f32 f16 bf16 i64 u8 b c64', True, 1, 0, 12, '', '', ''),
-    ('aten::cauchy', 'specs/aten/random_draws.yaml', '', '18', 'f32', True, 1, 0, 1, '', '', ''),
+    ('aten::cauchy', 'specs/aten/random_draws.yaml', '', '18', 'f32 f64', True, 1, 0, 2, '', '', ''),
     ('aten::cdist', 'specs/aten/linalg_norm.yaml', 'aten::_cdist_forward', '18', 'f32', False, 1, 0, 1, '', '', ''),
     ('aten::ceil', 'specs/aten/unary.yaml', '', '18', 'f32 f16 i64', False, 1, 0, 3, '', '', ''),
     ('aten::celu', 'specs/aten/activation.yaml', '', '18', 'f32 f64 f16', False, 2, 0, 3, '', '', ''),

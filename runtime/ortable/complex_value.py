@@ -35,9 +35,12 @@ def part_type(dtype: int | None) -> Any:
 
 
 def complex_type(part: int | None) -> Any:
-    """complex64 for float32 (and what is narrower), complex128 for float64; complex ones stay."""
+    """complex64 for float32, complex128 for float64; complex ones stay. None for float16, whose
+    complex32 ONNX does not have."""
     if part is None or dtypes.is_complex_type(part):
         return part
+    if part == dtypes.float16:
+        return None
     return dtypes.complex128 if part == dtypes.float64 else dtypes.complex64
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ortable.complex_value import part_type
 from ortable.dtypes import int32, int64
 from ortable.known import known_dtype, known_shape, scalar_shape
 from ortable.prelude import axes_of, axis_of, dim_of, dtype_of, is_float, product, rank_of, shape_of
@@ -85,7 +86,7 @@ def aten_cdist(graph: GraphBuilder, res: Res, x1: Result, x2: Result, p: Float =
 
 def aten_dist(graph: GraphBuilder, res: Res, self: Result, other: Result, p: Scalar = 2) -> Result:
     """aten::dist(Tensor self, Tensor other, Scalar p=2) -> Tensor"""
-    self, other = promote_values(graph, 'default', [self, other])
+    self, other = promote_values(graph, 'complex_to_float', [self, other])
     apart = graph.make_node('Sub', [self, other])
     return vector_norm(graph, apart, as_float(p), list(range(rank_of(graph, apart))), False)
 
@@ -208,7 +209,7 @@ def rule_aten_cdist(graph: GraphBuilder, x1: Result, x2: Result, p: Float = 2.0,
 
 
 def rule_aten_dist(graph: GraphBuilder, self: Result, other: Result, p: Scalar = 2) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other), scalar_shape()),)
+    return ((promoted_dtype(graph, 'complex_to_float', self, other), scalar_shape()),)
 
 
 def rule_aten_frobenius_norm_dim(graph: GraphBuilder, self: Result, dim: Ints, keepdim: Bool = False) -> Rules:
@@ -224,19 +225,19 @@ def rule_aten_linalg_diagonal(graph: GraphBuilder, A: Result, *, offset: Int = 0
 
 
 def rule_aten_linalg_matrix_norm(graph: GraphBuilder, self: Result, ord: Scalar, dim: Ints = (-2, -1), keepdim: Bool = False, *, dtype: Dtype | None = None) -> Rules:
-    return ((known_dtype(graph, self) if dtype is None else dtype, reduce_shape(known_shape(graph, self), dim, keepdim)),)
+    return ((part_type(known_dtype(graph, self)) if dtype is None else dtype, reduce_shape(known_shape(graph, self), dim, keepdim)),)
 
 
 def rule_aten_linalg_matrix_norm_str_ord(graph: GraphBuilder, self: Result, ord: Str = 'fro', dim: Ints = (-2, -1), keepdim: Bool = False, *, dtype: Dtype | None = None) -> Rules:
-    return ((known_dtype(graph, self) if dtype is None else dtype, reduce_shape(known_shape(graph, self), dim, keepdim)),)
+    return ((part_type(known_dtype(graph, self)) if dtype is None else dtype, reduce_shape(known_shape(graph, self), dim, keepdim)),)
 
 
 def rule_aten_linalg_norm(graph: GraphBuilder, self: Result, ord: Scalar | None = None, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Rules:
-    return ((known_dtype(graph, self) if dtype is None else dtype, None),)
+    return ((part_type(known_dtype(graph, self)) if dtype is None else dtype, None),)
 
 
 def rule_aten_linalg_norm_ord_str(graph: GraphBuilder, self: Result, ord: Str, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Rules:
-    return ((known_dtype(graph, self) if dtype is None else dtype, None),)
+    return ((part_type(known_dtype(graph, self)) if dtype is None else dtype, None),)
 
 
 def rule_aten_linalg_vander(graph: GraphBuilder, x: Result, *, N: SymInt | None = None) -> Rules:
@@ -244,11 +245,11 @@ def rule_aten_linalg_vander(graph: GraphBuilder, x: Result, *, N: SymInt | None 
 
 
 def rule_aten_nuclear_norm(graph: GraphBuilder, self: Result, keepdim: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((part_type(known_dtype(graph, self)), None),)
 
 
 def rule_aten_nuclear_norm_dim(graph: GraphBuilder, self: Result, dim: Ints, keepdim: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), reduce_shape(known_shape(graph, self), dim, keepdim)),)
+    return ((part_type(known_dtype(graph, self)), reduce_shape(known_shape(graph, self), dim, keepdim)),)
 
 
 def rule_aten_pdist(graph: GraphBuilder, self: Result, p: Float = 2.0) -> Rules:

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.complex_value import part_type
 from ortable.dtypes import complex128, complex64, float64, int32, int64
 from ortable.errors import UnsupportedCase
 from ortable.known import known_dtype, known_shape
@@ -222,11 +223,11 @@ def complex_aten_linalg_eigvals(graph: GraphBuilder, res: Res, self: Result) -> 
 
 
 def rule_aten__linalg_eigh(graph: GraphBuilder, A: Result, UPLO: Str = 'L', compute_v: Bool = True) -> Rules:
-    return ((known_dtype(graph, A), None), (known_dtype(graph, A), None),)
+    return ((part_type(known_dtype(graph, A)), None), (known_dtype(graph, A), None),)
 
 
 def rule_aten__linalg_svd(graph: GraphBuilder, A: Result, full_matrices: Bool = False, compute_uv: Bool = True, *, driver: Str | None = None) -> Rules:
-    return ((known_dtype(graph, A), None), (known_dtype(graph, A), None), (known_dtype(graph, A), None),)
+    return ((known_dtype(graph, A), None), (part_type(known_dtype(graph, A)), None), (known_dtype(graph, A), None),)
 
 
 def rule_aten_chain_matmul(graph: GraphBuilder, matrices: Results) -> Rules:
@@ -242,7 +243,7 @@ def rule_aten_linalg_eig(graph: GraphBuilder, self: Result) -> Rules:
 
 
 def rule_aten_linalg_eigh(graph: GraphBuilder, self: Result, UPLO: Str = 'L') -> Rules:
-    return ((known_dtype(graph, self), None), (known_dtype(graph, self), known_shape(graph, self)),)
+    return ((part_type(known_dtype(graph, self)), None), (known_dtype(graph, self), known_shape(graph, self)),)
 
 
 def rule_aten_linalg_eigvals(graph: GraphBuilder, self: Result) -> Rules:
@@ -250,7 +251,7 @@ def rule_aten_linalg_eigvals(graph: GraphBuilder, self: Result) -> Rules:
 
 
 def rule_aten_linalg_eigvalsh(graph: GraphBuilder, self: Result, UPLO: Str = 'L') -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((part_type(known_dtype(graph, self)), None),)
 
 
 def rule_aten_linalg_householder_product(graph: GraphBuilder, input: Result, tau: Result) -> Rules:
@@ -318,11 +319,11 @@ def rule_aten_linalg_qr(graph: GraphBuilder, A: Result, mode: Str = 'reduced') -
 
 
 def rule_aten_linalg_svd(graph: GraphBuilder, A: Result, full_matrices: Bool = True, *, driver: Str | None = None) -> Rules:
-    return ((known_dtype(graph, A), None), (known_dtype(graph, A), None), (known_dtype(graph, A), None),)
+    return ((known_dtype(graph, A), None), (part_type(known_dtype(graph, A)), None), (known_dtype(graph, A), None),)
 
 
 def rule_aten_linalg_svdvals(graph: GraphBuilder, A: Result, *, driver: Str | None = None) -> Rules:
-    return ((known_dtype(graph, A), None),)
+    return ((part_type(known_dtype(graph, A)), None),)
 
 
 def rule_aten_matrix_exp(graph: GraphBuilder, self: Result) -> Rules:
@@ -350,4 +351,4 @@ def rule_aten_qr(graph: GraphBuilder, self: Result, some: Bool = True) -> Rules:
 
 
 def rule_aten_svd(graph: GraphBuilder, self: Result, some: Bool = True, compute_uv: Bool = True) -> Rules:
-    return ((known_dtype(graph, self), None), (known_dtype(graph, self), None), (known_dtype(graph, self), None),)
+    return ((known_dtype(graph, self), None), (part_type(known_dtype(graph, self)), None), (known_dtype(graph, self), None),)

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.complex_value import part_type
 from ortable.dtypes import boolean, int32
 from ortable.errors import UnsupportedCase
 from ortable.known import known_dtype, known_shape
@@ -224,7 +225,7 @@ def rule_aten__linalg_det(graph: GraphBuilder, A: Result) -> Rules:
 
 
 def rule_aten__linalg_slogdet(graph: GraphBuilder, A: Result) -> Rules:
-    return ((known_dtype(graph, A), None), (known_dtype(graph, A), None), (known_dtype(graph, A), known_shape(graph, A)), (int32, None),)
+    return ((known_dtype(graph, A), None), (part_type(known_dtype(graph, A)), None), (known_dtype(graph, A), known_shape(graph, A)), (int32, None),)
 
 
 def rule_aten__linalg_solve_ex(graph: GraphBuilder, A: Result, B: Result, *, left: Bool = True, check_errors: Bool = False) -> Rules:
@@ -292,7 +293,7 @@ def rule_aten_linalg_lu_solve(graph: GraphBuilder, LU: Result, pivots: Result, B
 
 
 def rule_aten_linalg_slogdet(graph: GraphBuilder, A: Result) -> Rules:
-    return ((known_dtype(graph, A), None), (known_dtype(graph, A), None),)
+    return ((known_dtype(graph, A), None), (part_type(known_dtype(graph, A)), None),)
 
 
 def rule_aten_linalg_solve(graph: GraphBuilder, A: Result, B: Result, *, left: Bool = True) -> Rules:

@@ -49,8 +49,8 @@ def aten__native_batch_norm_legit_functional(graph: GraphBuilder, res: Res, inpu
     """aten::_native_batch_norm_legit_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor running_mean_out, Tensor running_var_out)"""
     if not training:
         found = batch_norm_known(graph, input, weight, bias, running_mean, running_var, eps)
-        none = consts(graph, [], dtype_of(graph, res[1]))
-        return (found, none, none, running_mean, running_var)
+        mean, spread_ = (consts(graph, [], dtype_of(graph, res[1])), consts(graph, [], dtype_of(graph, res[2])))
+        return (found, mean, spread_, running_mean, running_var)
     return batch_norm_training(graph, res, input=input, weight=weight, bias=bias, running_mean=running_mean, running_var=running_var, momentum=momentum, eps=eps)
 
 

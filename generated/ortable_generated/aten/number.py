@@ -3,9 +3,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.dtypes import boolean, float32, float64, int32, int64
+from ortable.dtypes import boolean, complex128, float32, float64, int32, int64
 from ortable.known import known_dtype, known_shape
-from ortable.prelude import dtype_of, is_float, rank_of
+from ortable.prelude import dtype_of, is_complex, is_float, rank_of
 from ortable.prelude_gamma import gcd_of
 from ortable.prelude_make import cast, const
 from ortable.prelude_number import exponent_of, neighbour, scaled_by_power
@@ -108,15 +108,15 @@ def aten_nextafter(graph: GraphBuilder, res: Res, self: Result, other: Result) -
 
 
 def rule_aten_float_power_Scalar(graph: GraphBuilder, self: Scalar, exponent: Result) -> Rules:
-    return ((float64, known_shape(graph, exponent)),)
+    return ((complex128 if is_complex(graph, exponent) else float64, known_shape(graph, exponent)),)
 
 
 def rule_aten_float_power_Tensor_Scalar(graph: GraphBuilder, self: Result, exponent: Scalar) -> Rules:
-    return ((float64, known_shape(graph, self)),)
+    return ((complex128 if is_complex(graph, self) else float64, known_shape(graph, self)),)
 
 
 def rule_aten_float_power_Tensor_Tensor(graph: GraphBuilder, self: Result, exponent: Result) -> Rules:
-    return ((float64, broadcast(known_shape(graph, self), known_shape(graph, exponent))),)
+    return ((complex128 if is_complex(graph, self) or is_complex(graph, exponent) else float64, broadcast(known_shape(graph, self), known_shape(graph, exponent))),)
 
 
 def rule_aten_frexp_Tensor(graph: GraphBuilder, self: Result) -> Rules:

@@ -54,7 +54,8 @@ def aten_cauchy(graph: GraphBuilder, res: Res, self: Result, median: Float = 0.0
     """aten::cauchy(Tensor self, float median=0., float sigma=1., *, Generator? generator=None) -> Tensor"""
     kind = wide_dtype(dtype_of(graph, self))
     turn = graph.make_node('Sub', [drawn_uniform(graph, shape_of(graph, self), kind), const(graph, 0.5, kind)])
-    drawn = graph.make_node('Mul', [graph.make_node('Tan', [graph.make_node('Mul', [turn, const(graph, 3.141592653589793, kind)])]), const(graph, sigma, kind)])
+    angle = graph.make_node('Mul', [turn, const(graph, 3.141592653589793, kind)])
+    drawn = graph.make_node('Mul', [graph.make_node('Div', [graph.make_node('Sin', [angle]), graph.make_node('Cos', [angle])]), const(graph, sigma, kind)])
     return cast(graph, graph.make_node('Add', [drawn, const(graph, median, kind)]), dtype_of(graph, self))
 
 
