@@ -50,7 +50,8 @@ def aten__native_batch_norm_legit_functional(graph: GraphBuilder, res: Res, inpu
     if not training:
         found = batch_norm_known(graph, input, weight, bias, running_mean, running_var, eps)
         mean, spread_ = (consts(graph, [], dtype_of(graph, res[1])), consts(graph, [], dtype_of(graph, res[2])))
-        return (found, mean, spread_, running_mean, running_var)
+        kept = (cast(graph, running_mean, dtype_of(graph, res[3])), cast(graph, running_var, dtype_of(graph, res[4])))
+        return (found, mean, spread_, kept[0], kept[1])
     return batch_norm_training(graph, res, input=input, weight=weight, bias=bias, running_mean=running_mean, running_var=running_var, momentum=momentum, eps=eps)
 
 
