@@ -22,6 +22,7 @@ from ortable.prelude import (
     SymInts,
     axis_of,
     dim_of,
+    dtype_of,
     highest,
     lowest,
     rank_of,
@@ -225,7 +226,12 @@ def stretched_axes(graph: Graph, x: Result, sizes: SymInts) -> Ints:
 
 def summed_dtype(graph: Graph, x: Result, sizes: SymInts) -> Dtype | None:
     """int64 for ints and bools that torch.sum_to_size adds up; None where the dtype stays."""
-    if dtypes.is_float_type(graph.get_type(x)) or (sizes and not stretched_axes(graph, x, sizes)):
+    dtype = dtype_of(graph, x)
+    if (
+        dtypes.is_float_type(dtype)
+        or dtypes.is_complex_type(dtype)
+        or (sizes and not stretched_axes(graph, x, sizes))
+    ):
         return None
     return dtypes.int64
 

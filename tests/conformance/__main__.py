@@ -91,7 +91,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     tqdm.monitor_interval = 0  # no thread of the progress bar may exist where processes are forked
     with (
         options.results.open("a" if options.resume else "w") as stream,
-        tqdm(total=len(wanted), initial=len(wanted) - len(left), unit="op", smoothing=0) as bar,
+        tqdm(
+            total=len(wanted),
+            initial=len(wanted) - len(left),
+            unit="op",
+            smoothing=0,
+            mininterval=0.2 if sys.stderr.isatty() else 30,  # a log is no terminal
+        ) as bar,
     ):
         for task, record in workers.run(left, options.jobs, options.limit):
             if record is None:

@@ -12,7 +12,7 @@ from ortable import dtypes
 from ortable.builder import GraphBuilder
 from ortable.errors import UnsupportedCase
 from ortable.interpreter.arguments import ELEMENT_TYPES, convert_arguments
-from ortable_generated.aten.dispatch import RULES
+from ortable_generated.aten.dispatch import COMPLEX_CONVERTERS, RULES
 
 
 def rule_differences(graph: torch.fx.Graph) -> list[str]:
@@ -27,7 +27,7 @@ def rule_differences(graph: torch.fx.Graph) -> list[str]:
         value = node.meta.get("val")
         if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
             rule = RULES.get(node.target.name())
-            if rule is not None and _expressible(node, values):
+            if rule is not None and _expressible(node, values) and not _refused(node):
                 found += _compare(builder, node, rule, values)
         if value is not None and node.op != "output":
             values[node] = _declare(builder, node.name, value)
@@ -44,6 +44,15 @@ def _declare(builder: GraphBuilder, name: str, value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_declare(builder, f"{name}_{place}", each) for place, each in enumerate(value)]
     return value
+
+
+def _refused(node: Node) -> bool:
+    """A complex tensor where the operator has no form for it: whatever the rule says, it is not
+    asked."""
+    near = [node.meta.get("val"), *(each.meta.get("val") for each in node.all_input_nodes)]
+    has_complex = any(isinstance(each, torch.Tensor) and each.is_complex() for each in near)
+    assert isinstance(node.target, torch._ops.OpOverload)
+    return has_complex and node.target.name() not in COMPLEX_CONVERTERS
 
 
 def _expressible(node: Node, values: dict[Node, Any]) -> bool:

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ortable.algorithms.complex_parts import each_part
 from ortable.known import known_dtype, known_shape
 from ortable.prelude import shape_of, static, swapped
 from ortable.prelude_make import permuted, reshape_to
@@ -27,6 +28,11 @@ def aten_conv_tbc(graph: GraphBuilder, res: Res, self: Result, weight: Result, b
     x = permuted(graph, self, [1, 2, 0])
     kernel = permuted(graph, weight, [2, 1, 0])
     return permuted(graph, graph.make_node('Conv', [x, kernel, bias], pads=[pad, pad]), [2, 0, 1])
+
+
+def complex_aten_channel_shuffle(graph: GraphBuilder, res: Res, self: Result, groups: SymInt) -> Result:
+    """aten::channel_shuffle(Tensor self, SymInt groups) -> Tensor"""
+    return each_part(graph, res, aten_channel_shuffle, {'self': self}, groups=groups)
 
 
 def rule_aten_channel_shuffle(graph: GraphBuilder, self: Result, groups: SymInt) -> Rules:

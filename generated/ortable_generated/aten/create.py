@@ -160,6 +160,16 @@ def complex_aten_empty_memory_format(graph: GraphBuilder, res: Res, size: SymInt
     return each_part(graph, res, aten_empty_memory_format, {}, size=size, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, memory_format=memory_format)
 
 
+def complex_aten_empty_permuted(graph: GraphBuilder, res: Res, size: SymInts, physical_layout: Ints, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
+    """aten::empty_permuted(SymInt[] size, int[] physical_layout, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    return each_part(graph, res, aten_empty_permuted, {}, size=size, physical_layout=physical_layout, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
+
+
+def complex_aten_empty_strided(graph: GraphBuilder, res: Res, size: SymInts, stride: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
+    """aten::empty_strided(SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    return each_part(graph, res, aten_empty_strided, {}, size=size, stride=stride, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
+
+
 def complex_aten_eye(graph: GraphBuilder, res: Res, n: SymInt, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::eye(SymInt n, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     rows = graph.make_node('Unsqueeze', [int_range(graph, 0, n, 1), consts(graph, [1], int64)])

@@ -85,7 +85,7 @@ def aten_kl_div(graph: GraphBuilder, res: Res, self: Result, target: Result, red
 
 def aten_l1_loss(graph: GraphBuilder, res: Res, self: Result, target: Result, reduction: Int = 1) -> Result:
     """aten::l1_loss(Tensor self, Tensor target, int reduction=1) -> Tensor"""
-    self, target = promote_values(graph, 'default', [self, target])
+    self, target = promote_values(graph, 'complex_to_float', [self, target])
     return loss_reduced(graph, graph.make_node('Abs', [graph.make_node('Sub', [self, target])]), reduction)
 
 
@@ -180,7 +180,7 @@ def rule_aten_kl_div(graph: GraphBuilder, self: Result, target: Result, reductio
 
 
 def rule_aten_l1_loss(graph: GraphBuilder, self: Result, target: Result, reduction: Int = 1) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, target), broadcast(known_shape(graph, self), known_shape(graph, target)) if reduction == 0 else scalar_shape()),)
+    return ((promoted_dtype(graph, 'complex_to_float', self, target), broadcast(known_shape(graph, self), known_shape(graph, target)) if reduction == 0 else scalar_shape()),)
 
 
 def rule_aten_mse_loss(graph: GraphBuilder, self: Result, target: Result, reduction: Int = 1) -> Rules:

@@ -259,6 +259,11 @@ def complex_aten_masked_scatter(graph: GraphBuilder, res: Res, self: Result, mas
     return each_part(graph, res, aten_masked_scatter, {'self': self, 'source': source}, mask=mask)
 
 
+def complex_aten_put(graph: GraphBuilder, res: Res, self: Result, index: Result, source: Result, accumulate: Bool = False) -> Result:
+    """aten::put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor"""
+    return each_part(graph, res, aten_put, {'self': self, 'source': source}, index=index, accumulate=accumulate)
+
+
 def complex_aten_scatter_add(graph: GraphBuilder, res: Res, self: Result, dim: Int, index: Result, src: Result) -> Result:
     """aten::scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor"""
     return each_part(graph, res, aten_scatter_add, {'self': self, 'src': src}, dim=dim, index=index)

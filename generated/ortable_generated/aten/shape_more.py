@@ -241,6 +241,41 @@ def complex_aten_adjoint(graph: GraphBuilder, res: Res, self: Result) -> Result:
     return c_conj(graph, c_permuted(graph, self, swapped(rank_of(graph, self), -2, -1)))
 
 
+def complex_aten_as_strided_scatter(graph: GraphBuilder, res: Res, self: Result, src: Result, size: SymInts, stride: SymInts, storage_offset: SymInt | None = None) -> Result:
+    """aten::as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor"""
+    return each_part(graph, res, aten_as_strided_scatter, {'self': self, 'src': src}, size=size, stride=stride, storage_offset=storage_offset)
+
+
+def complex_aten_atleast_1d(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::atleast_1d(Tensor self) -> Tensor"""
+    return each_part(graph, res, aten_atleast_1d, {'self': self})
+
+
+def complex_aten_atleast_1d_Sequence(graph: GraphBuilder, res: Res, tensors: Results) -> Any:
+    """aten::atleast_1d.Sequence(Tensor[] tensors) -> Tensor[]"""
+    return each_part(graph, res, aten_atleast_1d_Sequence, {'tensors': tensors})
+
+
+def complex_aten_atleast_2d(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::atleast_2d(Tensor self) -> Tensor"""
+    return each_part(graph, res, aten_atleast_2d, {'self': self})
+
+
+def complex_aten_atleast_2d_Sequence(graph: GraphBuilder, res: Res, tensors: Results) -> Any:
+    """aten::atleast_2d.Sequence(Tensor[] tensors) -> Tensor[]"""
+    return each_part(graph, res, aten_atleast_2d_Sequence, {'tensors': tensors})
+
+
+def complex_aten_atleast_3d(graph: GraphBuilder, res: Res, self: Result) -> Result:
+    """aten::atleast_3d(Tensor self) -> Tensor"""
+    return each_part(graph, res, aten_atleast_3d, {'self': self})
+
+
+def complex_aten_atleast_3d_Sequence(graph: GraphBuilder, res: Res, tensors: Results) -> Any:
+    """aten::atleast_3d.Sequence(Tensor[] tensors) -> Tensor[]"""
+    return each_part(graph, res, aten_atleast_3d_Sequence, {'tensors': tensors})
+
+
 def complex_aten_dsplit_array(graph: GraphBuilder, res: Res, self: Result, indices: Ints) -> Any:
     """aten::dsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]"""
     return complex_aten_tensor_split_indices(graph, res, self=self, indices=indices, dim=2)

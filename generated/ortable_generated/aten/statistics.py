@@ -359,7 +359,7 @@ def rule_aten_std_mean(graph: GraphBuilder, self: Result, unbiased: Bool = True)
 
 
 def rule_aten_std_mean_correction(graph: GraphBuilder, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), reduce_shape(known_shape(graph, self), dim, keepdim)), (known_dtype(graph, self), reduce_shape(known_shape(graph, self), dim, keepdim)),)
+    return ((part_type(known_dtype(graph, self)), reduce_shape(known_shape(graph, self), dim, keepdim)), (known_dtype(graph, self), reduce_shape(known_shape(graph, self), dim, keepdim)),)
 
 
 def rule_aten_std_mean_dim(graph: GraphBuilder, self: Result, dim: Ints | None, unbiased: Bool = True, keepdim: Bool = False) -> Rules:
@@ -383,7 +383,7 @@ def rule_aten_var_mean(graph: GraphBuilder, self: Result, unbiased: Bool = True)
 
 
 def rule_aten_var_mean_correction(graph: GraphBuilder, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), reduce_shape(known_shape(graph, self), dim, keepdim)), (known_dtype(graph, self), reduce_shape(known_shape(graph, self), dim, keepdim)),)
+    return ((part_type(known_dtype(graph, self)), reduce_shape(known_shape(graph, self), dim, keepdim)), (known_dtype(graph, self), reduce_shape(known_shape(graph, self), dim, keepdim)),)
 
 
 def rule_aten_var_mean_dim(graph: GraphBuilder, self: Result, dim: Ints | None, unbiased: Bool = True, keepdim: Bool = False) -> Rules:

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ortable.algorithms.complex_parts import each_part
 from ortable.dtypes import float32, int64
 from ortable.known import given_shape, known_dtype
 from ortable.prelude import count_of, dim_of, dtype_of, rank_of, shape_of, spread, static
@@ -10,7 +11,7 @@ from ortable.prelude_make import as_vec, cast, const, consts, permuted, reshape_
 from ortable.prelude_order import fold_places, is_half, window_count, window_places
 from ortable.prelude_places import put_along
 from ortable.prelude_shape import as_flat, replaced_at, zeros_of
-from ortable_generated.aten.channels import aten_channel_shuffle, rule_aten_channel_shuffle
+from ortable_generated.aten.channels import aten_channel_shuffle, complex_aten_channel_shuffle, rule_aten_channel_shuffle
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -102,6 +103,26 @@ def aten_unfold_backward(graph: GraphBuilder, res: Res, grad_in: Result, input_s
     rows = reshape_to(graph, turned, replaced_at(input_sizes, axis, count * size))
     places = as_flat(graph, window_places(graph, count, size, step, 1))
     return put_along(graph, zeros_of(graph, input_sizes, dtype_of(graph, grad_in)), axis, places, rows, 'add')
+
+
+def complex_aten_im2col(graph: GraphBuilder, res: Res, self: Result, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Result:
+    """aten::im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor"""
+    return each_part(graph, res, aten_im2col, {'self': self}, kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride)
+
+
+def complex_aten_native_channel_shuffle(graph: GraphBuilder, res: Res, self: Result, groups: SymInt) -> Result:
+    """aten::native_channel_shuffle(Tensor self, SymInt groups) -> Tensor"""
+    return complex_aten_channel_shuffle(graph, res, self=self, groups=groups)
+
+
+def complex_aten_pixel_shuffle(graph: GraphBuilder, res: Res, self: Result, upscale_factor: Int) -> Result:
+    """aten::pixel_shuffle(Tensor self, int upscale_factor) -> Tensor"""
+    return each_part(graph, res, aten_pixel_shuffle, {'self': self}, upscale_factor=upscale_factor)
+
+
+def complex_aten_pixel_unshuffle(graph: GraphBuilder, res: Res, self: Result, downscale_factor: Int) -> Result:
+    """aten::pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor"""
+    return each_part(graph, res, aten_pixel_unshuffle, {'self': self}, downscale_factor=downscale_factor)
 
 
 def rule_aten_col2im(graph: GraphBuilder, self: Result, output_size: SymInts, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Rules:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ortable import dtypes
 from ortable.complex_value import ComplexValue, complex_type, part_type
 from ortable.dims import SymDim
+from ortable.errors import UnsupportedCase
 from ortable.prelude_pointwise import filled_like
 
 if TYPE_CHECKING:
@@ -31,6 +32,10 @@ def each_part(
         # torch drops the imaginary part, as full_like(x, 1, dtype=float32) does
         return converter(
             graph, res, **{k: _part(graph, v, 0, None) for k, v in given.items()}, **others
+        )
+    if len({dtypes.is_complex_type(each) for each in res.dtypes if each is not None}) > 1:
+        raise UnsupportedCase(
+            "real and complex tensors side by side, of which each stays what it is"
         )
     wanted = part_type(res.dtype)
     others = {
