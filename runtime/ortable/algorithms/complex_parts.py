@@ -28,14 +28,12 @@ def each_part(
     Real arguments among them have an imaginary part of zeros; all are cast to the parts of the
     result. A complex dtype among the other arguments becomes that of its parts.
     """
+    if len({dtypes.is_complex_type(each) for each in res.dtypes if each is not None}) > 1:
+        raise UnsupportedCase("real and complex results side by side")
     if res.dtype is not None and not dtypes.is_complex_type(res.dtype):
         # torch drops the imaginary part, as full_like(x, 1, dtype=float32) does
         return converter(
             graph, res, **{k: _part(graph, v, 0, None) for k, v in given.items()}, **others
-        )
-    if len({dtypes.is_complex_type(each) for each in res.dtypes if each is not None}) > 1:
-        raise UnsupportedCase(
-            "real and complex tensors side by side, of which each stays what it is"
         )
     wanted = part_type(res.dtype)
     others = {
