@@ -7,7 +7,7 @@ from ortable.algorithms.complex_parts import each_part
 from ortable.complex_value import part_type
 from ortable.dtypes import boolean, int64
 from ortable.known import known_dtype, known_shape
-from ortable.prelude import axes_of, dtype_of
+from ortable.prelude import axes_of, dtype_of, is_complex
 from ortable.prelude_complex import c_abs, c_truth, im, part_dtype, re
 from ortable.prelude_make import cast, const, consts, squeezed
 from ortable.prelude_nn import as_float, count_over, freedom, reduced_extreme, wide_dtype
@@ -307,7 +307,7 @@ def rule_aten_count_nonzero_dim_IntList(graph: GraphBuilder, self: Result, dim: 
 
 
 def rule_aten_linalg_vector_norm(graph: GraphBuilder, self: Result, ord: Scalar = 2, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Rules:
-    return ((part_type(known_dtype(graph, self)) if dtype is None else dtype, reduce_shape(known_shape(graph, self), dim, keepdim)),)
+    return ((part_type(known_dtype(graph, self)) if is_complex(graph, self) else known_dtype(graph, self) if dtype is None else dtype, reduce_shape(known_shape(graph, self), dim, keepdim)),)
 
 
 def rule_aten_logsumexp(graph: GraphBuilder, self: Result, dim: Ints, keepdim: Bool = False) -> Rules:

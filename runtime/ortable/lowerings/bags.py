@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable import dtypes
-from ortable.prelude import dim_of
+from ortable.prelude import dim_of, dtype_of
 from ortable.prelude_make import as_vec, cast, const, consts, filled, unsqueezed
 from ortable.prelude_nn import wide_dtype
 from ortable.prelude_shape import counting, sliced
@@ -26,9 +26,12 @@ def embedding_bag(
     per_sample_weights: str | None,
     include_last_offset: bool,
     padding_idx: int,
-) -> tuple[str, None, None, None]:
-    """aten::_embedding_bag: [bags, D]; bag b holds the indices from offsets[b] on. The bookkeeping
-    for the gradient is left out."""
+) -> tuple[str | None, ...]:
+    """aten::_embedding_bag: [bags, D]; bag b holds the indices from offsets[b] on.
+
+    What its gradient reads follows: the bag of each index, and how many each bag has; torch leaves
+    both empty or zero for a sum.
+    """
     kind = wide_dtype(graph.get_type(weight))
     places, starts = (cast(graph, each, dtypes.int64) for each in (indices, offsets))
     begins = dim_of(graph, offsets, 0)
@@ -46,7 +49,26 @@ def embedding_bag(
     found = bag.largest() if mode == MAX else bag.total()
     if mode == MEAN:
         found = graph.make_node("Div", [found, bag.count(1)])
-    return cast(graph, found, graph.get_type(weight)), None, None, None
+    return cast(graph, found, graph.get_type(weight)), *_bookkeeping(graph, res, owner, bag, mode)
+
+
+def _bookkeeping(
+    graph: GraphBuilder, res: Res, owner: str, bag: _Bags, mode: int
+) -> list[str | None]:
+    """offset2bag, bag_size and maximum_indices of a sum or mean, None where nobody reads them."""
+    found: list[str | None] = [None, None, None]
+    if res.is_used(1):
+        empty = dim_of(graph, res[1], 0) == 0
+        kept = consts(graph, [], dtypes.int64) if empty else owner
+        found[0] = cast(graph, kept, dtype_of(graph, res[1]))
+    for place in (2, 3):
+        if res.is_used(place):
+            axis = consts(graph, [1], dtypes.int64)
+            sizes = graph.make_node("Squeeze", [bag.count(0), axis])
+            kind = dtype_of(graph, res[place])
+            none = filled(graph, [bag.bags], 0, kind)
+            found[place - 1] = none if mode == SUM else cast(graph, sizes, kind)
+    return found
 
 
 def _owners(graph: Any, starts: str, count: Any, bags: Any) -> str:
