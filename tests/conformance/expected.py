@@ -30,8 +30,9 @@ def load(path: Path = FILE) -> list[Expectation]:
     """Read the expected failures; ValueError when one has no reason or an unknown outcome."""
     groups = []
     for entry in yaml.safe_load(path.read_text()) or []:
-        if not entry.get("reason") or entry.get("outcome") not in OUTCOMES:
-            raise ValueError(f"{path.name}: a group needs 'outcome' and 'reason': {entry}")
+        complete = entry.get("reason") and entry.get("ops")
+        if not complete or entry.get("outcome") not in OUTCOMES:
+            raise ValueError(f"{path.name}: a group needs outcome, reason and ops: {entry}")
         ops = {str(op): tuple(str(d) for d in dtypes) for op, dtypes in entry["ops"].items()}
         groups.append(
             Expectation(entry["outcome"], entry["reason"], ops, entry.get("kind", "forward"))
