@@ -8,7 +8,7 @@ from ortable.dtypes import complex128, complex64, float64, int32, int64
 from ortable.errors import UnsupportedCase
 from ortable.known import known_dtype, known_shape
 from ortable.lowerings.linalg_power import matrix_exp, matrix_power, multi_dot
-from ortable.prelude import dim_of, dtype_of, is_float, rank_of, shape_of
+from ortable.prelude import dim_of, dtype_of, rank_of, shape_of
 from ortable.prelude_linalg import flipped_matrix, leading_part, longer_side, noise_floor, orthogonal_part, pseudo_inverse, reflected, reflectors_of, singular_lengths, singular_parts, smaller_side, symmetric_parts, upper_part
 from ortable.prelude_make import as_tensor, cast, const, consts
 from ortable.prelude_shape import zeros_of
@@ -72,9 +72,7 @@ def aten_linalg_ldl_factor_ex(graph: GraphBuilder, res: Res, self: Result, *, he
 
 def aten_linalg_ldl_solve(graph: GraphBuilder, res: Res, LD: Result, pivots: Result, B: Result, *, hermitian: Bool = False) -> Result:
     """aten::linalg_ldl_solve(Tensor LD, Tensor pivots, Tensor B, *, bool hermitian=False) -> Tensor"""
-    if is_float(graph, B):
-        raise UnsupportedCase('aten::linalg_ldl_solve: the pivots of Bunch and Kaufman, with blocks of two rows')
-    raise UnsupportedCase('aten::linalg_ldl_solve: a complex matrix')
+    raise UnsupportedCase('aten::linalg_ldl_solve: the pivots of Bunch and Kaufman, with blocks of two rows')
 
 
 def aten_linalg_matrix_exp(graph: GraphBuilder, res: Res, self: Result) -> Result:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 from ortable.dtypes import float32
 from ortable.errors import UnsupportedCase
 from ortable.known import known_shape
-from ortable.prelude import is_float
 from ortable.prelude_make import cast
 
 if TYPE_CHECKING:
@@ -17,10 +16,8 @@ if TYPE_CHECKING:
 
 def aten_dequantize_self(graph: GraphBuilder, res: Res, self: Result) -> Result:
     """aten::dequantize.self(Tensor self) -> Tensor"""
-    if is_float(graph, self):
-        # torch makes a float32 tensor of any float
-        return cast(graph, self, float32)
-    raise UnsupportedCase('aten::dequantize.self: a quantized tensor holds its scale inside; use quantization through torch.export')
+    # torch makes a float32 tensor of any float; a quantized tensor has no ONNX type
+    return cast(graph, self, float32)
 
 
 def aten_quantize_per_tensor(graph: GraphBuilder, res: Res, self: Result, scale: Float, zero_point: Int, dtype: Dtype) -> Result:

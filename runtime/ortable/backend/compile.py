@@ -17,6 +17,7 @@ from ortable import dtypes
 from ortable.complex_value import join_pair, part_type
 from ortable.errors import FunctionNotFoundError, OptionError
 from ortable.interpreter.complex_numbers import transposed
+from ortable.interpreter.control_flow import refuse_effects
 
 from .inputs import InputPlan, check_inputs, declare_inputs, shape_of, strides_of
 from .options import OrtOptions
@@ -62,6 +63,7 @@ def compile_graph(graph_module: GraphModule, options: OrtOptions) -> CompiledGra
 
     begin = time.perf_counter()
     _refuse(graph_module, options.raise_on)
+    refuse_effects(graph_module)
     inputs = InputPlan(graph_module)
     check_inputs(inputs, provider_names(options.providers))
     outputs = plan_outputs(graph_module, inputs)

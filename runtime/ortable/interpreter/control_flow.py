@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from torch.fx import GraphModule, Node
 
 from ..errors import ConversionError, UnsupportedCase
+from ..lowerings.control_flow import refuse_effect
 from .outputs import flatten_output
 
 
@@ -51,6 +52,14 @@ def is_token(node: Node) -> bool:
         getattr(user.target, "__name__", "") == "with_effects" and user.args[0] is node
         for user in users
     )
+
+
+def refuse_effects(graph_module: GraphModule) -> None:
+    """Raise UnsupportedCase for an effect that an ONNX graph would lose; also where nothing that
+    the graph returns depends on it."""
+    for node in graph_module.graph.nodes:
+        if getattr(node.target, "__name__", "") == "with_effects":
+            refuse_effect(node.args[1])
 
 
 def is_token_result(node: Node) -> bool:

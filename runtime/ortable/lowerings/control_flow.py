@@ -54,7 +54,7 @@ def _common(left: int, right: int) -> int:
 
 
 # Checks that stop torch; no operator of ONNX can stop a graph.
-_CHECKS = frozenset({"aten::_linalg_check_errors", "aten::_assert_async.msg"})
+CHECKS = frozenset({"aten::_linalg_check_errors", "aten::_assert_async.msg"})
 
 
 def with_effects(
@@ -64,13 +64,17 @@ def with_effects(
 
     Raises UnsupportedCase for a print and other effects, which one ONNX graph cannot keep.
     """
-    if op.name() in _CHECKS:
-        return [token, None]
-    name = op.name()
-    raise UnsupportedCase(
-        f"with_effects: {name}: prints and other effects have an order in torch, which one ONNX "
-        "graph cannot keep; leave them out"
-    )
+    refuse_effect(op)
+    return [token, None]
+
+
+def refuse_effect(op: Any) -> None:
+    """Raise UnsupportedCase unless the effect of ``op`` is a check of its arguments."""
+    if op.name() not in CHECKS:
+        raise UnsupportedCase(
+            f"with_effects: {op.name()}: prints and other effects have an order in torch, which "
+            "one ONNX graph cannot keep; leave them out"
+        )
 
 
 def _converter(graph: GraphBuilder, op: Any) -> Any:
