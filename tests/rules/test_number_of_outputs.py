@@ -1,5 +1,5 @@
-"""Every rule of an ONNX operator answers for as many outputs as the node has: one, two, all of them;
-with nothing known of the inputs."""
+"""Every rule of an ONNX operator answers for as many outputs as the node has: one, two, all of
+them; with nothing known of the inputs."""
 
 from __future__ import annotations
 
