@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import os
+import tempfile
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -141,6 +142,13 @@ def _record(state: _Running, outcome: str, detail: str) -> dict[str, Any]:
 
 def _work(task: Task, connection: Connection) -> None:
     _quiet()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)  # torch leaves graphs that it could not partition where it stands
+        _check_all(task, connection)
+        os.chdir(os.sep)
+
+
+def _check_all(task: Task, connection: Connection) -> None:
     torch.set_num_threads(1)
     try:
         chosen = _calls(task)
