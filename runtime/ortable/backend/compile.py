@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -21,7 +21,7 @@ from ortable.interpreter.control_flow import refuse_effects
 
 from .inputs import InputPlan, check_inputs, declare_inputs, shape_of, strides_of
 from .options import OrtOptions
-from .outputs import Mutation, OutputPlan, described_kind, plan_outputs
+from .outputs import Mutation, OutputPlan, graph_kind, plan_outputs
 from .roles import DimSource, Fetch, InputRole, OutputRole
 from .session import provider_names
 from .strides import contiguous_strides, dense_order, inverse
@@ -50,8 +50,12 @@ class CompiledGraph:
     timings: dict[str, float] = field(default_factory=dict)
 
 
-def compile_graph(graph_module: GraphModule, options: OrtOptions) -> CompiledGraph:
+def compile_graph(
+    graph_module: GraphModule, options: OrtOptions, static: frozenset[int] = frozenset()
+) -> CompiledGraph:
     """Converts an ATen graph whose nodes carry `meta["val"]`.
+
+    :param static: positions of arguments that are parameters or buffers
 
     :raises FunctionNotFoundError: operators without a converter, all of them, or refused by
     `raise_on`
@@ -83,11 +87,14 @@ def compile_graph(graph_module: GraphModule, options: OrtOptions) -> CompiledGra
     optimized = time.perf_counter()
     model = _transformed(builder.to_onnx(), options.pre_ort_model_transforms)
     serialized = time.perf_counter()
-    output = next(n for n in reversed(graph_module.graph.nodes) if n.op == "output")
+    written = {mutation.source for mutation in outputs.mutations}
     return CompiledGraph(
         model=model,
-        kind=described_kind(output, inputs.nodes),
-        inputs=roles,
+        kind=graph_kind(graph_module),
+        inputs=tuple(
+            replace(role, static=role.index in static and role.index not in written)
+            for role in roles
+        ),
         outputs=tuple(outputs.roles),
         n_results=outputs.n_results,
         fetches=fetches,

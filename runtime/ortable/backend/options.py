@@ -4,6 +4,7 @@ An unknown name or a value of the wrong type is an OptionError that says what is
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -36,6 +37,12 @@ class OrtOptions:
     `pre_ort_model_transforms`  one callable or several, `ModelProto -> ModelProto | None` (None:
                                 changed in place), applied before the session is created
     `export_options`            an object with `decomposition_table` (`ortable.ExportOptions`)
+    `freeze`                    weights as constants of the session: `"auto"` (graphs compiled for
+                                inference), `"on"` (every forward graph), `"off"`
+    `fallback`                  None: an unsupported operator is an error; `"eager"`: it runs in
+                                torch, between the sessions of what is supported
+    `cache_dir`                 a folder that keeps converted models for other processes; default:
+                                none is written
     `raise_on`                  ATen names (`"aten::relu"`) to refuse on purpose, to try out what
                                 happens next: fallbacks, the minifier
     ==========================  ===========================================================
@@ -51,6 +58,9 @@ class OrtOptions:
     run_options: Any = None
     pre_ort_model_transforms: tuple[Transform, ...] = ()
     export_options: Any = None
+    freeze: str = "auto"
+    fallback: str | None = None
+    cache_dir: str | None = None
     raise_on: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -136,6 +146,24 @@ def _check_text(name: str, value: Any) -> Any:
     return value
 
 
+def _check_freeze(name: str, value: Any) -> str:
+    if value not in ("auto", "on", "off"):
+        raise _wrong(name, value, "'auto', 'on' or 'off'")
+    return str(value)
+
+
+def _check_fallback(name: str, value: Any) -> str | None:
+    if value is not None and value != "eager":
+        raise _wrong(name, value, "None or 'eager'")
+    return None if value is None else "eager"
+
+
+def _check_path(name: str, value: Any) -> str | None:
+    if value is not None and not isinstance(value, str | os.PathLike):
+        raise _wrong(name, value, "the path of a folder")
+    return None if value is None else os.fspath(value)
+
+
 def _check_verbose(name: str, value: Any) -> int:
     if not isinstance(value, int) or value < 0:
         raise _wrong(name, value, "0, 1 or 2")
@@ -187,5 +215,8 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "run_options": _check_ort_options,
     "pre_ort_model_transforms": _check_transforms,
     "export_options": _check_export_options,
+    "freeze": _check_freeze,
+    "fallback": _check_fallback,
+    "cache_dir": _check_path,
     "raise_on": _check_names,
 }

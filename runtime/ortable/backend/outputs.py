@@ -3,7 +3,6 @@ torch. Arguments, ints, None, duplicates and views never pass through ONNX Runti
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,7 +18,7 @@ from .roles import OutputKind, OutputRole, ViewStep
 from .strides import contiguous_strides
 from .views import is_view, trace_views
 
-__all__ = ["Mutation", "OutputPlan", "described_kind", "plan_outputs"]
+__all__ = ["Mutation", "OutputPlan", "graph_kind", "plan_outputs"]
 
 aten = torch.ops.aten
 _COPIES = (aten.copy_.default, aten.copy_)
@@ -189,8 +188,10 @@ class _RoleBuilder:
         return self.plan.fetched.index(node)
 
 
-def described_kind(output: Node, placeholders: Sequence[Node]) -> str:
+def graph_kind(graph_module: GraphModule) -> str:
     """`forward`, `backward` or `inference`, from what AOTAutograd says of inputs and outputs."""
+    output = next(n for n in reversed(graph_module.graph.nodes) if n.op == "output")
+    placeholders = [n for n in graph_module.graph.nodes if n.op == "placeholder"]
     described = [type(n.meta.get("desc")).__name__ for n in placeholders]
     results = output.meta.get("desc") or []
     if "TangentAOTInput" in described:

@@ -40,6 +40,7 @@ class InputRole:
 
     `name` is empty when the argument never reaches ONNX Runtime; `value` is the Python constant, or
     the dimension that an int stands for.  `permutation` is applied to the tensor before it is fed.
+    `static` tells parameters and buffers that the graph only reads: the same tensor at every call.
     """
 
     index: int
@@ -49,6 +50,7 @@ class InputRole:
     shape: tuple[Dim, ...] | None = None
     value: Any = None
     permutation: tuple[int, ...] | None = None
+    static: bool = False
 
 
 @dataclass(frozen=True)

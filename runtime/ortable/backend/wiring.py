@@ -1,34 +1,25 @@
 """Where torch.compile meets the compiler: as a backend, which runs AOTAutograd itself, or as one
-of the compilers of the user's own AOTAutograd.  Which of the two is read from the tracing context
-and from the
-graph."""
+of the compilers of the user's own AOTAutograd.  Which of the two is read from the tracing
+context and from the graph."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from onnx import printer
-from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import GraphModule
 
 from ortable.errors import OrtableError
 
-from .call import OrtBackend
-from .compile import CompiledGraph, compile_graph
+from .build import Compiled, Runner, compile_one
 from .decompositions import get_decomposition_table, resolve_table
 from .options import OrtOptions
 from .retrace import decompose
-from .roles import OutputKind
-from .session import check_providers, make_run_options, make_session, provider_names
-from .storage import dump_model, store
+from .runner import run_with_onnxruntime
+from .session import check_providers
 
 __all__ = ["compile_with_autograd", "dispatch", "onnx_custom_backend"]
-
-Compiled = Callable[..., Any]
-Runner = Callable[[CompiledGraph, OrtOptions], Compiled]
 
 
 def onnx_custom_backend(
@@ -45,6 +36,9 @@ def onnx_custom_backend(
     session_options: Any = None,
     run_options: Any = None,
     pre_ort_model_transforms: Any = None,
+    freeze: str | None = None,
+    fallback: str | None = None,
+    cache_dir: str | None = None,
     raise_on: Sequence[str] | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Compiled:
@@ -59,7 +53,7 @@ def onnx_custom_backend(
     """
     given = {name: value for name, value in locals().items() if name in OrtOptions.__annotations__}
     resolved = OrtOptions.from_mapping(given, options)
-    return dispatch(graph_module, args, resolved, _run_with_onnxruntime, "onnx_custom_backend")
+    return dispatch(graph_module, args, resolved, run_with_onnxruntime, "onnx_custom_backend")
 
 
 def dispatch(
@@ -112,8 +106,8 @@ def compile_with_autograd(
     from torch._dynamo.backends.common import aot_autograd
     from torch._functorch.partitioners import min_cut_rematerialization_partition
 
-    run = runner or _run_with_onnxruntime
-    if run is _run_with_onnxruntime:
+    run = runner or run_with_onnxruntime
+    if run is run_with_onnxruntime:
         check_providers(options.providers)
     table = resolve_table(options.export_options)
 
@@ -128,76 +122,3 @@ def compile_with_autograd(
         decompositions=get_decomposition_table() if table is None else table,
     )
     return backend(graph_module, args)
-
-
-def compile_one(graph_module: GraphModule, options: OrtOptions, runner: Runner) -> Compiled:
-    """Converts one ATen graph, prepares what runs it, and records both."""
-    # AOTAutograd's fake mode is on, and the constants of the graph are real tensors.
-    with unset_fake_temporarily():
-        compiled = compile_graph(graph_module, options)
-        begin = time.perf_counter()
-        callable_graph = runner(compiled, options)
-        compiled.timings["session"] = time.perf_counter() - begin
-    report_strides(compiled)
-    text = str(graph_module.graph)
-    dump_model(options.dump_prefix, compiled.model, text)
-    if options.verbose:
-        _report(compiled, options.verbose, text)
-    store(options.storage, _record(compiled, graph_module, callable_graph, options))
-    return callable_graph
-
-
-def report_strides(compiled: CompiledGraph) -> None:
-    """Tells AOTAutograd the strides of saved tensors that differ from those it traced, so that the
-    backward is compiled with the true ones, whoever compiles it.
-    """
-    context = torch._guards.TracingContext.try_get()
-    strides = context.output_strides if context is not None else None
-    if context is not None and strides is not None and not strides:
-        # the tokens of effects come first, and are taken off before anybody counts
-        tokens = len(getattr(context.fw_metadata, "tokens", ()))
-        strides.extend(role.strides for role in compiled.outputs[tokens : compiled.n_results])
-
-
-def _run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBackend:
-    check_providers(options.providers)
-    if not compiled.fetches:
-        return OrtBackend(compiled, None, None)
-    session = make_session(
-        compiled.model,
-        options.providers,
-        options.session_options,
-        training=compiled.kind != "inference",
-    )
-    return OrtBackend(compiled, session, make_run_options(options.run_options))
-
-
-def _record(
-    compiled: CompiledGraph, graph_module: GraphModule, callable_graph: Any, options: OrtOptions
-) -> dict[str, Any]:
-    """What `storage["instance"]` receives for one graph."""
-    session = getattr(callable_graph, "session", None)
-    names = list(provider_names(options.providers))
-    return {
-        "kind": compiled.kind,
-        "onnx": compiled.model,
-        "providers": names if session is None else session.get_providers(),
-        "graph_module": graph_module,
-        "inputs": list(compiled.inputs),
-        "outputs": list(compiled.outputs[: compiled.n_results]),
-        "mutations": list(compiled.mutations),
-        "timings": dict(compiled.timings),
-    }
-
-
-def _report(compiled: CompiledGraph, verbose: int, text: str) -> None:
-    seconds = ", ".join(f"{name} {value:.4f} s" for name, value in compiled.timings.items())
-    bypassed = sum(r.kind is not OutputKind.TENSOR for r in compiled.outputs)
-    print(
-        f"[ortable] {compiled.kind}: {len(compiled.model.graph.node)} ONNX nodes, "
-        f"{len(compiled.inputs)} inputs, {compiled.n_results} outputs ({bypassed} not computed by "
-        f"ONNX Runtime), {seconds}"
-    )
-    if verbose > 1:
-        print(text)
-        print(printer.to_text(compiled.model))

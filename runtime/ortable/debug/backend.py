@@ -11,11 +11,12 @@ import torch
 from torch.fx import GraphModule
 
 from ortable import dtypes
+from ortable.backend.build import Compiled
 from ortable.backend.call import Results, SymbolValues, as_promised
 from ortable.backend.compile import CompiledGraph
 from ortable.backend.options import OrtOptions
 from ortable.backend.roles import InputKind
-from ortable.backend.wiring import Compiled, dispatch
+from ortable.backend.wiring import dispatch
 from ortable.interpreter.complex_numbers import real_tensor
 
 from .reference import ExtendedReferenceEvaluator

@@ -1,0 +1,108 @@
+"""One graph of AOTAutograd to what runs it: converted, given to a runner, recorded.
+Everything between the wiring (who calls) and the call path (what runs) goes through here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from onnx import printer
+from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.fx import GraphModule
+
+from .compile import CompiledGraph, compile_graph
+from .options import OrtOptions
+from .outputs import graph_kind
+from .roles import OutputKind
+from .session import provider_names
+from .storage import dump_model, store
+
+__all__ = ["Compiled", "Runner", "compile_one", "compile_region", "static_arguments"]
+
+Compiled = Callable[..., Any]
+Runner = Callable[[CompiledGraph, OrtOptions], Compiled]
+
+
+def compile_one(graph_module: GraphModule, options: OrtOptions, runner: Runner) -> Compiled:
+    """Compiles one graph of AOTAutograd: what it returns takes a list of arguments, clears it, and
+    returns a list of results."""
+    # AOTAutograd's fake mode is on, and the constants of the graph are real tensors.
+    static = static_arguments(graph_module)
+    with unset_fake_temporarily():
+        return compile_region(graph_module, options, runner, static)
+
+
+def compile_region(
+    graph_module: GraphModule, options: OrtOptions, runner: Runner, static: frozenset[int]
+) -> Compiled:
+    """Converts a graph that ONNX Runtime runs whole, prepares what runs it, and records both.
+
+    :param static: positions of arguments that are parameters or buffers
+    """
+    compiled = compile_graph(graph_module, options, static)
+    begin = time.perf_counter()
+    callable_graph = runner(compiled, options)
+    compiled.timings["session"] = time.perf_counter() - begin
+    report_strides(compiled)
+    text = str(graph_module.graph)
+    dump_model(options.dump_prefix, compiled.model, text)
+    if options.verbose:
+        _report(compiled, options.verbose, text)
+    store(options.storage, _record(compiled, graph_module, callable_graph, options))
+    return callable_graph
+
+
+def static_arguments(graph_module: GraphModule) -> frozenset[int]:
+    """Positions of the arguments that are parameters and buffers, the same tensors at every call,
+    as AOTAutograd knows them; none for a backward graph."""
+    context = torch._guards.TracingContext.try_get()
+    metadata = context.fw_metadata if context is not None else None
+    if metadata is None or graph_kind(graph_module) == "backward":
+        return frozenset()
+    tokens = len(getattr(metadata, "tokens", ()))  # effects' tokens are the first arguments
+    return frozenset(index + tokens for index in metadata.static_input_indices or ())
+
+
+def report_strides(compiled: CompiledGraph) -> None:
+    """Tells AOTAutograd the strides of saved tensors that differ from those it traced, so that the
+    backward is compiled with the true ones, whoever compiles it.
+    """
+    context = torch._guards.TracingContext.try_get()
+    strides = context.output_strides if context is not None else None
+    if context is not None and strides is not None and not strides:
+        # the tokens of effects come first, and are taken off before anybody counts
+        tokens = len(getattr(context.fw_metadata, "tokens", ()))
+        strides.extend(role.strides for role in compiled.outputs[tokens : compiled.n_results])
+
+
+def _record(
+    compiled: CompiledGraph, graph_module: GraphModule, callable_graph: Any, options: OrtOptions
+) -> dict[str, Any]:
+    """What `storage["instance"]` receives for one graph."""
+    session = getattr(callable_graph, "session", None)
+    names = list(provider_names(options.providers))
+    return {
+        "kind": compiled.kind,
+        "onnx": compiled.model,
+        "providers": names if session is None else session.get_providers(),
+        "graph_module": graph_module,
+        "inputs": list(compiled.inputs),
+        "outputs": list(compiled.outputs[: compiled.n_results]),
+        "mutations": list(compiled.mutations),
+        "timings": dict(compiled.timings),
+    }
+
+
+def _report(compiled: CompiledGraph, verbose: int, text: str) -> None:
+    seconds = ", ".join(f"{name} {value:.4f} s" for name, value in compiled.timings.items())
+    bypassed = sum(r.kind is not OutputKind.TENSOR for r in compiled.outputs)
+    print(
+        f"[ortable] {compiled.kind}: {len(compiled.model.graph.node)} ONNX nodes, "
+        f"{len(compiled.inputs)} inputs, {compiled.n_results} outputs ({bypassed} not computed by "
+        f"ONNX Runtime), {seconds}"
+    )
+    if verbose > 1:
+        print(text)
+        print(printer.to_text(compiled.model))
