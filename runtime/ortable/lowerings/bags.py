@@ -96,9 +96,7 @@ class _Bags:
         self.kind = graph.get_type(rows)
         self.left_out: str | None = None
         if padding >= 0:
-            self.left_out = graph.make_node(
-                "Equal", [places, const(graph, padding, dtypes.int64)]
-            )
+            self.left_out = graph.make_node("Equal", [places, const(graph, padding, dtypes.int64)])
         self.step = self._step(closed)
         total = as_vec(graph, self.count)
         self.begins = sliced(graph, starts, 0, 0, self.bags) if closed else starts
