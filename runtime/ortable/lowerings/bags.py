@@ -8,7 +8,16 @@ import numpy as np
 
 from ortable import dims, dtypes
 from ortable.prelude import dim_of, dtype_of
-from ortable.prelude_make import as_scalar, as_vec, cast, const, consts, filled, unsqueezed
+from ortable.prelude_make import (
+    as_scalar,
+    as_vec,
+    cast,
+    const,
+    consts,
+    filled,
+    reshape_to,
+    unsqueezed,
+)
 from ortable.prelude_nn import wide_dtype
 from ortable.prelude_shape import counting, sliced
 
@@ -103,8 +112,8 @@ class _Bags:
         after = sliced(graph, starts, 0, 1, self.offsets)
         self.ends = after if closed else graph.make_node("Concat", [after, total], axis=0)
 
-    def _step(self, closed: bool) -> int | None:
-        """The size that is known to be that of every bag, or None."""
+    def _step(self, closed: bool) -> Any:
+        """The size, a dim, that is known to be that of every bag, or None."""
         step = spacing(self.graph, self.starts, self.count)
         full = step is not None and (closed or dims.same(self.bags * step, self.count))
         return step if full else None
@@ -128,7 +137,8 @@ class _Bags:
             rows = graph.make_node("Where", [out, const(graph, 0, self.kind), rows])
         if self.step is not None:
             rows = sliced(graph, rows, 0, 0, self.bags * self.step)
-            return rows if self.step == 1 else self._even(graph, rows, as_vec(graph, self.step))
+            table = reshape_to(graph, rows, [self.bags, self.step, self.width])
+            return rows if self.step == 1 else self._summed(graph, table)
         length = graph.make_node("Sub", [self.ends, self.begins])
         length = graph.make_node("Concat", [consts(graph, [1], dtypes.int64), length], axis=0)
         longest = graph.make_node("ReduceMax", [length], keepdims=1)
@@ -154,8 +164,7 @@ class _Bags:
         size = [as_vec(graph, self.bags), length, as_vec(graph, self.width)]
         shape = graph.make_node("Concat", size, axis=0)
         table = graph.make_node("Reshape", [rows, shape], allowzero=1)
-        axis = consts(graph, [1], dtypes.int64)
-        return self._known(graph, graph.make_node("ReduceSum", [table, axis], keepdims=0))
+        return self._summed(graph, table)
 
     def _uneven(self, graph: Any, rows: str, longest: str, roomy: str) -> str:
         """Bags of several sizes: by a table of rows where it has the room, else row by row."""
@@ -179,8 +188,12 @@ class _Bags:
         inside = make("Less", [where, unsqueezed(graph, self.ends, [1])])
         where = make("Where", [inside, where, as_scalar(graph, self.count)])
         table = make("Gather", [more, where], axis=0)
+        return self._summed(graph, table)
+
+    def _summed(self, graph: Any, table: str) -> str:
+        """[bags, size, width] summed over the middle axis."""
         axis = consts(graph, [1], dtypes.int64)
-        return self._known(graph, make("ReduceSum", [table, axis], keepdims=0))
+        return self._known(graph, graph.make_node("ReduceSum", [table, axis], keepdims=0))
 
     def _either(self, graph: Any, which: str, branches: tuple[Any, Any]) -> str:
         found = graph.make_node("If", [which], then_branch=branches[0], else_branch=branches[1])
@@ -202,8 +215,8 @@ class _Bags:
         return sliced(graph, owner, 0, 0, self.count)
 
 
-def spacing(graph: Any, offsets: str, count: Any) -> int | None:
-    """The distance of offsets that begin at 0 and are known to be evenly spaced, else None."""
+def spacing(graph: Any, offsets: str, count: Any) -> Any:
+    """The distance, a dim, of offsets that are known to begin at 0 evenly spaced, or None."""
     if graph.is_constant(offsets):
         values = graph.get_constant(offsets)
         if len(values) == 1 and isinstance(count, int):
@@ -211,17 +224,11 @@ def spacing(graph: Any, offsets: str, count: Any) -> int | None:
         steps = np.unique(np.diff(values))
         even = len(steps) == 1 and values[0] == 0 and steps[0] > 0
         return int(steps[0]) if even else None
-    node, step = graph.values[offsets].producer, 1
-    if node is not None and node.op_type == "Mul" and graph.is_constant(node.inputs[1]):
-        factor = graph.get_constant(node.inputs[1])
-        node = graph.values[node.inputs[0]].producer
-        step = int(factor.reshape(-1)[0]) if factor.size == 1 else 0
-    if node is None or node.op_type != "Range" or step <= 0:
+    node = graph.values[offsets].producer
+    if node is None or node.op_type != "Range":
         return None
-    begin, by = node.inputs[0], node.inputs[2]
-    if not graph.is_constant(begin) or not graph.is_constant(by):
-        return None
-    return step if graph.get_constant(begin) == 0 and graph.get_constant(by) == 1 else None
+    begin, _, step = (graph.values[name].value for name in node.inputs)
+    return step if isinstance(begin, int) and begin == 0 else None
 
 
 class _Largest:
