@@ -13,6 +13,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import GraphModule
 
 from .compile import CompiledGraph, compile_graph
+from .devices import resolve
 from .options import OrtOptions
 from .outputs import graph_kind
 from .roles import OutputKind
@@ -41,6 +42,7 @@ def compile_region(
 
     :param static: positions of arguments that are parameters or buffers
     """
+    options = resolve(graph_module, options)
     compiled = compile_graph(graph_module, options, static)
     begin = time.perf_counter()
     callable_graph = runner(compiled, options)

@@ -19,6 +19,7 @@ from ortable.errors import FunctionNotFoundError, OptionError
 from ortable.interpreter.complex_numbers import transposed
 from ortable.interpreter.control_flow import refuse_effects
 
+from . import devices
 from .inputs import InputPlan, check_inputs, declare_inputs, shape_of, strides_of
 from .options import OrtOptions
 from .outputs import Mutation, OutputPlan, graph_kind, plan_outputs
@@ -35,7 +36,7 @@ class CompiledGraph:
 
     `inputs` and `outputs` follow the arguments and the results; `mutations` copy hidden results
     (those of `outputs` past `n_results`) into arguments.  `fed` holds the names of the ONNX inputs
-    that a node reads.  `timings` are seconds per phase.
+    that a node reads.  `device` is where it runs.  `timings` are seconds per phase.
     """
 
     model: ModelProto
@@ -47,6 +48,7 @@ class CompiledGraph:
     mutations: tuple[Mutation, ...]
     sources: Mapping[str, DimSource]
     fed: frozenset[str]
+    device: str = "cpu"
     timings: dict[str, float] = field(default_factory=dict)
 
 
@@ -69,10 +71,16 @@ def compile_graph(
     _refuse(graph_module, options.raise_on)
     refuse_effects(graph_module)
     inputs = InputPlan(graph_module)
-    check_inputs(inputs, provider_names(options.providers))
+    options = devices.resolve(graph_module, options)
+    providers = provider_names(options.providers)
+    check_inputs(inputs, providers)
     outputs = plan_outputs(graph_module, inputs)
     body, copies = _body(graph_module, outputs)
-    builder = GraphBuilder(target_opset(options.target_opset), target="onnxruntime")
+    builder = GraphBuilder(
+        target_opset(options.target_opset),
+        target="onnxruntime",
+        kernel_table=devices.kernel_table(providers),
+    )
     interpreter = DynamoInterpreter(builder, module=graph_module)
     roles = declare_inputs(builder, inputs, interpreter, copies)
     interpreter.values[next(reversed(body.graph.nodes))] = None  # outputs are declared below
@@ -101,6 +109,7 @@ def compile_graph(
         mutations=tuple(outputs.mutations),
         sources=inputs.sources,
         fed=frozenset(_read_names(model.graph)),
+        device=devices.graph_device(graph_module),
         timings={
             "convert": converted - begin,
             "optimize": optimized - converted,
@@ -175,10 +184,11 @@ def _declare_output(builder: Any, node: Node, name: str, result: Any, kept: bool
         result, full, elem_type = join_pair(builder, result), (*shape, 2), part_type(elem_type)
     _name_output(builder, result, name)
     builder.make_tensor_output(name, elem_type, full, indexed=False)
+    device = devices.device_of(value)
     if order is None and strides != contiguous_strides(shape):
-        return Fetch(name, is_bool, strides=strides, is_complex=is_complex)
+        return Fetch(name, is_bool, strides=strides, is_complex=is_complex, device=device)
     permutation = None if order in (None, identity) else inverse(order)
-    return Fetch(name, is_bool, permutation, is_complex=is_complex)
+    return Fetch(name, is_bool, permutation, is_complex=is_complex, device=device)
 
 
 def _name_output(builder: Any, result: str, name: str) -> None:

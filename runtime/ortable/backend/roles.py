@@ -51,6 +51,11 @@ class InputRole:
     value: Any = None
     permutation: tuple[int, ...] | None = None
     static: bool = False
+    device: str = "cpu"
+
+    @property
+    def is_tensor(self) -> bool:
+        return self.kind is InputKind.TENSOR
 
 
 @dataclass(frozen=True)
@@ -93,7 +98,7 @@ class Fetch:
 
     `permutation` is applied to the fetched tensor (a view, no copy); `strides`, when not None, are
     strides that no permutation gives: the result is copied into them.  A complex result comes back
-    as a real one with a last dimension of 2.
+    as a real one with a last dimension of 2.  `device` is where torch promised it.
     """
 
     name: str
@@ -101,6 +106,7 @@ class Fetch:
     permutation: tuple[int, ...] | None = None
     strides: tuple[Dim, ...] | None = None
     is_complex: bool = False
+    device: str = "cpu"
 
 
 @dataclass(frozen=True)

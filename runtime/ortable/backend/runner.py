@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from .call import OrtBackend
 from .compile import CompiledGraph
+from .devices import executor, session_providers
 from .options import OrtOptions
-from .session import check_providers, make_run_options, make_session
+from .session import make_run_options, make_session
 
 __all__ = ["run_with_onnxruntime"]
 
 
 def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBackend:
-    check_providers(options.providers)
+    providers, stream = session_providers(options.providers or (), compiled.device)
     if not compiled.fetches:
         return OrtBackend(compiled, None, None)
     session = make_session(
         compiled.model,
-        options.providers,
+        providers,
         options.session_options,
         training=compiled.kind != "inference",
     )
-    return OrtBackend(compiled, session, make_run_options(options.run_options))
+    run_options = make_run_options(options.run_options)
+    own = None if run_options is options.run_options else run_options
+    return OrtBackend(compiled, session, run_options, executor(compiled, session, stream, own))

@@ -10,9 +10,9 @@ from onnx import ModelProto, TensorProto
 
 from ortable.errors import OptionError, ProviderError
 
-__all__ = ["check_providers", "make_run_options", "make_session", "provider_names"]
+__all__ = ["PACKAGES", "check_providers", "make_run_options", "make_session", "provider_names"]
 
-_PACKAGES = {
+PACKAGES = {
     "CUDAExecutionProvider": "onnxruntime-gpu",
     "TensorrtExecutionProvider": "onnxruntime-gpu",
     "NvTensorRTRTXExecutionProvider": "onnxruntime-trt-rtx",
@@ -26,12 +26,13 @@ _PACKAGES = {
 }
 
 
-def provider_names(providers: Sequence[Any]) -> tuple[str, ...]:
-    """Names only, of providers that may be `(name, options)` pairs."""
-    return tuple(p if isinstance(p, str) else p[0] for p in providers)
+def provider_names(providers: Sequence[Any] | None) -> tuple[str, ...]:
+    """Names only, of providers that may be `(name, options)` pairs; none when they are not chosen
+    yet."""
+    return tuple(p if isinstance(p, str) else p[0] for p in providers or ())
 
 
-def check_providers(providers: Sequence[Any]) -> None:
+def check_providers(providers: Sequence[Any] | None) -> None:
     """Raises ProviderError when the installed ONNX Runtime lacks one of `providers`.
 
     The message lists those it has and the package to install.
@@ -43,8 +44,8 @@ def check_providers(providers: Sequence[Any]) -> None:
         if name in available:
             continue
         known = onnxruntime.get_all_providers()
-        if name in _PACKAGES:
-            remedy = f"Install the package {_PACKAGES[name]!r} in place of 'onnxruntime'."
+        if name in PACKAGES:
+            remedy = f"Install the package {PACKAGES[name]!r} in place of 'onnxruntime'."
         elif name in known:
             remedy = "Install a build of ONNX Runtime that has it."
         else:
@@ -53,6 +54,36 @@ def check_providers(providers: Sequence[Any]) -> None:
             f"Execution provider {name!r} is not available in the installed onnxruntime "
             f"{onnxruntime.__version__}, which has: {', '.join(available)}. {remedy}"
         )
+
+
+# Providers that ONNX Runtime asks for all their options; others may report a part of them.
+_REPORT_ALL = ("AzureExecutionProvider", "CPUExecutionProvider", "CUDAExecutionProvider")
+
+
+def check_session(session: Any, providers: Sequence[Any]) -> None:
+    """Refuses what ONNX Runtime only warns of or ignores: a provider that could not start (its
+    libraries are missing), an option that it does not know.
+
+    :raises ProviderError: a provider did not start
+    :raises OptionError: an option that a provider does not have
+    """
+    running = session.get_providers()
+    for given in providers:
+        name, settings = (given, {}) if isinstance(given, str) else given
+        if name not in running:
+            raise ProviderError(
+                f"Execution provider {name!r} could not start; the session has "
+                f"{', '.join(running)}. Its libraries are missing or too old, or there is no such "
+                "device: option session_options={'log_severity_level': 1} prints what ONNX Runtime "
+                "says."
+            )
+        known = session.get_provider_options().get(name, {})
+        unknown = sorted(set(settings) - set(known))
+        if unknown and name in _REPORT_ALL:
+            listed = f"known: {', '.join(sorted(known))}" if known else "it has none"
+            raise OptionError(
+                f"Execution provider {name!r} has no option {', '.join(unknown)}; {listed}."
+            )
 
 
 def _apply(target: Any, settings: Mapping[str, Any], what: str, add_entry: Any) -> None:
@@ -112,11 +143,12 @@ def make_session(
     else:
         options = session_options
     try:
-        return onnxruntime.InferenceSession(
+        session = onnxruntime.InferenceSession(
             model.SerializeToString(),
             options,
             providers=list(providers),
             disabled_optimizers=["MatMulScaleFusion"] if _has_double(model) else None,
+            enable_fallback=0,  # what another provider than the one asked for would run is an error
         )
     except Exception as exc:
         raise ProviderError(
@@ -124,3 +156,5 @@ def make_session(
             f"{model.opset_import[0].version} with providers {list(providers)}: {exc}\n"
             "Use option dump_prefix to keep the model, target_opset to try another opset."
         ) from exc
+    check_session(session, providers)
+    return session

@@ -1,0 +1,289 @@
+"""Devices and execution providers: which providers run a graph, and how a session on an accelerator
+shares memory and streams with torch. On the CPU nothing here runs at call time."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.fx import GraphModule
+
+from ortable import dtypes
+from ortable.errors import ProviderError
+
+from .options import OrtOptions
+from .session import PACKAGES, check_providers, provider_names
+
+if TYPE_CHECKING:
+    from .compile import CompiledGraph
+
+__all__ = [
+    "DeviceRun",
+    "check_argument",
+    "device_of",
+    "executor",
+    "graph_device",
+    "kernel_table",
+    "resolve",
+    "session_providers",
+]
+
+Execute = Callable[[Mapping[str, Any], Sequence[str], Any], Any]
+CPU = ("CPUExecutionProvider",)
+_PLAIN = ("CPUExecutionProvider", "AzureExecutionProvider")  # their kernels are those of the CPU
+# Providers that take torch's memory on a device as it is, and run on a stream of torch's.
+SERVES = {
+    "cuda": (
+        "CUDAExecutionProvider",
+        "TensorrtExecutionProvider",
+        "NvTensorRTRTXExecutionProvider",
+    )
+}
+
+
+def _values(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _values(item)
+
+
+def _devices(graph_module: GraphModule) -> dict[torch.device, str]:
+    """Devices other than the CPU in a graph, each with a place where it is met first."""
+    found: dict[torch.device, str] = {}
+    position = 0
+    for node in graph_module.graph.nodes:
+        what = f"Argument {position} ({node.name})" if node.op == "placeholder" else node.name
+        position += node.op == "placeholder"
+        for value in _values(node.meta.get("val")):
+            if value.device.type not in ("cpu", "meta"):
+                found.setdefault(value.device, what)
+    return found
+
+
+def graph_device(graph_module: GraphModule) -> str:
+    """Where a graph runs: `cpu`, or the accelerator of its tensors, `cuda:0`."""
+    return next((device_text(device) for device in _devices(graph_module)), "cpu")
+
+
+def resolve(graph_module: GraphModule, options: OrtOptions) -> OrtOptions:
+    """The options with the providers that this graph runs with: those asked for, or what serves the
+    device of its tensors. A provider of an accelerator is told which one the tensors are on.
+
+    :raises ProviderError: tensors on two accelerators, or on one that no provider serves
+    """
+    devices = _devices(graph_module)
+    if not devices:
+        return options if options.providers is not None else replace(options, providers=CPU)
+    if len(devices) > 1:
+        listed = ", ".join(f"{where} on {device}" for device, where in devices.items())
+        raise ProviderError(
+            f"A graph runs on one accelerator, and this one has {listed}. Compile the part of each "
+            "device by itself."
+        )
+    [(device, where)] = devices.items()
+    providers = options.providers
+    if providers is None:
+        _need_provider(device, where)
+        providers = (SERVES[device.type][0], *CPU)
+    check_argument(where, device, provider_names(providers))
+    served = SERVES[device.type]
+    return replace(
+        options,
+        providers=tuple(
+            _with_index(given, device, where) if provider_names([given])[0] in served else given
+            for given in providers
+        ),
+    )
+
+
+def _need_provider(device: torch.device, where: str) -> None:
+    """Fails when the installed ONNX Runtime has no provider for a device."""
+    import onnxruntime
+
+    served = SERVES.get(device.type)
+    if served is None:
+        check_argument(where, device, CPU)
+        return
+    available = onnxruntime.get_available_providers()
+    if served[0] not in available:
+        raise ProviderError(
+            f"{where} is on {device}, and the installed onnxruntime {onnxruntime.__version__} has "
+            f"only: {', '.join(available)}. Install the package {PACKAGES[served[0]]!r} in place "
+            "of 'onnxruntime', or move model and inputs to the CPU."
+        )
+
+
+def check_argument(where: str, device: torch.device, names: Sequence[str]) -> None:
+    """Fails when no provider in `names` takes memory of `device`."""
+    if device.type in ("cpu", "meta"):
+        return
+    served = SERVES.get(device.type, ())
+    if not set(served) & set(names):
+        remedy = (
+            f"Add {served[0]!r} to option 'providers' (or leave the option out)"
+            if served
+            else "ortable hands ONNX Runtime tensors of the CPU and of CUDA: move them there"
+        )
+        raise ProviderError(
+            f"{where} is on {device}, and this graph runs with {', '.join(names)}, which takes "
+            f"no memory of that device. {remedy}."
+        )
+
+
+def _with_index(given: Any, device: torch.device, where: str) -> Any:
+    """The provider with option `device_id` of the tensors."""
+    name, settings = (given, {}) if isinstance(given, str) else given
+    index = device.index or 0
+    if int(settings.get("device_id", index)) != index:
+        raise ProviderError(
+            f"{where} is on {device}, and option providers gives {name} device_id "
+            f"{settings['device_id']}. Leave device_id out: it is that of the tensors."
+        )
+    return name, {**settings, "device_id": str(index)}
+
+
+def device_of(value: Any) -> str:
+    """Where an argument or a result of the graph is: `cpu`, `cuda:0` ..."""
+    return device_text(value.device) if isinstance(value, torch.Tensor) else "cpu"
+
+
+def device_text(device: torch.device) -> str:
+    if device.type in ("cpu", "meta"):
+        return "cpu"
+    return f"{device.type}:{device.index or 0}"
+
+
+def kernel_table(names: Sequence[str]) -> Mapping[str, Any]:
+    """The kernels that decide where casts are needed: those of the CPU, or, for a provider with
+    kernels of its own, the same with 16-bit floats wherever there is float32.
+
+    ONNX Runtime refuses a node that has no kernel in the end, by name.
+    """
+    from ortable_generated.kernels import KERNELS_CPU
+
+    return KERNELS_CPU if set(names) <= set(_PLAIN) else _accelerated()
+
+
+@functools.cache
+def _accelerated() -> Mapping[str, Any]:
+    from ortable_generated.kernels import KERNELS_CPU
+
+    halves = (dtypes.float16, dtypes.bfloat16)
+
+    def widened(kernel: Mapping[str, Any], legal: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+        return {
+            param: (*types, *(h for h in halves if h in legal.get(param, ()) and h not in types))
+            if dtypes.float32 in types
+            else tuple(types)
+            for param, types in kernel.items()
+        }
+
+    return {
+        key: tuple(
+            (since, inputs, outputs, legal, tuple(widened(kernel, legal) for kernel in kernels))
+            for since, inputs, outputs, legal, kernels in entries
+        )
+        for key, entries in KERNELS_CPU.items()
+    }
+
+
+def session_providers(providers: Sequence[Any], device: str) -> tuple[list[Any], Any]:
+    """The providers of a new session, told to run on torch's current stream of `device`, and that
+    stream; None for a graph of the CPU.  `user_compute_stream` in the user's options is kept.
+
+    :raises ProviderError: a provider is missing
+    """
+    check_providers(providers)
+    if device == "cpu":
+        return list(providers), None
+    stream = None
+    result: list[Any] = []
+    for given in providers:
+        name, settings = (given, {}) if isinstance(given, str) else given
+        if name in SERVES["cuda"]:
+            stream = stream or _home_stream(settings, device)
+            settings = {**settings, "user_compute_stream": str(stream.cuda_stream)}
+        result.append((name, dict(settings)) if settings else name)
+    return result, stream
+
+
+def _home_stream(settings: Mapping[str, Any], device: str) -> Any:
+    given = settings.get("user_compute_stream")
+    if given is None:
+        return torch.cuda.current_stream(device)
+    return torch.cuda.ExternalStream(int(given), device=device)
+
+
+def executor(compiled: CompiledGraph, session: Any, stream: Any, run_options: Any) -> Execute:
+    """What runs a session: `execute(feeds, names, run_options)` returns OrtValues by position.
+
+    On the CPU it is the session's own method, :class:`DeviceRun` elsewhere.
+
+    :param stream: what `session_providers` returned with the session's providers
+    :param run_options: RunOptions to complete; None when they are an object of the user
+    """
+    if stream is None:
+        return session._sess.run_with_ort_values
+    fed = [role.device for role in compiled.inputs if role.name in compiled.fed and role.is_tensor]
+    fetched = [fetch.device for fetch in compiled.fetches]
+    if run_options is not None and "cpu" not in (*fed, *fetched):
+        # The host may run ahead: it reads no result, and owns no memory that is still being read.
+        run_options.add_run_config_entry("disable_synchronize_execution_providers", "1")
+    return DeviceRun(session, stream, fetched)
+
+
+class DeviceRun:
+    """Runs a session on its stream, the one that was torch's when it was made, in order with the
+    stream that is torch's now.
+
+    Results are where the graph promises them. On the session's own stream nothing waits. From
+    another one, two events order the streams, and the results are copied to memory of torch's: ONNX
+    Runtime gives memory free again in the order of its own stream only.
+    """
+
+    def __init__(self, session: Any, stream: Any, devices: Sequence[str]) -> None:
+        from onnxruntime.capi import _pybind_state as capi
+
+        self.capi = capi
+        self.session = session
+        self.stream = stream
+        self.devices = [_ort_device(device) for device in devices]
+
+    def __call__(self, feeds: Mapping[str, Any], names: Sequence[str], run_options: Any) -> Any:
+        current = torch.cuda.current_stream(self.stream.device)
+        if current == self.stream:
+            return self._run(feeds, names, run_options)
+        self.stream.wait_stream(current)
+        fetched = self._run(feeds, names, run_options)
+        current.wait_stream(self.stream)
+        copies = [self._copy(fetched[i]) for i in range(len(names))]
+        self.stream.wait_stream(current)  # its memory is free for the next run after the copies
+        return copies
+
+    def _run(self, feeds: Mapping[str, Any], names: Sequence[str], run_options: Any) -> Any:
+        values = self.capi.OrtValueVector()
+        values.reserve(len(feeds))
+        for value in feeds.values():
+            values.push_back(value)
+        fetched = self.capi.OrtValueVector()
+        self.session._sess.run_with_ortvaluevector(
+            run_options, list(feeds), values, names, fetched, self.devices
+        )
+        return fetched
+
+    def _copy(self, value: Any) -> Any:
+        tensor = torch._C._from_dlpack(value.to_dlpack()).clone()
+        return self.capi.OrtValue.from_dlpack(torch._C._to_dlpack(tensor), False)
+
+
+def _ort_device(device: str) -> Any:
+    """ONNX Runtime's name of a device."""
+    from onnxruntime.capi.onnxruntime_inference_collection import OrtDevice
+
+    kind, _, index = device.partition(":")
+    return OrtDevice.make(kind, int(index or 0))._get_c_device()
