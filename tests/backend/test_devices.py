@@ -1,6 +1,6 @@
-"""Providers and devices. No test here has an accelerator: graphs of CUDA tensors are traced with fake
-tensors, and what would touch a device (streams, ONNX Runtime's CUDA session) is a stand-in that
-records what it is told. On the CPU everything is real."""
+"""Providers and devices. No test here has an accelerator: graphs of CUDA tensors are traced with
+fake tensors, and what would touch a device (streams, ONNX Runtime's CUDA session) is a stand-in
+that records what it is told. On the CPU everything is real."""
 
 from __future__ import annotations
 
