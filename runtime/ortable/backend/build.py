@@ -31,6 +31,7 @@ def compile_one(graph_module: GraphModule, options: OrtOptions, runner: Runner) 
     returns a list of results."""
     # AOTAutograd's fake mode is on, and the constants of the graph are real tensors.
     static = static_arguments(graph_module)
+    options = resolve(graph_module, options)
     with unset_fake_temporarily():
         return compile_region(graph_module, options, runner, static)
 
@@ -42,7 +43,6 @@ def compile_region(
 
     :param static: positions of arguments that are parameters or buffers
     """
-    options = resolve(graph_module, options)
     compiled = compile_graph(graph_module, options, static)
     begin = time.perf_counter()
     callable_graph = runner(compiled, options)

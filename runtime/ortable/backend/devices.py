@@ -261,7 +261,9 @@ class DeviceRun:
         self.stream.wait_stream(current)
         fetched = self._run(feeds, names, run_options)
         current.wait_stream(self.stream)
-        copies = [self._copy(fetched[i]) for i in range(len(names))]
+        copies = self.capi.OrtValueVector()
+        for index in range(len(names)):
+            copies.push_back(self._copy(fetched[index]))
         self.stream.wait_stream(current)  # its memory is free for the next run after the copies
         return copies
 
