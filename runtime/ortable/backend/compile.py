@@ -36,7 +36,8 @@ class CompiledGraph:
 
     `inputs` and `outputs` follow the arguments and the results; `mutations` copy hidden results
     (those of `outputs` past `n_results`) into arguments.  `fed` holds the names of the ONNX inputs
-    that a node reads.  `device` is where it runs.  `timings` are seconds per phase.
+    that a node reads.  `device` is where it runs.  `part` tells a region of a graph, which torch
+    runs around it.  `timings` are seconds per phase.
     """
 
     model: ModelProto
@@ -49,15 +50,20 @@ class CompiledGraph:
     sources: Mapping[str, DimSource]
     fed: frozenset[str]
     device: str = "cpu"
+    part: bool = False
     timings: dict[str, float] = field(default_factory=dict)
 
 
 def compile_graph(
-    graph_module: GraphModule, options: OrtOptions, static: frozenset[int] = frozenset()
+    graph_module: GraphModule,
+    options: OrtOptions,
+    static: frozenset[int] = frozenset(),
+    whole: GraphModule | None = None,
 ) -> CompiledGraph:
     """Converts an ATen graph whose nodes carry `meta["val"]`.
 
     :param static: positions of arguments that are parameters or buffers
+    :param whole: the graph of which `graph_module` is a region, where it is one
 
     :raises FunctionNotFoundError: operators without a converter, all of them, or refused by
     `raise_on`
@@ -98,7 +104,7 @@ def compile_graph(
     written = {mutation.source for mutation in outputs.mutations}
     return CompiledGraph(
         model=model,
-        kind=graph_kind(graph_module),
+        kind=graph_kind(whole or graph_module),
         inputs=tuple(
             replace(role, static=role.index in static and role.index not in written)
             for role in roles
@@ -110,6 +116,7 @@ def compile_graph(
         sources=inputs.sources,
         fed=frozenset(_read_names(model.graph)),
         device=devices.graph_device(graph_module),
+        part=whole is not None,
         timings={
             "convert": converted - begin,
             "optimize": optimized - converted,

@@ -19,7 +19,7 @@ def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBac
         compiled.model,
         providers,
         options.session_options,
-        training=compiled.kind != "inference",
+        training=compiled.part or compiled.kind != "inference",
     )
     run_options = make_run_options(options.run_options)
     own = None if run_options is options.run_options else run_options
