@@ -193,8 +193,12 @@ def _accelerated() -> Mapping[str, Any]:
 
 
 def session_providers(providers: Sequence[Any], device: str) -> tuple[list[Any], Any]:
-    """The providers of a new session, told to run on torch's current stream of `device`, and that
-    stream; None for a graph of the CPU.  `user_compute_stream` in the user's options is kept.
+    """The providers of a new session, told on which stream of `device` to run, and that stream of
+    torch's; None for a graph of the CPU.
+
+    It is torch's current one.  The default stream cannot be handed over: ONNX Runtime takes its
+    handle, 0, for none given.  One of torch's pool stands for it, the same for all sessions.
+    `user_compute_stream` in the user's options is kept.
 
     :raises ProviderError: a provider is missing
     """
@@ -213,10 +217,16 @@ def session_providers(providers: Sequence[Any], device: str) -> tuple[list[Any],
 
 
 def _home_stream(settings: Mapping[str, Any], device: str) -> Any:
-    given = settings.get("user_compute_stream")
-    if given is None:
-        return torch.cuda.current_stream(device)
-    return torch.cuda.ExternalStream(int(given), device=device)
+    given = int(settings.get("user_compute_stream", 0))
+    if given:
+        return torch.cuda.ExternalStream(given, device=device)
+    current = torch.cuda.current_stream(device)
+    return current if current.cuda_stream else _own_stream(device)
+
+
+@functools.cache
+def _own_stream(device: str) -> Any:
+    return torch.cuda.Stream(device)
 
 
 def executor(compiled: CompiledGraph, session: Any, stream: Any, run_options: Any) -> Execute:
@@ -238,12 +248,12 @@ def executor(compiled: CompiledGraph, session: Any, stream: Any, run_options: An
 
 
 class DeviceRun:
-    """Runs a session on its stream, the one that was torch's when it was made, in order with the
-    stream that is torch's now.
+    """Runs a session on its stream, in order with the streams of torch that call it.
 
-    Results are where the graph promises them. On the session's own stream nothing waits. From
-    another one, two events order the streams, and the results are copied to memory of torch's: ONNX
-    Runtime gives memory free again in the order of its own stream only.
+    Results are where the graph promises them.  The session waits for the stream that calls, which
+    has written the arguments, and for every stream that called before: those may still read results
+    whose memory ONNX Runtime has got back, and it reuses memory in the order of its own stream.
+    The stream that calls waits for the session.  Where it is the session's own, nothing waits.
     """
 
     def __init__(self, session: Any, stream: Any, devices: Sequence[str]) -> None:
@@ -253,19 +263,19 @@ class DeviceRun:
         self.session = session
         self.stream = stream
         self.devices = [_ort_device(device) for device in devices]
+        self._callers: dict[int, Any] = {}  # streams other than the session's own, by handle
 
     def __call__(self, feeds: Mapping[str, Any], names: Sequence[str], run_options: Any) -> Any:
         current = torch.cuda.current_stream(self.stream.device)
-        if current == self.stream:
-            return self._run(feeds, names, run_options)
-        self.stream.wait_stream(current)
+        own = current.cuda_stream == self.stream.cuda_stream
+        if not own:
+            self._callers.setdefault(current.cuda_stream, current)
+        for caller in list(self._callers.values()):
+            self.stream.wait_stream(caller)
         fetched = self._run(feeds, names, run_options)
-        current.wait_stream(self.stream)
-        copies = self.capi.OrtValueVector()
-        for index in range(len(names)):
-            copies.push_back(self._copy(fetched[index]))
-        self.stream.wait_stream(current)  # its memory is free for the next run after the copies
-        return copies
+        if not own:
+            current.wait_stream(self.stream)
+        return fetched
 
     def _run(self, feeds: Mapping[str, Any], names: Sequence[str], run_options: Any) -> Any:
         values = self.capi.OrtValueVector()
@@ -277,10 +287,6 @@ class DeviceRun:
             run_options, list(feeds), values, names, fetched, self.devices
         )
         return fetched
-
-    def _copy(self, value: Any) -> Any:
-        tensor = torch._C._from_dlpack(value.to_dlpack()).clone()
-        return self.capi.OrtValue.from_dlpack(torch._C._to_dlpack(tensor), False)
 
 
 def _ort_device(device: str) -> Any:

@@ -73,17 +73,29 @@ def check_session(session: Any, providers: Sequence[Any]) -> None:
         if name not in running:
             raise ProviderError(
                 f"Execution provider {name!r} could not start; the session has "
-                f"{', '.join(running)}. Its libraries are missing or too old, or there is no such "
-                "device: option session_options={'log_severity_level': 1} prints what ONNX Runtime "
-                "says."
+                f"{', '.join(running)}. Its libraries are missing or of another version, or there "
+                "is no such device: what ONNX Runtime wrote to the error stream tells which. "
+                "onnxruntime.preload_dlls() loads CUDA and cuDNN from their Python packages."
             )
         known = session.get_provider_options().get(name, {})
+        _check_stream(name, settings, known)
         unknown = sorted(set(settings) - set(known))
         if unknown and name in _REPORT_ALL:
             listed = f"known: {', '.join(sorted(known))}" if known else "it has none"
             raise OptionError(
                 f"Execution provider {name!r} has no option {', '.join(unknown)}; {listed}."
             )
+
+
+def _check_stream(name: str, settings: Mapping[str, Any], reported: Mapping[str, str]) -> None:
+    """Fails when a session does not run on the stream it was given: nothing would be ordered."""
+    wanted, got = settings.get("user_compute_stream"), reported.get("user_compute_stream")
+    if wanted is not None and got is not None and int(got) != int(wanted):
+        raise ProviderError(
+            f"Execution provider {name!r} did not take torch's stream {wanted}, but {got}: its "
+            "results would not be ordered with torch's. Update onnxruntime, or move model and "
+            "inputs to the CPU."
+        )
 
 
 def _apply(target: Any, settings: Mapping[str, Any], what: str, add_entry: Any) -> None:
