@@ -13,6 +13,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from ortable import OrtOptions
 from ortable.backend import devices, session
+from ortable.backend.call import OrtBackend
 from ortable.backend.compile import compile_graph
 from ortable.backend.runner import run_with_onnxruntime
 from ortable.errors import OptionError, ProviderError
@@ -96,16 +97,6 @@ def test_the_cpu_is_chosen_for_tensors_of_the_cpu():
     storage = {}
     torch.compile(lambda x: x + 1, backend="ortable", options={"storage": storage})(torch.ones(2))
     assert storage["instance"][0]["providers"] == ["CPUExecutionProvider"]
-
-
-def test_the_cpu_runs_by_the_session_s_own_method():
-    compiled = compile_graph(
-        traced(lambda x: x + 1, ((2,), torch.float32, "cpu")), options := OrtOptions()
-    )
-    assert compiled.device == "cpu"
-    options = devices.resolve(traced(lambda x: x, ((2,), torch.float32, "cpu")), options)
-    backend = run_with_onnxruntime(compiled, options)
-    assert backend._execute == backend.session._sess.run_with_ort_values
 
 
 def test_cuda_tensors_without_a_cuda_build_name_package_and_device():
@@ -261,12 +252,16 @@ def test_a_vector_run_on_the_cpu_equals_the_session_s_own():
     """:class:`DeviceRun` with a real session and a real device."""
     graph = traced(lambda x, y: (x + y, x > y), *[((2, 3), torch.float32, "cpu")] * 2)
     options = devices.resolve(graph, OrtOptions())
-    backend = run_with_onnxruntime(compile_graph(graph, options), options)
+    compiled = compile_graph(graph, options)
+    backend = run_with_onnxruntime(compiled, options)
+    assert compiled.device == "cpu" and backend._execute is None
     x, y = torch.randn(2, 3), torch.randn(2, 3)
-    expected = backend([x, y])
-    run = devices.DeviceRun(backend.session, Stream(7, []), ["cpu", "cpu"])
-    backend._execute = run._run
-    for a, b in zip(expected, backend([x, y]), strict=True):
+
+    def execute(session):
+        return devices.DeviceRun(session, Stream(7, []), ["cpu", "cpu"])._run
+
+    other = OrtBackend(compiled, backend.session, backend.run_options, execute=execute)
+    for a, b in zip(backend([x, y]), other([x, y]), strict=True):
         assert a.dtype == b.dtype and torch.equal(a, b)
 
 

@@ -4,7 +4,7 @@ shares memory and streams with torch. On the CPU nothing here runs at call time.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,14 +24,13 @@ __all__ = [
     "DeviceRun",
     "check_argument",
     "device_of",
-    "executor",
     "graph_device",
     "kernel_table",
     "resolve",
+    "run_ahead",
     "session_providers",
 ]
 
-Execute = Callable[[Mapping[str, Any], Sequence[str], Any], Any]
 CPU = ("CPUExecutionProvider",)
 _PLAIN = ("CPUExecutionProvider", "AzureExecutionProvider")  # their kernels are those of the CPU
 # Providers that take torch's memory on a device as it is, and run on a stream of torch's.
@@ -229,22 +228,12 @@ def _own_stream(device: str) -> Any:
     return torch.cuda.Stream(device)
 
 
-def executor(compiled: CompiledGraph, session: Any, stream: Any, run_options: Any) -> Execute:
-    """What runs a session: `execute(feeds, names, run_options)` returns OrtValues by position.
-
-    On the CPU it is the session's own method, :class:`DeviceRun` elsewhere.
-
-    :param stream: what `session_providers` returned with the session's providers
-    :param run_options: RunOptions to complete; None when they are an object of the user
-    """
-    if stream is None:
-        return session._sess.run_with_ort_values
-    fed = [role.device for role in compiled.inputs if role.name in compiled.fed and role.is_tensor]
-    fetched = [fetch.device for fetch in compiled.fetches]
-    if run_options is not None and "cpu" not in (*fed, *fetched):
-        # The host may run ahead: it reads no result, and owns no memory that is still being read.
+def run_ahead(compiled: CompiledGraph, run_options: Any) -> None:
+    """Lets the host go on while the device runs, where it reads no result itself, and owns no
+    memory that is still being read."""
+    fed = [role.device for role in compiled.inputs if role.is_tensor and role.name in compiled.fed]
+    if "cpu" not in (*fed, *(fetch.device for fetch in compiled.fetches)):
         run_options.add_run_config_entry("disable_synchronize_execution_providers", "1")
-    return DeviceRun(session, stream, fetched)
 
 
 class DeviceRun:
