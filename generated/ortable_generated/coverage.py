@@ -3,6 +3,18 @@
 dtypes of the samples, dynamic, cases, refusals, samples, Python lowering, exact samples forward, and gradient."""
 
 COVERAGE: tuple[tuple[str, str, str, str, str, bool, int, int, int, str, str, str], ...] = (
+    ('_c10d_functional::all_gather_into_tensor', 'specs/aten/collectives.yaml', '', '', '', False, 0, 0, 0, '', '', ''),
+    ('_c10d_functional::all_gather_into_tensor_coalesced', 'specs/aten/collectives.yaml', '', '', '', False, 0, 0, 0, '', '', ''),
+    ('_c10d_functional::all_reduce', 'specs/aten/collectives.yaml', '', '', '', False, 0, 0, 0, '', '', ''),
+    ('_c10d_functional::all_reduce_coalesced', 'specs/aten/collectives.yaml', '', '', '', False, 0, 0, 0, '', '', ''),
+    ('_c10d_functional::all_to_all_single', 'specs/aten/collectives.yaml', '', '', '', False, 0, 0, 0, '', '', ''),
+    ('_c10d_functional::batch_p2p_ops', 'specs/aten/collectives.yaml', '', '', '', False, 0, 0, 0, '', '', ''),
+    ('_c10d_functional::broadcast', 'specs/aten/collectives.yaml', '', '', '', False, 0, 0, 0, '', '', ''),
+    ('_c10d_functional::irecv', 'specs/aten/collectives.yaml', '', '', '', False, 0, 0, 0, '', '', ''),
+    ('_c10d_functional::isend', 'specs/aten/collectives.yaml', '', '', '', False, 0, 0, 0, '', '', ''),
+    ('_c10d_functional::reduce_scatter_tensor', 'specs/aten/collectives.yaml', '', '', '', False, 0, 0, 0, '', '', ''),
+    ('_c10d_functional::reduce_scatter_tensor_coalesced', 'specs/aten/collectives.yaml', '', '', '', False, 0, 0, 0, '', '', ''),
+    ('_c10d_functional::wait_tensor', 'specs/aten/collectives.yaml', '', '', '', False, 0, 0, 0, '', '', ''),
     ('associative_scan', 'specs/aten/control.yaml', '', '18', '', False, 1, 0, 0, 'loops.associative_scan', '', ''),
     ('aten::__and__.Scalar', 'specs/aten/logical.yaml', 'aten::bitwise_and.Tensor', '18', 'i64', False, 1, 0, 1, '', '', ''),
     ('aten::__and__.Tensor', 'specs/aten/logical.yaml', 'aten::bitwise_and.Tensor', '18', 'b', False, 1, 0, 1, '', '', ''),
@@ -1162,6 +1174,8 @@ COVERAGE: tuple[tuple[str, str, str, str, str, bool, int, int, int, str, str, st
     ('quantized_decomposed::quantize_per_tensor.tensor', 'specs/aten/quantized.yaml', '', '18', 'f32 f64 i64 i32', True, 1, 0, 2, '', '', ''),
     ('quantized_decomposed::quantize_per_tensor.tensor2', 'specs/aten/quantized.yaml', '', '18', 'f32 i64', True, 1, 0, 1, '', '', ''),
     ('quantized_decomposed::quantize_per_token', 'specs/aten/quantized_groups.yaml', '', '18', 'f32 f64 i64 i32', True, 1, 0, 2, '', '', ''),
+    ('run_and_save_rng_state', 'specs/aten/control.yaml', '', '', '', False, 0, 0, 0, '', '', ''),
+    ('run_with_rng_state', 'specs/aten/control.yaml', '', '', '', False, 0, 0, 0, '', '', ''),
     ('scan', 'specs/aten/control.yaml', '', '18', '', False, 1, 0, 0, 'loops.scan', '4/4', ''),
     ('torchvision::deform_conv2d', 'specs/aten/torchvision.yaml', '', '18 19', 'f32 f64', False, 3, 1, 4, '', '', ''),
     ('torchvision::nms', 'specs/aten/torchvision.yaml', '', '18', 'f32', False, 3, 2, 7, '', '', ''),

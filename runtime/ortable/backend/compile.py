@@ -35,7 +35,8 @@ class CompiledGraph:
 
     `inputs` and `outputs` follow the arguments and the results; `mutations` copy hidden results
     (those of `outputs` past `n_results`) into arguments.  `fed` holds the names of the ONNX inputs
-    that a node reads.  `timings` are seconds per phase.
+    that a node reads.  `part` tells a region of a graph, which torch runs around it.  `timings` are
+    seconds per phase.
     """
 
     model: ModelProto
@@ -47,15 +48,20 @@ class CompiledGraph:
     mutations: tuple[Mutation, ...]
     sources: Mapping[str, DimSource]
     fed: frozenset[str]
+    part: bool = False
     timings: dict[str, float] = field(default_factory=dict)
 
 
 def compile_graph(
-    graph_module: GraphModule, options: OrtOptions, static: frozenset[int] = frozenset()
+    graph_module: GraphModule,
+    options: OrtOptions,
+    static: frozenset[int] = frozenset(),
+    whole: GraphModule | None = None,
 ) -> CompiledGraph:
     """Converts an ATen graph whose nodes carry `meta["val"]`.
 
     :param static: positions of arguments that are parameters or buffers
+    :param whole: the graph of which `graph_module` is a region, where it is one
 
     :raises FunctionNotFoundError: operators without a converter, all of them, or refused by
     `raise_on`
@@ -90,7 +96,7 @@ def compile_graph(
     written = {mutation.source for mutation in outputs.mutations}
     return CompiledGraph(
         model=model,
-        kind=graph_kind(graph_module),
+        kind=graph_kind(whole or graph_module),
         inputs=tuple(
             replace(role, static=role.index in static and role.index not in written)
             for role in roles
@@ -101,6 +107,7 @@ def compile_graph(
         mutations=tuple(outputs.mutations),
         sources=inputs.sources,
         fed=frozenset(_read_names(model.graph)),
+        part=whole is not None,
         timings={
             "convert": converted - begin,
             "optimize": optimized - converted,

@@ -18,6 +18,6 @@ def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBac
         compiled.model,
         options.providers,
         options.session_options,
-        training=compiled.kind != "inference",
+        training=compiled.part or compiled.kind != "inference",
     )
     return OrtBackend(compiled, session, make_run_options(options.run_options))

@@ -92,8 +92,8 @@ def make_session(
 ) -> Any:
     """An `onnxruntime.InferenceSession` for `model`, which is handed over as bytes.
 
-    Threads equal torch's, and they do not spin in graphs that train: torch needs the processors
-    between two calls.  A SessionOptions object of the user is used as it is.
+    Threads equal torch's, and they do not spin in graphs that train, nor in parts of a graph: torch
+    needs the processors between two calls.  A SessionOptions object of the user is used as it is.
 
     :raises ProviderError: a provider is missing, or ONNX Runtime refuses the model
     """
