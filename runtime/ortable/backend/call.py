@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch._C import _from_dlpack, _to_dlpack
+from torch._C._dynamo.guards import _reinterpret_tensor
 
 from ortable import dims, dtypes
 from ortable.errors import InputError
@@ -94,13 +95,16 @@ class Results:
             return args[role.source]
         if kind is OutputKind.VIEW:
             base = fetched[role.fetch] if role.fetch >= 0 else args[role.source]
-            return apply_steps(base, role.steps, values)
+            view = apply_steps(base, role.steps, values)
+            return own(view, view.shape, view.stride()) if role.alone else view
         if kind is OutputKind.NONE:
             return None
         if kind is OutputKind.DIMENSION:
             return int(fetched[role.fetch]) if role.fetch >= 0 else values(role.value)
         if kind is OutputKind.DUPLICATE:
             return results[role.source]
+        if kind is OutputKind.NUMBER:
+            return fetched[role.fetch].item()
         return role.value
 
 
@@ -209,12 +213,22 @@ def _reinterpreted(elem_type: int | None) -> Callable[[torch.Tensor], torch.Tens
     return _parts if dtypes.is_complex_type(elem_type) else None
 
 
+def own(tensor: torch.Tensor, shape: Sequence[int], strides: Sequence[int]) -> torch.Tensor:
+    """The memory of `tensor` as a tensor that is no view of it: autograd forbids in-place updates
+    of views that a compiled function returns."""
+    return _reinterpret_tensor(tensor, shape, strides, 0)  # 0: further, from where it begins
+
+
 def as_promised(tensor: torch.Tensor, fetch: Fetch, values: SymbolValues) -> torch.Tensor:
     """A contiguous output as the tensor that torch promised: complex, and with its strides."""
     if fetch.is_complex:
         tensor = torch.view_as_complex(tensor)
+        if fetch.permutation is None:
+            tensor = own(tensor, tensor.shape, tensor.stride())
     if fetch.permutation is not None:
-        return tensor.permute(fetch.permutation)
+        shape, strides = tensor.shape, tensor.stride()
+        order = fetch.permutation
+        return own(tensor, [shape[axis] for axis in order], [strides[axis] for axis in order])
     if fetch.strides is not None:
         strided = torch.empty_strided(tensor.shape, values(fetch.strides), dtype=tensor.dtype)
         return strided.copy_(tensor)
