@@ -16,6 +16,7 @@ from torch.fx import Graph, GraphModule, Node
 from ortable import dtypes
 from ortable.complex_value import join_pair, part_type
 from ortable.errors import FunctionNotFoundError, OptionError
+from ortable.interpreter import numbers
 from ortable.interpreter.complex_numbers import transposed
 from ortable.interpreter.control_flow import refuse_effects
 
@@ -174,6 +175,13 @@ def _declare_output(builder: Any, node: Node, name: str, result: Any, kept: bool
     """Makes the ONNX output `name` for `node`, in the memory order that torch promises when
     `kept`."""
     value = node.meta["val"]
+    if isinstance(value, torch.SymFloat | torch.SymBool):
+        number = numbers.adopt(builder, numbers.as_number(builder, result), value)
+        _name_output(builder, number, name)
+        is_bool = isinstance(value, torch.SymBool)
+        elem_type = dtypes.boolean if is_bool else dtypes.float64
+        builder.make_tensor_output(name, elem_type, (), indexed=False)
+        return Fetch(name, is_bool)
     if not isinstance(value, torch.Tensor):
         vector = result if isinstance(result, str) else builder.dim_as_vector(result)
         _name_output(builder, vector, name)
