@@ -303,6 +303,7 @@ def _dispatch(specs: Specs) -> str:
         mutates=sorted(
             (entry.key, entry.mutates) for entry in specs.ops if entry.mutates is not None
         ),
+        place=sorted((placed.name, placed.why) for placed in specs.placed),
         spec_files=sorted((entry.key, entry.file) for entry in specs.operators()),
     )
 

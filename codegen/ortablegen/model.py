@@ -214,6 +214,18 @@ class HopEntry:
 
 
 @dataclass(frozen=True)
+class Placed:
+    """``place: torch``: an operator that the backend leaves to torch, and why.  ``lowered`` tells
+    whether it has an entry of its own besides, for exports."""
+
+    name: str
+    why: str
+    file: str
+    span: Span
+    lowered: bool
+
+
+@dataclass(frozen=True)
 class Specs:
     """All entries, in file order within files sorted by name."""
 
@@ -221,6 +233,7 @@ class Specs:
     aliases: tuple[AliasEntry, ...] = ()
     calls: tuple[CallEntry, ...] = ()
     hops: tuple[HopEntry, ...] = ()
+    placed: tuple[Placed, ...] = ()
 
     def operators(self) -> tuple[OpEntry | AliasEntry, ...]:
         """Entries with a torch schema: operators, then aliases."""

@@ -3347,6 +3347,23 @@ MUTATES: dict[str, str] = {
     "aten::native_batch_norm": "training",
 }
 
+PLACE: dict[str, str] = {
+    "_c10d_functional::all_gather_into_tensor": "processes talk to each other through torch's process group",
+    "_c10d_functional::all_gather_into_tensor_coalesced": "processes talk to each other through torch's process group",
+    "_c10d_functional::all_reduce": "processes talk to each other through torch's process group",
+    "_c10d_functional::all_reduce_coalesced": "processes talk to each other through torch's process group",
+    "_c10d_functional::all_to_all_single": "processes talk to each other through torch's process group",
+    "_c10d_functional::batch_p2p_ops": "processes talk to each other through torch's process group",
+    "_c10d_functional::broadcast": "processes talk to each other through torch's process group",
+    "_c10d_functional::irecv": "processes talk to each other through torch's process group",
+    "_c10d_functional::isend": "processes talk to each other through torch's process group",
+    "_c10d_functional::reduce_scatter_tensor": "processes talk to each other through torch's process group",
+    "_c10d_functional::reduce_scatter_tensor_coalesced": "processes talk to each other through torch's process group",
+    "_c10d_functional::wait_tensor": "processes talk to each other through torch's process group",
+    "run_and_save_rng_state": "it reads the state of torch's generator, then draws from it",
+    "run_with_rng_state": "it draws from torch's generator as the forward did",
+}
+
 SPEC_FILES: dict[str, str] = {
     "aten::__and__.Scalar": "specs/aten/logical.yaml",
     "aten::__and__.Tensor": "specs/aten/logical.yaml",
