@@ -623,6 +623,7 @@ COVERAGE: tuple[tuple[str, str, str, str, str, bool, int, int, int, str, str, st
     ('aten::minimum', 'specs/aten/compare.yaml', '', '18', 'f32 i64 i32 b', False, 2, 0, 3, '', '47/47', '6/6'),
     ('aten::mish', 'specs/aten/activation.yaml', '', '18', 'f32 f64 f16', False, 2, 0, 3, '', '9/9', '3/3'),
     ('aten::mish_backward', 'specs/aten/activation_backward.yaml', '', '18', 'f32 f64', False, 1, 0, 2, '', '', ''),
+    ('aten::mkldnn_rnn_layer', 'specs/aten/rnn.yaml', '', '18', 'f32', True, 3, 2, 5, 'recurrent.one_layer_lstm', '', ''),
     ('aten::mm', 'specs/aten/linalg.yaml', '', '18', 'f32 f64 bf16 i32 i16 c64', True, 2, 0, 7, '', '15/15', '3/3'),
     ('aten::mode', 'specs/aten/order_statistics.yaml', '', '18', 'f32 i64 i32 b', True, 1, 0, 7, '', '27/27', '3/3'),
     ('aten::moveaxis.int', 'specs/aten/shape_more.yaml', 'aten::movedim.int', '18', 'f32', False, 1, 0, 1, '', '', ''),
