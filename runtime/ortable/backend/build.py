@@ -14,8 +14,8 @@ from torch.fx import GraphModule, Node
 
 from .compile import CompiledGraph, compile_graph
 from .devices import resolve
-from .mixed import convert_parts, cut, join_parts
 from .islands import with_islands
+from .mixed import convert_parts, cut, join_parts
 from .options import OrtOptions
 from .outputs import graph_kind
 from .placement import Placed, placed_by_table, placements, report
