@@ -113,22 +113,24 @@ def profile(name: str, rounds: int, top: int) -> None:
         gc.collect()
         for path in sorted(Path(folder).iterdir()):
             events = json.loads(path.read_text())
-            print_operators(name, events, rounds, top)
+            print_operators(name, events, top)
 
 
-def print_operators(name: str, events: list[dict[str, Any]], rounds: int, top: int) -> None:
-    """Milliseconds a step of each operator of one session, longest first."""
-    total: collections.Counter[str] = collections.Counter()
-    calls: collections.Counter[str] = collections.Counter()
+def print_operators(name: str, events: list[dict[str, Any]], top: int) -> None:
+    """Milliseconds a step of each operator of one session, longest first: the sum of its nodes'
+    medians."""
+    nodes: dict[tuple[str, str], list[int]] = collections.defaultdict(list)
     for event in events:
         if event.get("cat") == "Node" and event["name"].endswith("_kernel_time"):
-            kind = event["args"]["op_name"]
-            total[kind] += event["dur"]
-            calls[kind] += 1
-    everything = sum(total.values()) / rounds / 1e3
-    print(f"{name}: a session, {everything:.3f} ms a step")
+            nodes[event["args"]["op_name"], event["name"]].append(event["dur"])
+    total: collections.Counter[str] = collections.Counter()
+    count: collections.Counter[str] = collections.Counter()
+    for (kind, _), durations in nodes.items():
+        total[kind] += int(statistics.median(durations))
+        count[kind] += 1
+    print(f"{name}: a session of {len(nodes)} nodes, {sum(total.values()) / 1e3:.3f} ms a step")
     for kind, microseconds in total.most_common(top):
-        print(f"  {microseconds / rounds / 1e3:8.3f} ms  {calls[kind] // rounds:5d} x {kind}")
+        print(f"  {microseconds / 1e3:8.3f} ms  {count[kind]:5d} x {kind}")
 
 
 def arguments() -> argparse.Namespace:

@@ -14,6 +14,7 @@ from torch.fx import GraphModule, Node
 
 from .compile import CompiledGraph, compile_graph
 from .devices import resolve
+from .islands import with_islands
 from .mixed import convert_parts, cut, join_parts
 from .options import OrtOptions
 from .outputs import graph_kind
@@ -37,6 +38,7 @@ def compile_one(graph_module: GraphModule, options: OrtOptions, runner: Runner) 
     with unset_fake_temporarily():
         in_torch = placed_by_table(graph_module)
         if in_torch:
+            in_torch = with_islands(graph_module, in_torch)
             return compile_mixed(graph_module, options, runner, static, in_torch)
         return compile_region(graph_module, options, runner, static)
 
