@@ -147,6 +147,17 @@ def test_symbols_that_only_an_outer_argument_has(in_torch, run_both):
         run_both(fn, torch.rand(shape), dynamic=True)
 
 
+def test_symbols_of_an_argument_of_which_only_a_view_leaves_the_region(in_torch, run_both):
+    in_torch("aten::sin")
+
+    def fn(x, weight):
+        rows = torch.arange(0, x.numel(), x.shape[1]).float()
+        heavy = rows[:, None] @ weight  # worth a session of its own
+        return torch.sin(x.view(-1)), torch.sin(heavy)
+
+    run_both(fn, torch.rand(4, 6), torch.rand(1, 3), dynamic=True)
+
+
 def test_sizes_that_depend_on_data(in_torch, run_both):
     in_torch("aten::sin")
     torch._dynamo.config.capture_dynamic_output_shape_ops = True
