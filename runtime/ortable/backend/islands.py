@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import torch
 from torch.fx import GraphModule, Node
 
-from .placement import is_ordered
+from .placement import is_ordered, mixes_dtypes
 from .regions import Region, split
 
 __all__ = ["with_islands"]
@@ -48,6 +48,8 @@ def _is_worth_it(region: Region) -> bool:
     from a graph of AOTAutograd by itself."""
     names = [_name(node) for node in region.nodes]
     if "" in names or any(name in _HEAVY for name in names):
+        return True
+    if any(mixes_dtypes(node) for node in region.nodes):
         return True
     return sum(name not in _VIEWS for name in names) > _MANY
 

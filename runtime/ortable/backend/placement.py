@@ -12,7 +12,7 @@ from torch.fx import GraphModule, Node
 from ortable.interpreter.origin import source_line
 from ortable.interpreter.unsupported import missing_name
 
-__all__ = ["Placed", "is_ordered", "placed_by_table", "placements", "report", "with_items"]
+__all__ = ["Placed", "is_ordered", "mixes_dtypes", "placed_by_table", "placements", "report", "with_items"]
 
 _COLLECTIVES = ("_c10d_functional", "c10d", "fsdp")
 _ORDERED_HOPS = ("run_and_save_rng_state", "with_effects", "print")
@@ -37,9 +37,20 @@ def placed_by_table(graph_module: GraphModule) -> dict[Node, str]:
     if not PLACE:
         return {}
     calls = (n for n in graph_module.graph.nodes if n.op == "call_function")
-    found = {node: PLACE.get(missing_name(node)) for node in calls}
+    found = {n: PLACE.get(missing_name(n)) for n in calls if not mixes_dtypes(n)}
     placed = {node: why for node, why in found.items() if why is not None}
     return with_items(placed)
+
+
+def mixes_dtypes(node: Node) -> bool:
+    """Whether a converted operator takes floats of several dtypes, as autocast leaves them: torch's
+    own kernel may refuse them, because tracing does not tell all of its saved dtypes truly (those
+    of batch norm's statistics are float32, not the bfloat16 of the input)."""
+    from ortable_generated.aten.dispatch import CONVERTERS
+
+    values = [n.meta.get("val") for n in node.all_input_nodes]
+    kinds = {v.dtype for v in values if isinstance(v, torch.Tensor) and v.is_floating_point()}
+    return len(kinds) > 1 and missing_name(node) in CONVERTERS
 
 
 def with_items(placed: Mapping[Node, str]) -> dict[Node, str]:
