@@ -70,6 +70,16 @@ def scaled(graph: Graph, x: Result, factor: Scalar) -> Result:
     return graph.make_node("Mul", [x, const(graph, factor, graph.get_type(x))])
 
 
+def attention_scaled(graph: Graph, x: Result, scale: Float | None, width: SymInt) -> Result:
+    """Attention scores times ``scale``; by default over the square root of the width of a head."""
+    if scale is not None:
+        return scaled(graph, x, scale)
+    if isinstance(width, dims.SymDim):
+        root = graph.make_node("Sqrt", [const(graph, width, graph.get_type(x))])
+        return graph.make_node("Div", [x, root])
+    return scaled(graph, x, float(width) ** -0.5)
+
+
 # -- reductions ---------------------------------------------------------------------------------
 
 
