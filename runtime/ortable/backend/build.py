@@ -13,6 +13,8 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import GraphModule, Node
 
 from .compile import CompiledGraph, compile_graph
+from .devices import resolve
+from .islands import with_islands
 from .mixed import convert_parts, cut, join_parts
 from .options import OrtOptions
 from .outputs import graph_kind
@@ -32,9 +34,11 @@ def compile_one(graph_module: GraphModule, options: OrtOptions, runner: Runner) 
     returns a list of results."""
     # AOTAutograd's fake mode is on, and the constants of the graph are real tensors.
     static = static_arguments(graph_module)
+    options = resolve(graph_module, options)
     with unset_fake_temporarily():
         graph_module, in_torch = place(graph_module)
         if in_torch:
+            in_torch = with_islands(graph_module, in_torch)
             return compile_mixed(graph_module, options, runner, static, in_torch)
         return compile_region(graph_module, options, runner, static)
 
@@ -104,7 +108,9 @@ def static_arguments(graph_module: GraphModule) -> frozenset[int]:
     if metadata is None or graph_kind(graph_module) == "backward":
         return frozenset()
     tokens = len(getattr(metadata, "tokens", ()))  # effects' tokens are the first arguments
-    return frozenset(index + tokens for index in metadata.static_input_indices or ())
+    written = set(metadata.mutated_inp_runtime_indices or ())  # by torch, after the graph has run
+    static = set(metadata.static_input_indices or ()) - written
+    return frozenset(index + tokens for index in static)
 
 
 def report_strides(found: Sequence[tuple[int, ...] | None]) -> None:
@@ -133,6 +139,7 @@ def _record(
         "inputs": list(compiled.inputs),
         "outputs": list(compiled.outputs[: compiled.n_results]),
         "mutations": list(compiled.mutations),
+        "frozen": getattr(callable_graph, "frozen", "not run by ONNX Runtime"),
         "timings": dict(compiled.timings),
     }
 

@@ -16,9 +16,11 @@ from torch.fx import Graph, GraphModule, Node
 from ortable import dtypes
 from ortable.complex_value import join_pair, part_type
 from ortable.errors import FunctionNotFoundError, OptionError
+from ortable.interpreter import numbers
 from ortable.interpreter.complex_numbers import transposed
 from ortable.interpreter.control_flow import refuse_effects
 
+from . import devices
 from .inputs import InputPlan, check_inputs, declare_inputs, shape_of, strides_of
 from .options import OrtOptions
 from .outputs import Mutation, OutputPlan, graph_kind, plan_outputs
@@ -35,8 +37,8 @@ class CompiledGraph:
 
     `inputs` and `outputs` follow the arguments and the results; `mutations` copy hidden results
     (those of `outputs` past `n_results`) into arguments.  `fed` holds the names of the ONNX inputs
-    that a node reads.  `part` tells a region of a graph, which torch runs around it.  `timings` are
-    seconds per phase.
+    that a node reads.  `device` is where it runs.  `part` tells a region of a graph, which torch
+    runs around it.  `timings` are seconds per phase.
     """
 
     model: ModelProto
@@ -48,6 +50,7 @@ class CompiledGraph:
     mutations: tuple[Mutation, ...]
     sources: Mapping[str, DimSource]
     fed: frozenset[str]
+    device: str = "cpu"
     part: bool = False
     timings: dict[str, float] = field(default_factory=dict)
 
@@ -75,10 +78,16 @@ def compile_graph(
     _refuse(graph_module, options.raise_on)
     refuse_effects(graph_module)
     inputs = InputPlan(graph_module)
-    check_inputs(inputs, provider_names(options.providers))
+    options = devices.resolve(graph_module, options)
+    providers = provider_names(options.providers)
+    check_inputs(inputs, providers)
     outputs = plan_outputs(graph_module, inputs)
     body, copies = _body(graph_module, outputs)
-    builder = GraphBuilder(target_opset(options.target_opset), target="onnxruntime")
+    builder = GraphBuilder(
+        target_opset(options.target_opset),
+        target="onnxruntime",
+        kernel_table=devices.kernel_table(providers),
+    )
     interpreter = DynamoInterpreter(builder, module=graph_module)
     roles = declare_inputs(builder, inputs, interpreter, copies)
     interpreter.values[next(reversed(body.graph.nodes))] = None  # outputs are declared below
@@ -107,6 +116,7 @@ def compile_graph(
         mutations=tuple(outputs.mutations),
         sources=inputs.sources,
         fed=frozenset(_read_names(model.graph)),
+        device=devices.graph_device(graph_module),
         part=whole is not None,
         timings={
             "convert": converted - begin,
@@ -165,6 +175,13 @@ def _declare_output(builder: Any, node: Node, name: str, result: Any, kept: bool
     """Makes the ONNX output `name` for `node`, in the memory order that torch promises when
     `kept`."""
     value = node.meta["val"]
+    if isinstance(value, torch.SymFloat | torch.SymBool):
+        number = numbers.adopt(builder, numbers.as_number(builder, result), value)
+        _name_output(builder, number, name)
+        is_bool = isinstance(value, torch.SymBool)
+        elem_type = dtypes.boolean if is_bool else dtypes.float64
+        builder.make_tensor_output(name, elem_type, (), indexed=False)
+        return Fetch(name, is_bool)
     if not isinstance(value, torch.Tensor):
         vector = result if isinstance(result, str) else builder.dim_as_vector(result)
         _name_output(builder, vector, name)
@@ -182,10 +199,11 @@ def _declare_output(builder: Any, node: Node, name: str, result: Any, kept: bool
         result, full, elem_type = join_pair(builder, result), (*shape, 2), part_type(elem_type)
     _name_output(builder, result, name)
     builder.make_tensor_output(name, elem_type, full, indexed=False)
+    device = devices.device_of(value)
     if order is None and strides != contiguous_strides(shape):
-        return Fetch(name, is_bool, strides=strides, is_complex=is_complex)
+        return Fetch(name, is_bool, strides=strides, is_complex=is_complex, device=device)
     permutation = None if order in (None, identity) else inverse(order)
-    return Fetch(name, is_bool, permutation, is_complex=is_complex)
+    return Fetch(name, is_bool, permutation, is_complex=is_complex, device=device)
 
 
 def _name_output(builder: Any, result: str, name: str) -> None:

@@ -1,0 +1,61 @@
+"""Regions that are not worth a session: a few cheap operators between operators that the table
+places in torch. They join these, which saves two changes of side and loses nothing."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+
+import torch
+from torch.fx import GraphModule, Node
+
+from .placement import is_ordered
+from .regions import Region, split
+
+__all__ = ["with_islands"]
+
+# What ONNX Runtime computes faster than torch by more than entering a session costs.
+_HEAVY = (
+    "mm", "addmm", "bmm", "baddbmm", "addbmm", "matmul", "linear", "dot", "mv", "addmv", "einsum",
+    "convolution", "conv1d", "conv2d", "conv3d", "_scaled_dot_product_attention_math",
+    "_scaled_dot_product_flash_attention_for_cpu",
+    "_scaled_dot_product_flash_attention_for_cpu_backward", "scaled_dot_product_attention",
+)  # fmt: skip
+_VIEWS = ("view", "reshape", "permute", "t", "transpose", "expand", "squeeze", "unsqueeze", "slice",
+          "select", "alias", "detach", "_unsafe_view", "split", "sym_size")  # fmt: skip
+_MANY = 24  # so many small operators cost torch's dispatcher more than a session costs
+_WHY = "too little between operators that run in torch to be worth a session"
+
+
+def with_islands(graph_module: GraphModule, in_torch: Mapping[Node, str]) -> dict[Node, str]:
+    """`in_torch` with the regions that are too small, and the reason.
+
+    Regions merge and vanish as nodes change sides, so this repeats until nothing changes; each
+    round takes at least one region away.
+    """
+    found = dict(in_torch)
+    while True:
+        ordered = [node for node in found if is_ordered(node)]
+        regions = split(graph_module, found, ordered).regions
+        small = [node for region in regions if not _is_worth_it(region) for node in region.nodes]
+        if not small:
+            return found
+        found.update(dict.fromkeys(small, _WHY))
+
+
+def _is_worth_it(region: Region) -> bool:
+    """Whether a region has a heavy operator, or many small ones, or something that torch cannot run
+    from a graph of AOTAutograd by itself."""
+    names = [_name(node) for node in region.nodes]
+    if "" in names or any(name in _HEAVY for name in names):
+        return True
+    return sum(name not in _VIEWS for name in names) > _MANY
+
+
+def _name(node: Node) -> str:
+    """The name of an ATen operator without its overload; "getitem"; "" for anything else."""
+    if node.target is operator.getitem:
+        return "view"
+    if isinstance(node.target, torch._ops.OpOverload):
+        return str(node.target._schema.name).rpartition("::")[2]
+    return ""
