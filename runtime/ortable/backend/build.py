@@ -47,7 +47,10 @@ def compile_region(
     compiled.timings["session"] = time.perf_counter() - begin
     report_strides(compiled)
     text = str(graph_module.graph)
-    dump_model(options.dump_prefix, compiled.model, text)
+    path = dump_model(options.dump_prefix, compiled.model, text)
+    attach = getattr(callable_graph, "attach", None)
+    if attach is not None:  # the debug backend looks at the FX graph, and dumps inputs
+        attach(graph_module, path)
     if options.verbose:
         _report(compiled, options.verbose, text)
     store(options.storage, _record(compiled, graph_module, callable_graph, options))

@@ -3,10 +3,11 @@ Node by node in numpy: slow, and easy to look into."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from onnx import NodeProto
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 
@@ -117,3 +118,14 @@ class ExtendedReferenceEvaluator(ReferenceEvaluator):
             new_ops=given,
             **kwargs,
         )
+
+    def steps(self, feeds: Mapping[str, Any]) -> Iterator[tuple[NodeProto, dict[str, Any]]]:
+        """Runs the graph one node at a time: yields each node and the results it has just added to
+        all that is known, by name (`known[name]`).  What a node raises is raised here."""
+        known: dict[str, Any] = {"": None, **self.rt_inits_, **feeds}
+        for node in self.rt_nodes_:
+            inputs = [known[name] for name in node.input]
+            more = {"context": known} if node.need_context() else {}
+            for name, value in zip(node.output, node.run(*inputs, **more), strict=False):
+                known[name] = value
+            yield node.onnx_node, known
