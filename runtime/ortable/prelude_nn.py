@@ -72,10 +72,12 @@ def scaled(graph: Graph, x: Result, factor: Scalar) -> Result:
 
 def attention_scaled(graph: Graph, x: Result, scale: Float | None, width: SymInt) -> Result:
     """Attention scores times ``scale``; by default over the square root of the width of a head."""
-    if scale is None and isinstance(width, dims.SymDim):
+    if scale is not None:
+        return scaled(graph, x, scale)
+    if isinstance(width, dims.SymDim):
         root = graph.make_node("Sqrt", [const(graph, width, graph.get_type(x))])
         return graph.make_node("Div", [x, root])
-    return scaled(graph, x, scale if scale is not None else float(width) ** -0.5)
+    return scaled(graph, x, float(width) ** -0.5)
 
 
 # -- reductions ---------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from torch._C import _from_dlpack, _to_dlpack
-from torch._C._dynamo.guards import _reinterpret_tensor
+from torch._C._dynamo.guards import _reinterpret_tensor  # type: ignore[attr-defined]
 
 from ortable import dims, dtypes
 from ortable.errors import InputError

@@ -121,7 +121,7 @@ def _fx_names(
 ) -> dict[str, str]:
     """Names of ONNX results (some may be optimized away) to names of the FX nodes whose values they
     are. An output has another name, and perhaps another layout, than the result it is made of."""
-    found = {}
+    found: dict[str, str] = {}
     for node, copy in copies.items():
         name = values.get(copy)
         if isinstance(name, str) and node.op != "placeholder":

@@ -19,26 +19,30 @@ from .arrays import describe, to_numpy
 __all__ = ["EagerValues", "Tolerance"]
 
 # What torch leaves uninitialised has no value to compare.
-_EMPTY = frozenset({"aten::empty", "aten::empty_like", "aten::new_empty", "aten::empty_strided"})
-_EMPTY_NAMES = _EMPTY | {"aten::new_empty_strided", "aten::empty_permuted"}
+_EMPTY = frozenset(
+    f"aten::{name}"
+    for name in ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty")
+) | {"aten::new_empty_strided"}
+
+
+# How far floats may be from eager's where nothing is given: absolute, relative.
+_TOLERANCES = {
+    "float64": (1e-7, 1e-5),
+    "float32": (1e-4, 1e-3),
+    "float16": (1e-2, 1e-2),
+    "bfloat16": (5e-2, 5e-2),
+}
 
 
 class Tolerance:
     """How far a float may be from eager's: `atol + rtol * |eager|`; by dtype where not given."""
-
-    _BY_DTYPE = {
-        "float64": (1e-7, 1e-5),
-        "float32": (1e-4, 1e-3),
-        "float16": (1e-2, 1e-2),
-        "bfloat16": (5e-2, 5e-2),
-    }
 
     def __init__(self, atol: float | None, rtol: float | None) -> None:
         self.atol, self.rtol = atol, rtol
 
     def of(self, dtype: np.dtype) -> tuple[float, float]:
         """Absolute and relative tolerance; none for integers and booleans."""
-        atol, rtol = self._BY_DTYPE.get(dtype.name, (0.0, 0.0))
+        atol, rtol = _TOLERANCES.get(dtype.name, (0.0, 0.0))
         if atol == 0.0:
             return 0.0, 0.0
         return atol if self.atol is None else self.atol, rtol if self.rtol is None else self.rtol
@@ -97,7 +101,7 @@ class EagerValues:
             a, b = expected.astype(np.float64), got.astype(np.float64)
             with np.errstate(invalid="ignore"):
                 gap = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
-                wrong = ~(gap <= atol + rtol * np.abs(a))
+                wrong = (gap != 0) & ~(gap <= atol + rtol * np.abs(a))
         if not wrong.any():
             return None
         gap = np.where(np.isnan(gap), np.inf, gap)
@@ -149,4 +153,4 @@ class _Recorder(Interpreter):
 def _is_empty(node: Node) -> bool:
     target = node.target
     name = target._schema.name if isinstance(target, torch._ops.OpOverload) else ""
-    return name in _EMPTY_NAMES
+    return name in _EMPTY
