@@ -657,7 +657,7 @@ COVERAGE: tuple[tuple[str, str, str, str, str, bool, int, int, int, str, str, st
     ('aten::native_batch_norm', 'specs/aten/norm.yaml', '', '18', 'f32', False, 3, 1, 2, 'normalization.batch_norm_of_batch', '16/16', '3/3'),
     ('aten::native_batch_norm_backward', 'specs/aten/norm.yaml', '', '18', 'f32', True, 1, 0, 4, 'normalization.batch_norm_backward', '', ''),
     ('aten::native_channel_shuffle', 'specs/aten/unfold.yaml', 'aten::channel_shuffle', '18', 'f32', False, 1, 0, 1, '', '', ''),
-    ('aten::native_dropout', 'specs/aten/random.yaml', '', '18', 'f32', True, 3, 0, 5, '', '', ''),
+    ('aten::native_dropout', 'specs/aten/random.yaml', '', '18', 'f32', True, 4, 0, 5, '', '', ''),
     ('aten::native_dropout_backward', 'specs/aten/random.yaml', '', '18', 'f32 i64 b', True, 1, 0, 3, '', '33/33', '3/3'),
     ('aten::native_group_norm', 'specs/aten/norm.yaml', '', '18', 'f32', True, 1, 0, 3, '', '16/16', '3/3'),
     ('aten::native_layer_norm', 'specs/aten/norm.yaml', '', '18', 'f32 f64 bf16', True, 2, 0, 5, '', '16/16', '3/3'),
