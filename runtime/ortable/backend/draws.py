@@ -4,7 +4,7 @@ the operator is converted. `torch.manual_seed` then gives the numbers of eager."
 from __future__ import annotations
 
 import keyword
-from collections.abc import Collection
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -27,30 +27,32 @@ _ORIGIN = ("stack_trace", "nn_module_stack")
 
 
 def write_draws(
-    graph_module: GraphModule, in_torch: Collection[str]
-) -> tuple[GraphModule, dict[Node, str]]:
-    """`graph_module` with the draws of its random operators as torch nodes, and those nodes with
-    the reason why torch runs them.
+    graph_module: GraphModule, in_torch: Mapping[Node, str]
+) -> tuple[GraphModule, dict[Node, str], dict[Node, Node]]:
+    """`graph_module` with the draws of its random operators as torch nodes; the nodes that torch
+    runs there, with the reasons; and which node each one of the new graph was in `graph_module`.
 
     A node that is only a draw is replaced; any other one gets the drawn tensor as its argument
     `drawn`, which its converter reads.  The module itself is returned when there is nothing to do.
 
-    :param in_torch: names of nodes that torch runs whole
+    :param in_torch: nodes of `graph_module` that torch runs whole, with reasons
     """
     found = {
         node: draw
         for node in graph_module.graph.nodes
-        if node.name not in in_torch and (draw := _draw_of(node)) is not None
+        if node not in in_torch and (draw := _draw_of(node)) is not None
     }
     if not found:
-        return graph_module, {}
+        return graph_module, dict(in_torch), {node: node for node in graph_module.graph.nodes}
     writer = _Writer(graph_module)
     for node in graph_module.graph.nodes:
         if node in found:
             writer.draw(node, found[node])
         else:
             writer.copy(node)
-    return GraphModule(graph_module, writer.graph), writer.placed
+    placed = writer.placed | {writer.made[node]: why for node, why in in_torch.items()}
+    before = {copy: node for node, copy in writer.made.items()}
+    return GraphModule(graph_module, writer.graph), placed, before
 
 
 def _draw_of(node: Node) -> Draw | None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import torch
 from torch.fx import GraphModule, Node
 
-from .placement import is_ordered
+from .placement import is_draw, is_ordered
 from .regions import Region, split
 
 __all__ = ["with_islands"]
@@ -28,12 +28,15 @@ _WHY = "too little between operators that run in torch to be worth a session"
 
 
 def with_islands(graph_module: GraphModule, in_torch: Mapping[Node, str]) -> dict[Node, str]:
-    """`in_torch` with the regions that are too small, and the reason.
+    """`in_torch` with the regions that are too small, and the reason.  A graph in which torch only
+    draws random numbers keeps its sessions, whatever their size.
 
     Regions merge and vanish as nodes change sides, so this repeats until nothing changes; each
     round takes at least one region away.
     """
     found = dict(in_torch)
+    if all(is_draw(node) for node in found):
+        return found
     while True:
         ordered = [node for node in found if is_ordered(node)]
         regions = split(graph_module, found, ordered).regions
@@ -53,7 +56,10 @@ def _is_worth_it(region: Region) -> bool:
 
 
 def _name(node: Node) -> str:
-    """The name of an ATen operator without its overload; "getitem"; "" for anything else."""
+    """The name of an operator without its overload; "" for what torch cannot call by itself: the
+    rest of an operator whose draw is a node of its own, and Python functions."""
+    if "drawn" in node.kwargs:
+        return ""
     if node.target is operator.getitem:
         return "view"
     if isinstance(node.target, torch._ops.OpOverload):
