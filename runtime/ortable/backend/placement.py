@@ -15,7 +15,15 @@ from ortable.interpreter.unsupported import missing_name
 
 from .draws import write_draws
 
-__all__ = ["Placed", "is_draw", "is_ordered", "place", "placements", "report"]
+__all__ = [
+    "Placed",
+    "is_draw",
+    "is_ordered",
+    "mixes_dtypes",
+    "place",
+    "placements",
+    "report",
+]
 
 _COLLECTIVES = ("_c10d_functional", "c10d", "fsdp")
 _ORDERED_HOPS = ("run_and_save_rng_state", "with_effects", "print")
@@ -40,7 +48,7 @@ def placed_by_table(graph_module: GraphModule) -> dict[Node, str]:
     if not PLACE:
         return {}
     calls = (n for n in graph_module.graph.nodes if n.op == "call_function")
-    found = {node: PLACE.get(missing_name(node)) for node in calls}
+    found = {node: PLACE.get(missing_name(node)) for node in calls if not mixes_dtypes(node)}
     return {node: why for node, why in found.items() if why is not None}
 
 
@@ -55,6 +63,17 @@ def place(
     more = with_items(unsupported or {})
     graph_module, in_torch, before = write_draws(graph_module, more)
     return graph_module, with_items({**placed_by_table(graph_module), **in_torch}), before
+
+
+def mixes_dtypes(node: Node) -> bool:
+    """Whether a converted operator takes floats of several dtypes, as autocast leaves them: torch's
+    own kernel may refuse them, because tracing does not tell all of its saved dtypes truly (those
+    of batch norm's statistics are float32, not the bfloat16 of the input)."""
+    from ortable_generated.aten.dispatch import CONVERTERS
+
+    values = [n.meta.get("val") for n in node.all_input_nodes]
+    kinds = {v.dtype for v in values if isinstance(v, torch.Tensor) and v.is_floating_point()}
+    return len(kinds) > 1 and missing_name(node) in CONVERTERS
 
 
 def with_items(placed: Mapping[Node, str]) -> dict[Node, str]:
