@@ -16,13 +16,15 @@ from torch.utils._sympy.reference import PythonReferenceAnalysis
 
 from ortable import dims, dtypes
 from ortable.draws import Draw
+from ortable.errors import UnsupportedCase
 from ortable.interpreter.unsupported import missing_name
 
 from .inputs import InputPlan, shape_of
 
-__all__ = ["write_draws"]
+__all__ = ["refuse_lost_dropout", "write_draws"]
 
 aten = torch.ops.aten
+_RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 _ORIGIN = ("stack_trace", "nn_module_stack")
 
 
@@ -66,6 +68,26 @@ def _draw_of(node: Node) -> Draw | None:
         return None
     draw = function(node, *node.args, **node.kwargs)
     return draw if draw is None or isinstance(draw.like, Node) else None
+
+
+def refuse_lost_dropout(graph_module: GraphModule) -> None:
+    """Fails for a graph of dynamo with dropout between the layers of a recurrent network: what
+    torch makes of these operators before any backend sees them never drops (torch 2.13).
+
+    :raises UnsupportedCase: naming the operator, and what to write in its place
+    """
+    for node in graph_module.graph.nodes:
+        name = getattr(node.target, "__name__", "")
+        if node.op != "call_function" or name not in _RECURRENT or len(node.args) < 9:
+            continue
+        first = 3 if isinstance(node.args[3], bool) else 4  # packed sequences have one more
+        _, layers, dropout, train = node.args[first : first + 4]
+        if dropout and train and layers > 1:
+            raise UnsupportedCase(
+                f"{name} with dropout={dropout} between {layers} layers, in training: torch's own "
+                "tracing loses this dropout. Use one module per layer and torch.nn.Dropout between "
+                "them, or dropout=0."
+            )
 
 
 class _Writer:

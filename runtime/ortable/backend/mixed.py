@@ -3,6 +3,7 @@ that calls them."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -78,8 +79,9 @@ def join_parts(graph_module: GraphModule, cuts: Split, callables: Mapping[str, A
     for name, function in callables.items():
         object.__setattr__(root, name, function)
     cuts.outer.set_codegen(_BoxedCodeGen())
-    outer = GraphModule(root, cuts.outer, "Outer")
-    return MixedGraph(outer.forward, tuple(callables.values()))
+    code: Any = type(GraphModule(root, cuts.outer, "Outer")).forward
+    # bound to the constants and the regions alone: the graph and its fake tensors may go
+    return MixedGraph(functools.partial(code, root), tuple(callables.values()))
 
 
 def _adopt(root: torch.nn.Module, source: torch.nn.Module, path: str) -> None:
