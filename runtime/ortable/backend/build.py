@@ -12,13 +12,17 @@ from onnx import printer
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import GraphModule, Node
 
+from ortable.errors import InputError, OptionError, OrtableError
+
 from .compile import CompiledGraph, compile_graph
 from .devices import resolve
+from .fallback import culprits, missing_error, unsupported_nodes
 from .islands import with_islands
-from .mixed import convert_parts, cut, join_parts
+from .mixed import Part, convert_parts, cut, join_parts
 from .options import OrtOptions
 from .outputs import graph_kind
 from .placement import Placed, place, placements, report
+from .regions import Split
 from .roles import OutputKind
 from .session import provider_names
 from .storage import dump_model, store
@@ -36,11 +40,45 @@ def compile_one(graph_module: GraphModule, options: OrtOptions, runner: Runner) 
     static = static_arguments(graph_module)
     options = resolve(graph_module, options)
     with unset_fake_temporarily():
-        graph_module, in_torch = place(graph_module)
-        if in_torch:
-            in_torch = with_islands(graph_module, in_torch)
-            return compile_mixed(graph_module, options, runner, static, in_torch)
-        return compile_region(graph_module, options, runner, static)
+        if options.fallback is not None:
+            return compile_with_fallback(graph_module, options, runner, static)
+        graph_module, in_torch, _ = place(graph_module)
+        if not in_torch:
+            return compile_region(graph_module, options, runner, static)
+        error = missing_error(graph_module, in_torch)
+        if error is not None:
+            raise error  # one for all regions
+        in_torch = with_islands(graph_module, in_torch)
+        cuts = cut(graph_module, in_torch)
+        parts = list(convert_parts(graph_module, cuts, options, static))
+        return run_mixed(graph_module, options, runner, in_torch, cuts, parts)
+
+
+def compile_with_fallback(
+    graph_module: GraphModule, options: OrtOptions, runner: Runner, static: frozenset[int]
+) -> Compiled:
+    """Compiles what can be, and leaves the rest to torch.  A node whose conversion fails changes
+    sides, and the graph is cut anew: each round takes at least one node away from ONNX Runtime."""
+    left = unsupported_nodes(graph_module, options.raise_on)
+    tried: dict[str, int] = {}
+    while True:
+        graph, in_torch, before = place(graph_module, left)
+        in_torch = with_islands(graph, in_torch, everywhere=True)
+        parts: list[Part] = []
+        cuts = cut(graph, in_torch)
+        try:
+            if not in_torch:
+                return compile_region(graph, options, runner, static)
+            for part in convert_parts(graph, cuts, options, static):
+                parts.append(part)
+            return run_mixed(graph, options, runner, in_torch, cuts, parts)
+        except (OptionError, InputError):
+            raise
+        except OrtableError as error:
+            if len(parts) == len(cuts.regions):
+                raise  # all are converted: a session cannot be made
+            found = culprits(error, cuts.regions[len(parts)].nodes, tried)
+            left |= {before[node]: why for node, why in found.items()}
 
 
 def compile_region(
@@ -55,29 +93,37 @@ def compile_region(
     return _finished(compiled, graph_module, options, runner, placements(graph_module, {}))
 
 
-def compile_mixed(
+def run_mixed(
     graph_module: GraphModule,
     options: OrtOptions,
     runner: Runner,
-    static: frozenset[int],
     in_torch: Mapping[Node, str],
+    cuts: Split,
+    parts: Sequence[Part],
 ) -> Compiled:
-    """The same for a graph of which torch runs the nodes `in_torch` (with reasons): each region in
-    between is converted, run and recorded by itself."""
-    cuts = cut(graph_module, in_torch)
+    """The same for a graph of which torch runs the nodes `in_torch` (with reasons): its regions,
+    which are converted, each with what runs it and a record."""
     placed = placements(graph_module, in_torch)
-    parts = convert_parts(graph_module, cuts, options, static)
     output = graph_module.graph.output_node().args[0]
     # the strides are those that were traced: regions keep them, and so does torch
     report_strides([None] * (len(output) if isinstance(output, list | tuple) else 1))
     if options.verbose:
         print(f"[ortable] {graph_kind(graph_module)} in {len(parts)} regions")
         print(report(placed))
+    if not parts:
+        store(options.storage, _torch_record(graph_module, placed))
     callables = {
         part.region.name: _finished(part.compiled, part.region.module, options, runner, placed)
         for part in parts
     }
     return join_parts(graph_module, cuts, callables)
+
+
+def _torch_record(graph_module: GraphModule, placed: list[Placed]) -> dict[str, Any]:
+    """The record of a graph that torch runs whole."""
+    empty: dict[str, Any] = {"onnx": None, "providers": [], "inputs": [], "outputs": []}
+    known = {"kind": graph_kind(graph_module), "graph_module": graph_module, "placement": placed}
+    return {**empty, "mutations": [], "frozen": "not run by ONNX Runtime", "timings": {}, **known}
 
 
 def _finished(
