@@ -75,7 +75,7 @@ def cases_of(script):
 def every_case():
     return [
         pytest.param(script, case, id=f"{script[:-3]}-{case}")
-        for script in ("collectives.py", "ddp.py", "ddp_training.py", "fsdp.py")
+        for script in ("collectives.py", "ddp.py", "ddp_training.py", "fsdp.py", "fsdp_frozen.py")
         for case in cases_of(script)
     ]
 

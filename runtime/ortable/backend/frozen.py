@@ -17,6 +17,7 @@ from ortable import dtypes
 
 from .feeds import as_bytes, feed_any, in_order
 from .roles import InputKind, InputRole
+from .shards import plain_tensors
 
 __all__ = [
     "BackOff",
@@ -197,10 +198,11 @@ def _stepped(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
     if not watched:
         return
     written = {
-        _storage(p)
+        _storage(part)
         for group in optimizer.param_groups
         for p in group["params"]
-        if p.layout is torch.strided
+        for part in plain_tensors(p)
+        if part.layout is torch.strided
     }
     for frozen in watched:
         if not written.isdisjoint(frozen.storages):
@@ -223,7 +225,8 @@ def refresh(target: Any = None) -> None:
         concerned = watched
     else:
         tensors = _tensors_of(target)
-        written = {_storage(t) for t in tensors if t.layout is torch.strided}
+        parts = [part for tensor in tensors for part in plain_tensors(tensor)]
+        written = {_storage(t) for t in parts if t.layout is torch.strided}
         concerned = [f for f in watched if not written.isdisjoint(f.storages)]
     for frozen in concerned:
         frozen.invalidate()
@@ -276,4 +279,5 @@ def _bytes_of(tensor: torch.Tensor) -> bytes:
     flat = tensor.reshape(-1)
     if flat.dtype is torch.bool:
         flat = as_bytes(flat)
-    return bytes(flat.view(torch.uint8).numpy().tobytes())
+    # Of a copy: numpy() marks the memory as shared for good, and FSDP could not free it.
+    return bytes(flat.view(torch.uint8).clone().numpy().tobytes())
