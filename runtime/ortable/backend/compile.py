@@ -16,6 +16,7 @@ from torch.fx import Graph, GraphModule, Node
 from ortable import dtypes
 from ortable.complex_value import join_pair, part_type
 from ortable.errors import FunctionNotFoundError, OptionError
+from ortable.interpreter import numbers
 from ortable.interpreter.complex_numbers import transposed
 from ortable.interpreter.control_flow import refuse_effects
 
@@ -37,7 +38,8 @@ class CompiledGraph:
     `inputs` and `outputs` follow the arguments and the results; `mutations` copy hidden results
     (those of `outputs` past `n_results`) into arguments.  `fed` holds the names of the ONNX inputs
     that a node reads.  `device` is where it runs.  `part` tells a region of a graph, which torch
-    runs around it.  `timings` are seconds per phase.
+    runs around it.  `timings` are seconds per phase.  `fx_names` tells which FX node a result of
+    the ONNX graph is the value of, for those that have one.
     """
 
     model: ModelProto
@@ -52,6 +54,7 @@ class CompiledGraph:
     device: str = "cpu"
     part: bool = False
     timings: dict[str, float] = field(default_factory=dict)
+    fx_names: Mapping[str, str] = field(default_factory=dict)
 
 
 def compile_graph(
@@ -122,7 +125,27 @@ def compile_graph(
             "optimize": optimized - converted,
             "to_onnx": serialized - optimized,
         },
+        fx_names=_fx_names(interpreter.values, copies, outputs, fetches),
     )
+
+
+def _fx_names(
+    values: Mapping[Node, Any],
+    copies: Mapping[Node, Node],
+    outputs: OutputPlan,
+    fetches: Sequence[Fetch],
+) -> dict[str, str]:
+    """Names of ONNX results (some may be optimized away) to names of the FX nodes whose values they
+    are. An output has another name, and perhaps another layout, than the result it is made of."""
+    found: dict[str, str] = {}
+    for node, copy in copies.items():
+        name = values.get(copy)
+        if isinstance(name, str) and node.op != "placeholder":
+            found.setdefault(name, node.name)
+    for node, fetch in zip(outputs.fetched, fetches, strict=True):
+        if fetch.permutation is None and isinstance(node.meta["val"], torch.Tensor):
+            found[fetch.name] = node.name
+    return found
 
 
 def target_opset(asked: int | Mapping[str, int] | None) -> int | dict[str, int]:
@@ -174,6 +197,13 @@ def _declare_output(builder: Any, node: Node, name: str, result: Any, kept: bool
     """Makes the ONNX output `name` for `node`, in the memory order that torch promises when
     `kept`."""
     value = node.meta["val"]
+    if isinstance(value, torch.SymFloat | torch.SymBool):
+        number = numbers.adopt(builder, numbers.as_number(builder, result), value)
+        _name_output(builder, number, name)
+        is_bool = isinstance(value, torch.SymBool)
+        elem_type = dtypes.boolean if is_bool else dtypes.float64
+        builder.make_tensor_output(name, elem_type, (), indexed=False)
+        return Fetch(name, is_bool)
     if not isinstance(value, torch.Tensor):
         vector = result if isinstance(result, str) else builder.dim_as_vector(result)
         _name_output(builder, vector, name)

@@ -3,6 +3,7 @@ torch. Arguments, ints, None, duplicates and views never pass through ONNX Runti
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -75,6 +76,13 @@ def plan_outputs(graph_module: GraphModule, inputs: InputPlan) -> OutputPlan:
         index = len(plan.roles)
         plan.mutations.append(Mutation(inputs.position[target], index))
         plan.roles.append(builder.role(index, node.args[1], promised=False))
+    shared = Counter(role.fetch for role in plan.roles)
+    plan.roles = [
+        replace(role, alone=True)
+        if role.kind is OutputKind.VIEW and role.fetch >= 0 and shared[role.fetch] == 1
+        else role
+        for role in plan.roles
+    ]
     return plan
 
 
@@ -132,11 +140,13 @@ class _RoleBuilder:
     def _number(self, index: int, result: Node, value: Any) -> OutputRole:
         if isinstance(value, int | float | bool):
             return OutputRole(index, OutputKind.CONSTANT, f"output_{index}", value=value)
+        if isinstance(value, torch.SymFloat | torch.SymBool):
+            fetch = self._fetch(result, f"output_{index}")
+            return OutputRole(index, OutputKind.NUMBER, f"output_{index}", fetch=fetch)
         if not isinstance(value, torch.SymInt):
             raise ConversionError(
-                f"Result {index} ({result.name}) of the graph is a {type(value).__name__} that "
-                "depends on symbolic sizes; ortable returns tensors and ints. Compile with "
-                "dynamic=False."
+                f"Result {index} ({result.name}) of the graph is a {type(value).__name__}; ortable "
+                "returns tensors, numbers and None."
             )
         dim = dims.from_torch(value)
         name = f"output_dim_{index}"
