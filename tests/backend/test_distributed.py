@@ -19,10 +19,13 @@ FOLDER = Path(__file__).parent / "distributed"
 ROOT = FOLDER.parents[2]
 TIMEOUT = 120
 
-pytestmark = pytest.mark.skipif(
-    not (torch.distributed.is_available() and torch.distributed.is_gloo_available()),
-    reason="this build of torch has no gloo",
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not (torch.distributed.is_available() and torch.distributed.is_gloo_available()),
+        reason="this build of torch has no gloo",
+    ),
+]
 
 
 @functools.cache

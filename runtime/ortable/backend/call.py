@@ -150,6 +150,8 @@ class OrtBackend:
         ]
         self._histories.pop(key, None)
         if not positions or self._make is None:
+            if len(self._never) >= _MOST_FROZEN:
+                self._never.clear()
             self._never.add(key)
             return None
         sweep()
