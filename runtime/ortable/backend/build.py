@@ -25,6 +25,7 @@ from .placement import Placed, place, placements, report
 from .regions import Split
 from .roles import OutputKind
 from .session import provider_names
+from .shards import inner_arguments
 from .storage import dump_model, store
 
 __all__ = ["Compiled", "Runner", "compile_one", "compile_region", "static_arguments"]
@@ -151,7 +152,7 @@ def _finished(
 
 def static_arguments(graph_module: GraphModule) -> frozenset[int]:
     """Positions of the arguments that are parameters and buffers, the same tensors at every call,
-    as AOTAutograd knows them; none for a backward graph."""
+    as AOTAutograd knows them; none for a backward graph, and none inside a tensor subclass."""
     context = torch._guards.TracingContext.try_get()
     metadata = context.fw_metadata if context is not None else None
     if metadata is None or graph_kind(graph_module) == "backward":
@@ -159,7 +160,7 @@ def static_arguments(graph_module: GraphModule) -> frozenset[int]:
     tokens = len(getattr(metadata, "tokens", ()))  # effects' tokens are the first arguments
     written = set(metadata.mutated_inp_runtime_indices or ())  # by torch, after the graph has run
     static = set(metadata.static_input_indices or ()) - written
-    return frozenset(index + tokens for index in static)
+    return frozenset(index + tokens for index in static) - inner_arguments(graph_module)
 
 
 def report_strides(found: Sequence[tuple[int, ...] | None]) -> None:
