@@ -19,6 +19,7 @@ from .mixed import convert_parts, cut, join_parts
 from .options import OrtOptions
 from .outputs import graph_kind
 from .placement import Placed, placed_by_table, placements, report
+from .recompose import recompose
 from .roles import OutputKind
 from .session import provider_names
 from .storage import dump_model, store
@@ -36,6 +37,7 @@ def compile_one(graph_module: GraphModule, options: OrtOptions, runner: Runner) 
     static = static_arguments(graph_module)
     options = resolve(graph_module, options)
     with unset_fake_temporarily():
+        recompose(graph_module)
         in_torch = placed_by_table(graph_module)
         if in_torch:
             in_torch = with_islands(graph_module, in_torch)
