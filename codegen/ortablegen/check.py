@@ -7,7 +7,7 @@ import ast
 import itertools
 from collections.abc import Iterable
 
-from ortablegen import kinds, vocabulary
+from ortablegen import draws, kinds, vocabulary
 from ortablegen.check_code import CodeChecker
 from ortablegen.diagnostics import Diagnostics, Span
 from ortablegen.kinds import Kind, of_torch
@@ -169,6 +169,9 @@ class _OpChecker:
         env = argument_env(entry.schema)
         env["res"] = Value(Kind(kinds.RES))
         linked = self.check_promote(env)
+        if entry.draw is not None:
+            self.read |= draws.check_draw(entry, self.diagnostics)
+            env[draws.DRAWN] = Value(Kind(kinds.RESULT, True))
         for name, code in entry.let:
             env[name] = self.run(code, env, condition=True)
         self.check_ignore(env)

@@ -137,6 +137,15 @@ class ComplexForm:
 
 
 @dataclass(frozen=True)
+class Draw:
+    """``draw:``: the call that draws, and ``when`` it does (None: always)."""
+
+    call: Code
+    when: Code | None
+    span: Span
+
+
+@dataclass(frozen=True)
 class OpEntry:
     """A torch overload, its rules, its lowering cases and its sample calls."""
 
@@ -152,6 +161,7 @@ class OpEntry:
     mutates: str | None = None
     complex: ComplexForm | None = None
     requires: str | None = None
+    draw: Draw | None = None
 
     @property
     def key(self) -> str:

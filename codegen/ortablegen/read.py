@@ -24,15 +24,15 @@ from ortablegen.vocabulary import DTYPES
 from ortablegen.yamlsource import YMap, YNode, YScalar, YSeq, load, parse
 
 OP_KEYS = (
-    "op", "requires", "promote", "out", "let", "lower", "complex", "ignore", "mutates", "place",
-    "why", "cases",
+    "op", "requires", "promote", "out", "let", "lower", "complex", "ignore", "mutates", "draw",
+    "place", "why", "cases",
 )  # fmt: skip
 ALIAS_KEYS = ("alias", "requires", "of", "args", "ignore", "cases")
 CALL_KEYS = ("callable", "method", "of", "pack", "fixed", "python_only")
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 _OPERATOR = re.compile(r"[A-Za-z_]\w*::[A-Za-z_]\w*(\.\w+)?")
 HOP_KEYS = ("hop", "args", "python", "why", "refuse", "place")
-_LOWERING_KEYS = {"out", "lower", "complex", "promote", "let", "ignore", "mutates", "cases"}
+_LOWERING_KEYS = {"out", "lower", "complex", "promote", "let", "ignore", "mutates", "draw", "cases"}
 
 
 def read_folder(folder: Path, root: Path, diagnostics: Diagnostics) -> Specs:
@@ -149,6 +149,7 @@ class _Reader(PartReader):
             mutates=self.text(node.get("mutates"), "mutates"),
             samples=self.samples(node.get("cases"), schema),
             requires=requires,
+            draw=self.draw(node.get("draw")),
         )
 
     def place(self, node: YMap, name: str | None, lowered: bool) -> None:

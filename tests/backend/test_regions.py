@@ -231,27 +231,3 @@ def test_what_runs_in_torch_is_printed(in_torch, capsys):
     assert "inference in 2 regions" in text
     assert "torch: aten::sin, 1 call at test_regions.py:" in text
     assert "a test places it there" in text
-
-
-def test_checkpointed_dropout_saves_the_state_of_the_generator():
-    """`run_and_save_rng_state` and `run_with_rng_state` are placed in torch by their entries."""
-    from torch.utils.checkpoint import checkpoint
-
-    layer = torch.nn.Linear(6, 6)
-    storage = {}
-
-    def fn(x):
-        return checkpoint(
-            lambda y: torch.nn.functional.dropout(layer(y).relu(), 0.5).sin(),
-            x,
-            use_reentrant=False,
-        )
-
-    x = torch.rand(4, 6, requires_grad=True)
-    torch.manual_seed(3)
-    result = compiled(fn, storage)(x)
-    result.sum().backward()
-    dropped = (result == 0) & (layer(x).relu() > 0)
-    assert dropped.any()
-    expected = torch.autograd.grad(torch.where(dropped, 0, layer(x).relu() * 2).sin().sum(), x)[0]
-    torch.testing.assert_close(x.grad, expected)

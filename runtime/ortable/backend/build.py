@@ -18,7 +18,7 @@ from .islands import with_islands
 from .mixed import convert_parts, cut, join_parts
 from .options import OrtOptions
 from .outputs import graph_kind
-from .placement import Placed, placed_by_table, placements, report
+from .placement import Placed, place, placements, report
 from .recompose import recompose
 from .roles import OutputKind
 from .session import provider_names
@@ -38,7 +38,7 @@ def compile_one(graph_module: GraphModule, options: OrtOptions, runner: Runner) 
     options = resolve(graph_module, options)
     with unset_fake_temporarily():
         recompose(graph_module)
-        in_torch = placed_by_table(graph_module)
+        graph_module, in_torch = place(graph_module)
         if in_torch:
             in_torch = with_islands(graph_module, in_torch)
             return compile_mixed(graph_module, options, runner, static, in_torch)
@@ -94,7 +94,10 @@ def _finished(
     callable_graph = runner(compiled, options)
     compiled.timings["session"] = time.perf_counter() - begin
     text = str(graph_module.graph)
-    dump_model(options.dump_prefix, compiled.model, text)
+    path = dump_model(options.dump_prefix, compiled.model, text)
+    attach = getattr(callable_graph, "attach", None)
+    if attach is not None:  # the debug backend looks at the FX graph, and dumps inputs
+        attach(graph_module, path)
     if options.verbose:
         _report(compiled, options.verbose, text)
     record = _record(compiled, graph_module, callable_graph, options)

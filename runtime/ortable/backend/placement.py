@@ -12,7 +12,9 @@ from torch.fx import GraphModule, Node
 from ortable.interpreter.origin import source_line
 from ortable.interpreter.unsupported import missing_name
 
-__all__ = ["Placed", "is_ordered", "placed_by_table", "placements", "report", "with_items"]
+from .draws import write_draws
+
+__all__ = ["Placed", "is_ordered", "mixes_dtypes", "place", "placements", "report"]
 
 _COLLECTIVES = ("_c10d_functional", "c10d", "fsdp")
 _ORDERED_HOPS = ("run_and_save_rng_state", "with_effects", "print")
@@ -37,9 +39,33 @@ def placed_by_table(graph_module: GraphModule) -> dict[Node, str]:
     if not PLACE:
         return {}
     calls = (n for n in graph_module.graph.nodes if n.op == "call_function")
-    found = {node: PLACE.get(missing_name(node)) for node in calls}
-    placed = {node: why for node, why in found.items() if why is not None}
-    return with_items(placed)
+    found = {node: PLACE.get(missing_name(node)) for node in calls if not mixes_dtypes(node)}
+    return {node: why for node, why in found.items() if why is not None}
+
+
+def place(
+    graph_module: GraphModule, unsupported: Mapping[str, str] | None = None
+) -> tuple[GraphModule, dict[Node, str]]:
+    """The graph with its draws written out, and the nodes of it that torch runs, with reasons.
+
+    :param unsupported: names of further nodes that torch runs, with reasons
+    """
+    more = unsupported or {}
+    graph_module, in_torch = write_draws(graph_module, more)
+    in_torch |= placed_by_table(graph_module)
+    in_torch |= {n: more[n.name] for n in graph_module.graph.nodes if n.name in more}
+    return graph_module, with_items(in_torch)
+
+
+def mixes_dtypes(node: Node) -> bool:
+    """Whether a converted operator takes floats of several dtypes, as autocast leaves them: torch's
+    own kernel may refuse them, because tracing does not tell all of its saved dtypes truly (those
+    of batch norm's statistics are float32, not the bfloat16 of the input)."""
+    from ortable_generated.aten.dispatch import CONVERTERS
+
+    values = [n.meta.get("val") for n in node.all_input_nodes]
+    kinds = {v.dtype for v in values if isinstance(v, torch.Tensor) and v.is_floating_point()}
+    return len(kinds) > 1 and missing_name(node) in CONVERTERS
 
 
 def with_items(placed: Mapping[Node, str]) -> dict[Node, str]:
@@ -59,6 +85,8 @@ def is_ordered(node: Node) -> bool:
     """Whether a node must run after the others of its kind that come before it in the graph: it
     draws random numbers, or has an effect."""
     target = node.target
+    if isinstance(target, torch._ops.OpOverloadPacket):
+        return True  # a draw: no other node is called by a packet
     if isinstance(target, torch._ops.OpOverload):
         drawn = torch.Tag.nondeterministic_seeded in target.tags
         return drawn or target._schema.is_mutable or target.namespace in _COLLECTIVES
