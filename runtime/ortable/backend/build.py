@@ -22,6 +22,7 @@ from .mixed import Part, convert_parts, cut, join_parts
 from .options import OrtOptions
 from .outputs import graph_kind
 from .placement import Placed, place, placements, report
+from .recompose import recompose
 from .regions import Split
 from .roles import OutputKind
 from .session import provider_names
@@ -41,6 +42,7 @@ def compile_one(graph_module: GraphModule, options: OrtOptions, runner: Runner) 
     static = static_arguments(graph_module)
     options = resolve(graph_module, options)
     with unset_fake_temporarily():
+        recompose(graph_module)
         if options.fallback is not None:
             return compile_with_fallback(graph_module, options, runner, static)
         graph_module, in_torch, _ = place(graph_module)
