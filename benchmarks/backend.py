@@ -50,7 +50,9 @@ def measure_model(name: str, options: argparse.Namespace) -> dict[str, Any]:
     record: dict[str, Any] = {"name": name, "compile": {}, "errors": {}, "difference": {}}
     for label, maker in makers.items():
         try:
-            record["compile"][label] = harness.seconds(lambda f=maker, k=label: calls.update({k: f()}))
+            record["compile"][label] = harness.seconds(
+                lambda f=maker, k=label: calls.update({k: f()})
+            )
         except Exception as exc:  # one candidate that fails is a cell of the table
             record["errors"][label] = f"{type(exc).__name__}: {str(exc).splitlines()[0]}"
             calls.pop(label, None)
@@ -147,7 +149,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--small", action="store_true", help="the sizes of the tests")
     parser.add_argument("--repeat", type=int, default=21, help="rounds, after the warm-up")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--no-inductor", action="store_true", help="needs no C++ compiler, and time")
+    parser.add_argument(
+        "--no-inductor", action="store_true", help="needs no C++ compiler, and time"
+    )
     parser.add_argument("--no-overhead", action="store_true", help="leave the tiny calls out")
     parser.add_argument("--json", type=Path, help="where the records go")
     parser.add_argument("--svg", type=Path, help="where the plot goes")
@@ -193,7 +197,9 @@ def main() -> None:
     svg_path = options.svg or (RESULTS / "backend.svg" if whole else None)
     if json_path is not None:
         json_path.parent.mkdir(parents=True, exist_ok=True)
-        json_path.write_text(json.dumps({"machine": described, "records": records}, indent=1) + "\n")
+        json_path.write_text(
+            json.dumps({"machine": described, "records": records}, indent=1) + "\n"
+        )
     if svg_path is not None:
         svg_path.parent.mkdir(parents=True, exist_ok=True)
         report.plot(records, described, svg_path)

@@ -143,13 +143,9 @@ def bare(model: torch.nn.Module, arguments: Arguments, threads: int) -> Candidat
         path = Path(folder) / "model.onnx"
         program.save(path, external_data=True)  # past 2 GB no other way exists
         del program
-        session = onnxruntime.InferenceSession(
-            path, options, providers=["CPUExecutionProvider"]
-        )
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     names = [value.name for value in session.get_inputs()]
-    feeds = {
-        name: value.detach().numpy() for name, value in zip(names, arguments, strict=True)
-    }
+    feeds = {name: value.detach().numpy() for name, value in zip(names, arguments, strict=True)}
 
     def call() -> Any:
         return session.run(None, feeds)

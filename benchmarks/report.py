@@ -104,7 +104,9 @@ def overhead(record: Record) -> str:
 def markdown(records: Sequence[Record], machine: str) -> str:
     """The tables, with what they mean."""
     models = [r for r in records if "ratio" in r]
-    parts = [f"{machine}. Inference under `torch.no_grad()`, weights as they are after a few calls."]
+    parts = [
+        f"{machine}. Inference under `torch.no_grad()`, weights as they are after a few calls."
+    ]
     if models:
         parts.append(
             "Latency as ratios to eager, medians of rounds in which all candidates take turns. "
@@ -119,9 +121,7 @@ def markdown(records: Sequence[Record], machine: str) -> str:
     if calls is not None:
         parts += ["Call overhead, 2 x 16 inputs:", overhead(calls)]
     lost = [f"`{r['name']}`: {r['failed']}" for r in records if "failed" in r]
-    lost += [
-        f"`{r['name']}`, {name}: {text}" for r in models for name, text in r["errors"].items()
-    ]
+    lost += [f"`{r['name']}`, {name}: {text}" for r in models for name, text in r["errors"].items()]
     if lost:
         parts.append("Did not run:\n\n" + "\n".join(f"- {line}" for line in lost))
     return "\n\n".join(parts)

@@ -19,7 +19,9 @@ def network() -> nn.Module:
     return nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.LayerNorm(8), nn.Linear(8, 2))
 
 
-def pair(build: Callable[[], nn.Module] = network, **arguments) -> tuple[nn.Module, nn.Module, Callable]:
+def pair(
+    build: Callable[[], nn.Module] = network, **arguments
+) -> tuple[nn.Module, nn.Module, Callable]:
     """A model, its copy, and the compiled copy."""
     model = build().train()
     other = copy.deepcopy(model)
@@ -109,7 +111,7 @@ def test_autograd_grad_of_weights_and_inputs():
 
 
 def test_second_derivatives_are_refused_by_autograd():
-    _, other, compiled = pair()
+    _, _, compiled = pair()
     x = torch.randn(5, 6, requires_grad=True)
     (gradient,) = torch.autograd.grad(compiled(x).square().sum(), x, create_graph=True)
     with pytest.raises(RuntimeError, match="double backward"):
@@ -242,7 +244,9 @@ def test_optimizer_steps_are_seen_by_the_next_forward(make):
             schedule.step()
             losses[-1].append(loss.item())
     assert losses[0][0] != losses[0][-1]
-    torch.testing.assert_close(torch.tensor(losses[1]), torch.tensor(losses[0]), rtol=1e-3, atol=1e-5)
+    torch.testing.assert_close(
+        torch.tensor(losses[1]), torch.tensor(losses[0]), rtol=1e-3, atol=1e-5
+    )
 
 
 def test_compiled_step_with_loss():

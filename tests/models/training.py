@@ -106,7 +106,9 @@ class Encoder(nn.Module):
         super().__init__()
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.attention = Attention(width, heads)
-        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+        self.mlp = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
+        )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = x + self.attention(self.norm1(x))
@@ -137,7 +139,9 @@ class NextBlock(nn.Module):
         super().__init__()
         self.depthwise = nn.Conv2d(width, width, 7, padding=3, groups=width)
         self.norm = nn.LayerNorm(width, eps=1e-6)
-        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+        self.mlp = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
+        )
         self.scale = nn.Parameter(torch.full((width,), 0.1))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -177,13 +181,17 @@ class Recommender(nn.Module):
         super().__init__()
         bags = [nn.EmbeddingBag(rows, width, mode="sum") for _ in range(tables)]
         self.bags = nn.ModuleList(bags)
-        self.bottom = nn.Sequential(nn.Linear(13, 4 * width), nn.ReLU(), nn.Linear(4 * width, width))
+        self.bottom = nn.Sequential(
+            nn.Linear(13, 4 * width), nn.ReLU(), nn.Linear(4 * width, width)
+        )
         pairs = tables * (tables + 1) // 2
         self.top = nn.Sequential(nn.Linear(width + pairs, 32), nn.ReLU(), nn.Linear(32, 1))
         index = torch.tril_indices(tables + 1, tables + 1, offset=-1)
         self.register_buffer("index", index)
 
-    def forward(self, dense: torch.Tensor, sparse: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    def forward(
+        self, dense: torch.Tensor, sparse: torch.Tensor, target: torch.Tensor
+    ) -> torch.Tensor:
         x = F.relu(self.bottom(dense))
         rows = [bag(sparse[:, i]) for i, bag in enumerate(self.bags)]
         parts = torch.stack([x, *rows], dim=1)
