@@ -94,7 +94,10 @@ def _finished(
     callable_graph = runner(compiled, options)
     compiled.timings["session"] = time.perf_counter() - begin
     text = str(graph_module.graph)
-    dump_model(options.dump_prefix, compiled.model, text)
+    path = dump_model(options.dump_prefix, compiled.model, text)
+    attach = getattr(callable_graph, "attach", None)
+    if attach is not None:  # the debug backend looks at the FX graph, and dumps inputs
+        attach(graph_module, path)
     if options.verbose:
         _report(compiled, options.verbose, text)
     record = _record(compiled, graph_module, callable_graph, options)

@@ -19,9 +19,10 @@ from .call_source import CallSource, code_of
 from .compile import CompiledGraph
 from .feeds import Bound, Dimensions, feed_any, from_dlpack
 from .fork import protect
-from .frozen import BackOff, Frozen, History, freezable, is_watchable, signature, with_constants
+from .frozen import BackOff, Frozen, History, freezable, with_constants
 from .results import Results, SymbolValues, as_promised
 from .roles import InputKind
+from .weights import is_watchable, signature, sweep
 
 __all__ = ["OrtBackend", "Results", "SymbolValues", "as_promised"]
 
@@ -117,7 +118,7 @@ class OrtBackend:
             if call is not None and found.fresh(args):
                 self._call, self.session = call, found.session
                 return call
-            found.drop()
+            found.let_go()
         first = self._back_off.given_up == 0 and len(self._sets) < _MOST_FROZEN
         call = self._freeze(key, args) if first or self._rested(key, tensors) else None
         if call is None:
@@ -143,6 +144,7 @@ class OrtBackend:
         self._histories.pop(key, None)
         if not positions or self._make is None:
             return None
+        sweep()
         weights = [args[i] for i in positions]
         seen = signature(weights)
         begin = time.perf_counter()
@@ -173,7 +175,7 @@ class OrtBackend:
         return frozen.call
 
     def _forget(self, key: tuple[int, ...], frozen: Frozen) -> None:
-        """A weight died or changed: nothing here keeps the session.  Called by the garbage
+        """A weight is abandoned or changed: nothing here keeps the session.  Called by the garbage
         collector too, so it waits for no lock."""
         if self._sets.get(key) is frozen:
             self._sets.pop(key, None)

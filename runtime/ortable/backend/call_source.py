@@ -82,7 +82,7 @@ class CallSource:
     def _checks(self) -> list[str]:
         """The weights are the objects, in the memory, with the versions that the session has."""
         each = [f"a{i}" for i in self.constants]
-        same = " and ".join(f"id({a}) == id_{a}" for a in each)
+        same = " and ".join(f"a{i} is w{i}" for i in self.constants)
         pointers = ", ".join(f"{a}.data_ptr()" for a in each)
         versions = ", ".join(f"{a}._version" for a in each)
         return [
@@ -114,8 +114,8 @@ class CallSource:
         if self.bound:
             given = ", ".join(f"a{i}" for i in self.bound)
             pointers = ", ".join(f"a{i}.data_ptr()" for i in self.bound)
-            lines.append("    pointers, base = bound.now")
-            lines.append(f"    if [{pointers}] != pointers:")
+            lines.append("    kept, base = bound.now")
+            lines.append(f"    if [{pointers}] != kept:")
             lines.append(f"        base = bound.bind(({given},))")
             fixed.insert(0, "**base")
         if not fast:

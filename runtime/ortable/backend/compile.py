@@ -38,7 +38,8 @@ class CompiledGraph:
     `inputs` and `outputs` follow the arguments and the results; `mutations` copy hidden results
     (those of `outputs` past `n_results`) into arguments.  `fed` holds the names of the ONNX inputs
     that a node reads.  `device` is where it runs.  `part` tells a region of a graph, which torch
-    runs around it.  `timings` are seconds per phase.
+    runs around it.  `timings` are seconds per phase.  `fx_names` tells which FX node a result of
+    the ONNX graph is the value of, for those that have one.
     """
 
     model: ModelProto
@@ -53,6 +54,7 @@ class CompiledGraph:
     device: str = "cpu"
     part: bool = False
     timings: dict[str, float] = field(default_factory=dict)
+    fx_names: Mapping[str, str] = field(default_factory=dict)
 
 
 def compile_graph(
@@ -123,7 +125,27 @@ def compile_graph(
             "optimize": optimized - converted,
             "to_onnx": serialized - optimized,
         },
+        fx_names=_fx_names(interpreter.values, copies, outputs, fetches),
     )
+
+
+def _fx_names(
+    values: Mapping[Node, Any],
+    copies: Mapping[Node, Node],
+    outputs: OutputPlan,
+    fetches: Sequence[Fetch],
+) -> dict[str, str]:
+    """Names of ONNX results (some may be optimized away) to names of the FX nodes whose values they
+    are. An output has another name, and perhaps another layout, than the result it is made of."""
+    found: dict[str, str] = {}
+    for node, copy in copies.items():
+        name = values.get(copy)
+        if isinstance(name, str) and node.op != "placeholder":
+            found.setdefault(name, node.name)
+    for node, fetch in zip(outputs.fetched, fetches, strict=True):
+        if fetch.permutation is None and isinstance(node.meta["val"], torch.Tensor):
+            found[fetch.name] = node.name
+    return found
 
 
 def target_opset(asked: int | Mapping[str, int] | None) -> int | dict[str, int]:
