@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from onnx import printer
+from onnx import ModelProto, printer
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import GraphModule, Node
 
@@ -119,6 +119,8 @@ def run_mixed(
         part.region.name: _finished(part.compiled, part.region.module, options, runner, placed)
         for part in parts
     }
+    if not parts:  # nothing is left for ONNX Runtime: the record says so
+        store(options.storage, {**_torch_record(graph_module), "placement": placed})
     return join_parts(graph_module, cuts, callables)
 
 
@@ -193,6 +195,21 @@ def _record(
         "mutations": list(compiled.mutations),
         "frozen": getattr(callable_graph, "frozen", "not run by ONNX Runtime"),
         "timings": dict(compiled.timings),
+    }
+
+
+def _torch_record(graph_module: GraphModule) -> dict[str, Any]:
+    """What `storage["instance"]` receives for a graph that torch runs whole."""
+    return {
+        "kind": graph_kind(graph_module),
+        "onnx": ModelProto(),
+        "providers": [],
+        "graph_module": graph_module,
+        "inputs": [],
+        "outputs": [],
+        "mutations": [],
+        "frozen": "not run by ONNX Runtime",
+        "timings": {},
     }
 
 
