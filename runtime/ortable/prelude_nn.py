@@ -367,11 +367,3 @@ def zero_where_masked(graph: Graph, x: Result, mask: Result | None) -> Result:
     most = graph.make_node("ReduceMax", [mask, last], keepdims=1)
     hidden = graph.make_node("Equal", [most, const(graph, float("-inf"), graph.get_type(mask))])
     return graph.make_node("Where", [hidden, const(graph, 0, graph.get_type(x)), x])
-
-
-def zero_infinite(graph: Graph, x: Result) -> Result:
-    """``x`` with 0 for -inf: what torch keeps as the logarithm of the sum in a row that is hidden
-    altogether."""
-    dtype = graph.get_type(x)
-    hidden = graph.make_node("Equal", [x, const(graph, float("-inf"), dtype)])
-    return graph.make_node("Where", [hidden, const(graph, 0, dtype), x])

@@ -3,13 +3,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.dtypes import float32, float64, int64
+from ortable.dtypes import float32, float64
 from ortable.errors import UnsupportedCase
 from ortable.known import known_dtype, known_shape
 from ortable.lowerings.attention import flash_attention_backward
 from ortable.prelude import dim_of, dtype_of, is_used, rank_of, swapped
-from ortable.prelude_make import attention_mask, cast, consts, permuted
-from ortable.prelude_nn import attention_scaled, repeated_heads, wide_dtype, zero_infinite, zero_where_masked
+from ortable.prelude_make import attention_mask, cast, permuted
+from ortable.prelude_nn import attention_scaled, repeated_heads, wide_dtype, zero_where_masked
+from ortable.prelude_sums import log_of_sums
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -44,11 +45,10 @@ def aten__scaled_dot_product_flash_attention_for_cpu(graph: GraphBuilder, res: R
     turned = permuted(graph, cast(graph, key, kind), swapped(4, 2, 3))
     scores = attention_scaled(graph, graph.make_node('MatMul', [cast(graph, query, kind), turned]), scale, dim_of(graph, query, -1))
     masked = attention_mask(graph, scores, attn_mask, is_causal, sizes)
-    output = graph.make_node('MatMul', [graph.make_node('Softmax', [masked], axis=-1), cast(graph, value, kind)])
-    found = zero_where_masked(graph, output, attn_mask)
-    last = consts(graph, [-1], int64)
-    total = graph.make_node('ReduceLogSumExp', [masked, last], keepdims=0) if is_used(res[1]) else None
-    sums = cast(graph, zero_infinite(graph, total), dtype_of(graph, res[1])) if total is not None else None
+    chances = graph.make_node('Softmax', [masked], axis=-1)
+    found = zero_where_masked(graph, graph.make_node('MatMul', [chances, cast(graph, value, kind)]), attn_mask)
+    total = log_of_sums(graph, masked, chances, attn_mask) if is_used(res[1]) else None
+    sums = cast(graph, total, dtype_of(graph, res[1])) if total is not None else None
     return (cast(graph, found, dtype_of(graph, query)), sums)
 
 

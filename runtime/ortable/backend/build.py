@@ -4,17 +4,21 @@ Everything between the wiring (who calls) and the call path (what runs) goes thr
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from onnx import printer
 from torch._subclasses.fake_tensor import unset_fake_temporarily
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
 
 from .compile import CompiledGraph, compile_graph
+from .devices import resolve
+from .islands import with_islands
+from .mixed import convert_parts, cut, join_parts
 from .options import OrtOptions
 from .outputs import graph_kind
+from .placement import Placed, place, placements, report
 from .roles import OutputKind
 from .session import provider_names
 from .storage import dump_model, store
@@ -30,7 +34,12 @@ def compile_one(graph_module: GraphModule, options: OrtOptions, runner: Runner) 
     returns a list of results."""
     # AOTAutograd's fake mode is on, and the constants of the graph are real tensors.
     static = static_arguments(graph_module)
+    options = resolve(graph_module, options)
     with unset_fake_temporarily():
+        graph_module, in_torch = place(graph_module)
+        if in_torch:
+            in_torch = with_islands(graph_module, in_torch)
+            return compile_mixed(graph_module, options, runner, static, in_torch)
         return compile_region(graph_module, options, runner, static)
 
 
@@ -42,10 +51,46 @@ def compile_region(
     :param static: positions of arguments that are parameters or buffers
     """
     compiled = compile_graph(graph_module, options, static)
+    report_strides([role.strides for role in compiled.outputs[: compiled.n_results]])
+    return _finished(compiled, graph_module, options, runner, placements(graph_module, {}))
+
+
+def compile_mixed(
+    graph_module: GraphModule,
+    options: OrtOptions,
+    runner: Runner,
+    static: frozenset[int],
+    in_torch: Mapping[Node, str],
+) -> Compiled:
+    """The same for a graph of which torch runs the nodes `in_torch` (with reasons): each region in
+    between is converted, run and recorded by itself."""
+    cuts = cut(graph_module, in_torch)
+    placed = placements(graph_module, in_torch)
+    parts = convert_parts(graph_module, cuts, options, static)
+    output = graph_module.graph.output_node().args[0]
+    # the strides are those that were traced: regions keep them, and so does torch
+    report_strides([None] * (len(output) if isinstance(output, list | tuple) else 1))
+    if options.verbose:
+        print(f"[ortable] {graph_kind(graph_module)} in {len(parts)} regions")
+        print(report(placed))
+    callables = {
+        part.region.name: _finished(part.compiled, part.region.module, options, runner, placed)
+        for part in parts
+    }
+    return join_parts(graph_module, cuts, callables)
+
+
+def _finished(
+    compiled: CompiledGraph,
+    graph_module: GraphModule,
+    options: OrtOptions,
+    runner: Runner,
+    placed: list[Placed],
+) -> Compiled:
+    """What runs a converted graph, made and recorded."""
     begin = time.perf_counter()
     callable_graph = runner(compiled, options)
     compiled.timings["session"] = time.perf_counter() - begin
-    report_strides(compiled)
     text = str(graph_module.graph)
     path = dump_model(options.dump_prefix, compiled.model, text)
     attach = getattr(callable_graph, "attach", None)
@@ -53,7 +98,8 @@ def compile_region(
         attach(graph_module, path)
     if options.verbose:
         _report(compiled, options.verbose, text)
-    store(options.storage, _record(compiled, graph_module, callable_graph, options))
+    record = _record(compiled, graph_module, callable_graph, options)
+    store(options.storage, {**record, "placement": placed})
     return callable_graph
 
 
@@ -65,19 +111,21 @@ def static_arguments(graph_module: GraphModule) -> frozenset[int]:
     if metadata is None or graph_kind(graph_module) == "backward":
         return frozenset()
     tokens = len(getattr(metadata, "tokens", ()))  # effects' tokens are the first arguments
-    return frozenset(index + tokens for index in metadata.static_input_indices or ())
+    written = set(metadata.mutated_inp_runtime_indices or ())  # by torch, after the graph has run
+    static = set(metadata.static_input_indices or ()) - written
+    return frozenset(index + tokens for index in static)
 
 
-def report_strides(compiled: CompiledGraph) -> None:
-    """Tells AOTAutograd the strides of saved tensors that differ from those it traced, so that the
-    backward is compiled with the true ones, whoever compiles it.
+def report_strides(found: Sequence[tuple[int, ...] | None]) -> None:
+    """Tells AOTAutograd the strides of results that differ from those it traced (None: they do
+    not), so that the backward is compiled with the true ones, whoever compiles it.
     """
     context = torch._guards.TracingContext.try_get()
     strides = context.output_strides if context is not None else None
     if context is not None and strides is not None and not strides:
         # the tokens of effects come first, and are taken off before anybody counts
         tokens = len(getattr(context.fw_metadata, "tokens", ()))
-        strides.extend(role.strides for role in compiled.outputs[tokens : compiled.n_results])
+        strides.extend(found[tokens:])
 
 
 def _record(
@@ -94,6 +142,7 @@ def _record(
         "inputs": list(compiled.inputs),
         "outputs": list(compiled.outputs[: compiled.n_results]),
         "mutations": list(compiled.mutations),
+        "frozen": getattr(callable_graph, "frozen", "not run by ONNX Runtime"),
         "timings": dict(compiled.timings),
     }
 

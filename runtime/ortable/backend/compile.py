@@ -20,6 +20,7 @@ from ortable.interpreter import numbers
 from ortable.interpreter.complex_numbers import transposed
 from ortable.interpreter.control_flow import refuse_effects
 
+from . import devices
 from .inputs import InputPlan, check_inputs, declare_inputs, shape_of, strides_of
 from .options import OrtOptions
 from .outputs import Mutation, OutputPlan, graph_kind, plan_outputs
@@ -36,8 +37,9 @@ class CompiledGraph:
 
     `inputs` and `outputs` follow the arguments and the results; `mutations` copy hidden results
     (those of `outputs` past `n_results`) into arguments.  `fed` holds the names of the ONNX inputs
-    that a node reads.  `timings` are seconds per phase.  `fx_names` tells which FX node a result
-    of the ONNX graph is the value of, for those that have one.
+    that a node reads.  `device` is where it runs.  `part` tells a region of a graph, which torch
+    runs around it.  `timings` are seconds per phase.  `fx_names` tells which FX node a result of
+    the ONNX graph is the value of, for those that have one.
     """
 
     model: ModelProto
@@ -49,16 +51,22 @@ class CompiledGraph:
     mutations: tuple[Mutation, ...]
     sources: Mapping[str, DimSource]
     fed: frozenset[str]
+    device: str = "cpu"
+    part: bool = False
     timings: dict[str, float] = field(default_factory=dict)
     fx_names: Mapping[str, str] = field(default_factory=dict)
 
 
 def compile_graph(
-    graph_module: GraphModule, options: OrtOptions, static: frozenset[int] = frozenset()
+    graph_module: GraphModule,
+    options: OrtOptions,
+    static: frozenset[int] = frozenset(),
+    whole: GraphModule | None = None,
 ) -> CompiledGraph:
     """Converts an ATen graph whose nodes carry `meta["val"]`.
 
     :param static: positions of arguments that are parameters or buffers
+    :param whole: the graph of which `graph_module` is a region, where it is one
 
     :raises FunctionNotFoundError: operators without a converter, all of them, or refused by
     `raise_on`
@@ -72,10 +80,16 @@ def compile_graph(
     _refuse(graph_module, options.raise_on)
     refuse_effects(graph_module)
     inputs = InputPlan(graph_module)
-    check_inputs(inputs, provider_names(options.providers))
+    options = devices.resolve(graph_module, options)
+    providers = provider_names(options.providers)
+    check_inputs(inputs, providers)
     outputs = plan_outputs(graph_module, inputs)
     body, copies = _body(graph_module, outputs)
-    builder = GraphBuilder(target_opset(options.target_opset), target="onnxruntime")
+    builder = GraphBuilder(
+        target_opset(options.target_opset),
+        target="onnxruntime",
+        kernel_table=devices.kernel_table(providers),
+    )
     interpreter = DynamoInterpreter(builder, module=graph_module)
     roles = declare_inputs(builder, inputs, interpreter, copies)
     interpreter.values[next(reversed(body.graph.nodes))] = None  # outputs are declared below
@@ -93,7 +107,7 @@ def compile_graph(
     written = {mutation.source for mutation in outputs.mutations}
     return CompiledGraph(
         model=model,
-        kind=graph_kind(graph_module),
+        kind=graph_kind(whole or graph_module),
         inputs=tuple(
             replace(role, static=role.index in static and role.index not in written)
             for role in roles
@@ -104,6 +118,8 @@ def compile_graph(
         mutations=tuple(outputs.mutations),
         sources=inputs.sources,
         fed=frozenset(_read_names(model.graph)),
+        device=devices.graph_device(graph_module),
+        part=whole is not None,
         timings={
             "convert": converted - begin,
             "optimize": optimized - converted,
@@ -205,10 +221,11 @@ def _declare_output(builder: Any, node: Node, name: str, result: Any, kept: bool
         result, full, elem_type = join_pair(builder, result), (*shape, 2), part_type(elem_type)
     _name_output(builder, result, name)
     builder.make_tensor_output(name, elem_type, full, indexed=False)
+    device = devices.device_of(value)
     if order is None and strides != contiguous_strides(shape):
-        return Fetch(name, is_bool, strides=strides, is_complex=is_complex)
+        return Fetch(name, is_bool, strides=strides, is_complex=is_complex, device=device)
     permutation = None if order in (None, identity) else inverse(order)
-    return Fetch(name, is_bool, permutation, is_complex=is_complex)
+    return Fetch(name, is_bool, permutation, is_complex=is_complex, device=device)
 
 
 def _name_output(builder: Any, result: str, name: str) -> None:

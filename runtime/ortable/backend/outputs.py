@@ -19,7 +19,7 @@ from .roles import OutputKind, OutputRole, ViewStep
 from .strides import contiguous_strides
 from .views import is_view, trace_views
 
-__all__ = ["Mutation", "OutputPlan", "graph_kind", "plan_outputs"]
+__all__ = ["Mutation", "OutputPlan", "graph_kind", "is_mutation", "plan_outputs"]
 
 aten = torch.ops.aten
 _COPIES = (aten.copy_.default, aten.copy_)
@@ -66,7 +66,7 @@ def plan_outputs(graph_module: GraphModule, inputs: InputPlan) -> OutputPlan:
     described = output.meta.get("desc") or []
     described = list(described) if isinstance(described, list | tuple) else []
     saved = [_is_saved(d) for d in described] + [False] * len(results)
-    copies = {n: n.args[0] for n in graph_module.graph.nodes if _is_copy(n, inputs)}
+    copies = {n: n.args[0] for n in graph_module.graph.nodes if is_mutation(n, inputs)}
     builder = _RoleBuilder(plan, inputs, copies)
     for index, result in enumerate(results):
         plan.roles.append(builder.role(index, result, promised=not saved[index]))
@@ -98,7 +98,8 @@ def _with_true_strides(role: OutputRole, plan: OutputPlan) -> OutputRole:
     return replace(role, strides=tuple(int(stride) for stride in true))  # type: ignore[arg-type]
 
 
-def _is_copy(node: Node, inputs: InputPlan) -> bool:
+def is_mutation(node: Node, inputs: InputPlan) -> bool:
+    """Whether a node writes a result into an argument at the end."""
     return node.op == "call_function" and node.target in _COPIES and node.args[0] in inputs.position
 
 

@@ -41,6 +41,7 @@ class InputRole:
 
     `name` is empty when the argument never reaches ONNX Runtime; `value` is the Python constant, or
     the dimension that an int stands for.  `permutation` is applied to the tensor before it is fed.
+    `dense` says that the tensor, so permuted, was contiguous when torch traced the graph.
     `static` tells parameters and buffers that the graph only reads: the same tensor at every call.
     """
 
@@ -52,6 +53,12 @@ class InputRole:
     value: Any = None
     permutation: tuple[int, ...] | None = None
     static: bool = False
+    dense: bool = True
+    device: str = "cpu"
+
+    @property
+    def is_tensor(self) -> bool:
+        return self.kind is InputKind.TENSOR
 
 
 @dataclass(frozen=True)
@@ -96,7 +103,7 @@ class Fetch:
 
     `permutation` is applied to the fetched tensor (a view, no copy); `strides`, when not None, are
     strides that no permutation gives: the result is copied into them.  A complex result comes back
-    as a real one with a last dimension of 2.
+    as a real one with a last dimension of 2.  `device` is where torch promised it.
     """
 
     name: str
@@ -104,6 +111,7 @@ class Fetch:
     permutation: tuple[int, ...] | None = None
     strides: tuple[Dim, ...] | None = None
     is_complex: bool = False
+    device: str = "cpu"
 
 
 @dataclass(frozen=True)

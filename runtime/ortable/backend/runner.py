@@ -1,23 +1,61 @@
-"""What runs a converted graph: a session of ONNX Runtime, and nothing where no node is left."""
+"""What runs a converted graph: a session of ONNX Runtime, and nothing where no node is left.
+A session is made when it is known which one: at once for weights that are inputs, at the first
+call for weights that become constants."""
 
 from __future__ import annotations
 
-from .call import OrtBackend
-from .compile import CompiledGraph
-from .options import OrtOptions
-from .session import check_providers, make_run_options, make_session
+from typing import Any
 
-__all__ = ["run_with_onnxruntime"]
+from onnx import ModelProto
+
+from .call import OrtBackend, freezable_positions
+from .compile import CompiledGraph
+from .devices import DeviceRun, run_ahead, session_providers
+from .options import OrtOptions
+from .session import make_run_options, make_session, provider_names
+
+__all__ = ["frozen_weights", "run_with_onnxruntime"]
 
 
 def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBackend:
-    check_providers(options.providers)
+    """:raises ProviderError: a provider is missing, or ONNX Runtime refuses the model"""
+    providers, stream = session_providers(options.providers or (), compiled.device)
+    frozen = frozen_weights(compiled, options)
     if not compiled.fetches:
-        return OrtBackend(compiled, None, None)
-    session = make_session(
-        compiled.model,
-        options.providers,
-        options.session_options,
-        training=compiled.kind != "inference",
-    )
-    return OrtBackend(compiled, session, make_run_options(options.run_options))
+        return OrtBackend(compiled, None, None, frozen=frozen)
+
+    def make(model: ModelProto, constants: dict[str, Any] | None = None) -> Any:
+        return make_session(
+            model,
+            providers,
+            options.session_options,
+            training=compiled.part or compiled.kind != "inference",
+            constants=constants,
+        )
+
+    session = make(compiled.model) if isinstance(frozen, str) else None
+    run_options = make_run_options(options.run_options)
+    if stream is None:
+        return OrtBackend(compiled, session, run_options, make=make, frozen=frozen)
+    if run_options is not options.run_options:
+        run_ahead(compiled, run_options)
+
+    def execute(session: Any) -> DeviceRun:
+        return DeviceRun(session, stream, [fetch.device for fetch in compiled.fetches])
+
+    return OrtBackend(compiled, session, run_options, make=make, execute=execute, frozen=frozen)
+
+
+def frozen_weights(compiled: CompiledGraph, options: OrtOptions) -> tuple[int, ...] | str:
+    """Positions of the arguments that become constants at the first call, or why none does."""
+    if options.freeze == "off":
+        return "option freeze is 'off'"
+    if compiled.kind == "backward":
+        return "a backward graph: its weights train"
+    if compiled.kind == "forward" and options.freeze == "auto":
+        return "grad mode was on when it was compiled: use torch.no_grad(), or freeze='on'"
+    if not compiled.fetches:
+        return "nothing is left for ONNX Runtime to compute"
+    if provider_names(options.providers) != ("CPUExecutionProvider",):
+        return "only the CPU provider takes constants from torch's memory"
+    return freezable_positions(compiled) or "the graph reads no parameter and no buffer"

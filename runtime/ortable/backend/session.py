@@ -3,16 +3,17 @@ by name."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from onnx import ModelProto, TensorProto
+from onnx import AttributeProto, GraphProto, ModelProto, TensorProto
 
 from ortable.errors import OptionError, ProviderError
 
-__all__ = ["check_providers", "make_run_options", "make_session", "provider_names"]
+__all__ = ["PACKAGES", "check_providers", "make_run_options", "make_session", "provider_names"]
 
-_PACKAGES = {
+PACKAGES = {
     "CUDAExecutionProvider": "onnxruntime-gpu",
     "TensorrtExecutionProvider": "onnxruntime-gpu",
     "NvTensorRTRTXExecutionProvider": "onnxruntime-trt-rtx",
@@ -26,12 +27,13 @@ _PACKAGES = {
 }
 
 
-def provider_names(providers: Sequence[Any]) -> tuple[str, ...]:
-    """Names only, of providers that may be `(name, options)` pairs."""
-    return tuple(p if isinstance(p, str) else p[0] for p in providers)
+def provider_names(providers: Sequence[Any] | None) -> tuple[str, ...]:
+    """Names only, of providers that may be `(name, options)` pairs; none when they are not chosen
+    yet."""
+    return tuple(p if isinstance(p, str) else p[0] for p in providers or ())
 
 
-def check_providers(providers: Sequence[Any]) -> None:
+def check_providers(providers: Sequence[Any] | None) -> None:
     """Raises ProviderError when the installed ONNX Runtime lacks one of `providers`.
 
     The message lists those it has and the package to install.
@@ -43,8 +45,8 @@ def check_providers(providers: Sequence[Any]) -> None:
         if name in available:
             continue
         known = onnxruntime.get_all_providers()
-        if name in _PACKAGES:
-            remedy = f"Install the package {_PACKAGES[name]!r} in place of 'onnxruntime'."
+        if name in PACKAGES:
+            remedy = f"Install the package {PACKAGES[name]!r} in place of 'onnxruntime'."
         elif name in known:
             remedy = "Install a build of ONNX Runtime that has it."
         else:
@@ -52,6 +54,48 @@ def check_providers(providers: Sequence[Any]) -> None:
         raise ProviderError(
             f"Execution provider {name!r} is not available in the installed onnxruntime "
             f"{onnxruntime.__version__}, which has: {', '.join(available)}. {remedy}"
+        )
+
+
+# Providers that ONNX Runtime asks for all their options; others may report a part of them.
+_REPORT_ALL = ("AzureExecutionProvider", "CPUExecutionProvider", "CUDAExecutionProvider")
+
+
+def check_session(session: Any, providers: Sequence[Any]) -> None:
+    """Refuses what ONNX Runtime only warns of or ignores: a provider that could not start (its
+    libraries are missing), an option that it does not know.
+
+    :raises ProviderError: a provider did not start
+    :raises OptionError: an option that a provider does not have
+    """
+    running = session.get_providers()
+    for given in providers:
+        name, settings = (given, {}) if isinstance(given, str) else given
+        if name not in running:
+            raise ProviderError(
+                f"Execution provider {name!r} could not start; the session has "
+                f"{', '.join(running)}. Its libraries are missing or of another version, or there "
+                "is no such device: what ONNX Runtime wrote to the error stream tells which. "
+                "onnxruntime.preload_dlls() loads CUDA and cuDNN from their Python packages."
+            )
+        known = session.get_provider_options().get(name, {})
+        _check_stream(name, settings, known)
+        unknown = sorted(set(settings) - set(known))
+        if unknown and name in _REPORT_ALL:
+            listed = f"known: {', '.join(sorted(known))}" if known else "it has none"
+            raise OptionError(
+                f"Execution provider {name!r} has no option {', '.join(unknown)}; {listed}."
+            )
+
+
+def _check_stream(name: str, settings: Mapping[str, Any], reported: Mapping[str, str]) -> None:
+    """Fails when a session does not run on the stream it was given: nothing would be ordered."""
+    wanted, got = settings.get("user_compute_stream"), reported.get("user_compute_stream")
+    if wanted is not None and got is not None and int(got) != int(wanted):
+        raise ProviderError(
+            f"Execution provider {name!r} did not take torch's stream {wanted}, but {got}: its "
+            "results would not be ordered with torch's. Update onnxruntime, or move model and "
+            "inputs to the CPU."
         )
 
 
@@ -81,42 +125,65 @@ def make_run_options(given: Any) -> Any:
     return given
 
 
-def _has_double(model: ModelProto) -> bool:
+def _has_double(graph: GraphProto) -> bool:
+    """Whether a value of float64 stands anywhere in the graph, or is made there by a cast, a
+    constant or a random operator."""
+    values = [*graph.input, *graph.output, *graph.value_info]
+    if any(each.type.tensor_type.elem_type == TensorProto.DOUBLE for each in values):
+        return True
+    if any(each.data_type == TensorProto.DOUBLE for each in graph.initializer):
+        return True
+    return any(_makes_double(att) for node in graph.node for att in node.attribute)
+
+
+def _makes_double(attribute: AttributeProto) -> bool:
+    if attribute.type == AttributeProto.GRAPH:
+        return _has_double(attribute.g)
+    if attribute.type == AttributeProto.TENSOR:
+        return bool(attribute.t.data_type == TensorProto.DOUBLE)
+    # `to` of Cast, `dtype` of EyeLike and of what draws random numbers
+    return attribute.name in ("to", "dtype") and attribute.i == TensorProto.DOUBLE
+
+
+def _has_double_in(model: ModelProto) -> bool:
     """Whether products of float64 may be scaled: the fusion keeps factors in float32."""
-    values = [*model.graph.input, *model.graph.output]
-    return any(each.type.tensor_type.elem_type == TensorProto.DOUBLE for each in values)
+    if _has_double(model.graph):
+        return True
+    return any(
+        _makes_double(att) for f in model.functions for node in f.node for att in node.attribute
+    )
 
 
 def make_session(
-    model: ModelProto, providers: Sequence[Any], session_options: Any, *, training: bool
+    model: ModelProto,
+    providers: Sequence[Any],
+    session_options: Any,
+    *,
+    training: bool,
+    constants: Mapping[str, Any] | None = None,
 ) -> Any:
     """An `onnxruntime.InferenceSession` for `model`, which is handed over as bytes.
 
-    Threads equal torch's, and they do not spin in graphs that train: torch needs the processors
-    between two calls.  A SessionOptions object of the user is used as it is.
+    Threads equal torch's, and they do not spin in graphs that train, nor in parts of a graph: torch
+    needs the processors between two calls.  A SessionOptions object of the user is used as it is.
 
+    :param constants: OrtValues of the initializers whose data are not in the model
     :raises ProviderError: a provider is missing, or ONNX Runtime refuses the model
     """
     import onnxruntime
-    import torch
 
     check_providers(providers)
-    if session_options is None or isinstance(session_options, Mapping):
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = torch.get_num_threads()
-        options.log_severity_level = 3
-        if training:
-            options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        add_entry = options.add_session_config_entry
-        _apply(options, session_options or {}, "session_options", add_entry)
-    else:
-        options = session_options
+    options = _session_options(session_options, training)
+    if constants:
+        values = [onnxruntime.OrtValue(value) for value in constants.values()]
+        options.add_external_initializers(list(constants), values)
     try:
-        return onnxruntime.InferenceSession(
+        session = onnxruntime.InferenceSession(
             model.SerializeToString(),
             options,
             providers=list(providers),
-            disabled_optimizers=["MatMulScaleFusion"] if _has_double(model) else None,
+            disabled_optimizers=["MatMulScaleFusion"] if _has_double_in(model) else None,
+            enable_fallback=0,  # what another provider than the one asked for would run is an error
         )
     except Exception as exc:
         raise ProviderError(
@@ -124,3 +191,40 @@ def make_session(
             f"{model.opset_import[0].version} with providers {list(providers)}: {exc}\n"
             "Use option dump_prefix to keep the model, target_opset to try another opset."
         ) from exc
+    check_session(session, providers)
+    return session
+
+
+def _session_options(given: Any, training: bool) -> Any:
+    """The user's object, or a new one with the defaults and the user's settings."""
+    import onnxruntime
+    import torch
+
+    if given is not None and not isinstance(given, Mapping):
+        return given
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    options.log_severity_level = 3
+    if training:
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    if share_arena():
+        options.add_session_config_entry("session.use_env_allocators", "1")
+    _apply(options, given or {}, "session_options", options.add_session_config_entry)
+    return options
+
+
+@functools.cache
+def share_arena() -> bool:
+    """Registers one arena for the whole process, which sessions share instead of growing one each;
+    False when ONNX Runtime has none to share.  One that somebody else registered serves as well.
+    """
+    from onnxruntime.capi import _pybind_state as capi
+
+    where = capi.OrtMemoryInfo(
+        "Cpu", capi.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, capi.OrtMemType.DEFAULT
+    )
+    try:
+        capi.create_and_register_allocator(where, None)
+    except RuntimeError as exc:
+        return "already" in str(exc)
+    return True
