@@ -92,8 +92,9 @@ def compile_region(
     :param static: positions of arguments that are parameters or buffers
     """
     compiled = compile_graph(graph_module, options, static)
+    made = _finished(compiled, graph_module, options, runner, placements(graph_module, {}))
     report_strides([role.strides for role in compiled.outputs[: compiled.n_results]])
-    return _finished(compiled, graph_module, options, runner, placements(graph_module, {}))
+    return made
 
 
 def run_mixed(
@@ -107,28 +108,19 @@ def run_mixed(
     """The same for a graph of which torch runs the nodes `in_torch` (with reasons): its regions,
     which are converted, each with what runs it and a record."""
     placed = placements(graph_module, in_torch)
-    output = graph_module.graph.output_node().args[0]
-    # the strides are those that were traced: regions keep them, and so does torch
-    report_strides([None] * (len(output) if isinstance(output, list | tuple) else 1))
     if options.verbose:
         print(f"[ortable] {graph_kind(graph_module)} in {len(parts)} regions")
         print(report(placed))
-    if not parts:
-        store(options.storage, _torch_record(graph_module, placed))
     callables = {
         part.region.name: _finished(part.compiled, part.region.module, options, runner, placed)
         for part in parts
     }
     if not parts:  # nothing is left for ONNX Runtime: the record says so
         store(options.storage, {**_torch_record(graph_module), "placement": placed})
+    output = graph_module.graph.output_node().args[0]
+    # the strides are those that were traced: regions keep them, and so does torch
+    report_strides([None] * (len(output) if isinstance(output, list | tuple) else 1))
     return join_parts(graph_module, cuts, callables)
-
-
-def _torch_record(graph_module: GraphModule, placed: list[Placed]) -> dict[str, Any]:
-    """The record of a graph that torch runs whole."""
-    empty: dict[str, Any] = {"onnx": None, "providers": [], "inputs": [], "outputs": []}
-    known = {"kind": graph_kind(graph_module), "graph_module": graph_module, "placement": placed}
-    return {**empty, "mutations": [], "frozen": "not run by ONNX Runtime", "timings": {}, **known}
 
 
 def _finished(
