@@ -113,8 +113,6 @@ def run_mixed(
     if options.verbose:
         print(f"[ortable] {graph_kind(graph_module)} in {len(parts)} regions")
         print(report(placed))
-    if not parts:
-        store(options.storage, _torch_record(graph_module, placed))
     callables = {
         part.region.name: _finished(part.compiled, part.region.module, options, runner, placed)
         for part in parts
@@ -122,13 +120,6 @@ def run_mixed(
     if not parts:  # nothing is left for ONNX Runtime: the record says so
         store(options.storage, {**_torch_record(graph_module), "placement": placed})
     return join_parts(graph_module, cuts, callables)
-
-
-def _torch_record(graph_module: GraphModule, placed: list[Placed]) -> dict[str, Any]:
-    """The record of a graph that torch runs whole."""
-    empty: dict[str, Any] = {"onnx": None, "providers": [], "inputs": [], "outputs": []}
-    known = {"kind": graph_kind(graph_module), "graph_module": graph_module, "placement": placed}
-    return {**empty, "mutations": [], "frozen": "not run by ONNX Runtime", "timings": {}, **known}
 
 
 def _finished(
