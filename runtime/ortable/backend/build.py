@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from onnx import ModelProto, printer
+from onnx import printer
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import GraphModule, Node
 
@@ -194,7 +194,7 @@ def _torch_record(graph_module: GraphModule) -> dict[str, Any]:
     """What `storage["instance"]` receives for a graph that torch runs whole."""
     return {
         "kind": graph_kind(graph_module),
-        "onnx": ModelProto(),
+        "onnx": None,
         "providers": [],
         "graph_module": graph_module,
         "inputs": [],
