@@ -44,9 +44,7 @@ class Model(torch.nn.Module):
 
 def run(model, size=8, **options):
     with torch.no_grad():
-        return torch.compile(model, backend="ortable", options=options or None)(
-            torch.ones(2, size)
-        )
+        return torch.compile(model, backend="ortable", options=options or None)(torch.ones(2, size))
 
 
 def test_a_session_with_constants_dies_with_its_module(backends):
