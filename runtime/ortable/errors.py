@@ -10,6 +10,7 @@ __all__ = [
     "FunctionNotFoundError",
     "InputError",
     "KernelError",
+    "MismatchError",
     "OptionError",
     "OrtableError",
     "ProviderError",
@@ -19,7 +20,12 @@ __all__ = [
 
 
 class OrtableError(Exception):
-    """Base class of every error that ortable raises on purpose."""
+    """Base class of every error that ortable raises on purpose.
+
+    ``fx_node`` is the name of the node of the graph that was being converted, where there is one.
+    """
+
+    fx_node: str | None = None
 
 
 class BuilderError(OrtableError, ValueError):
@@ -44,6 +50,10 @@ class UnsupportedDtype(UnsupportedCase, BuilderError):
 
 class ConversionError(OrtableError, RuntimeError):
     """A converter failed, or produced a type or shape that differs from torch's."""
+
+
+class MismatchError(OrtableError, AssertionError):
+    """A result of the ONNX graph differs from eager's; raised by the debug backend."""
 
 
 class OptionError(OrtableError, ValueError):

@@ -75,6 +75,7 @@ def load_specs(
             dispatch.COMPLEX_CONVERTERS[entry.key] = complex_function
         dispatch.RULES[entry.key] = namespace["rule_" + function]
         dispatch.SPEC_FILES[entry.key] = display
+    dispatch.PLACE.update((placed.name, placed.why) for placed in specs.placed)
     return LoadedSpecs(display, tuple(entry.key for entry in entries), source)
 
 

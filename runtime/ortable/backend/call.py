@@ -22,6 +22,7 @@ from .fork import protect
 from .frozen import BackOff, Frozen, History, freezable, with_constants
 from .results import Results, SymbolValues, as_promised
 from .roles import InputKind
+from .shards import gathered_by_fsdp
 from .weights import is_watchable, signature, sweep
 
 __all__ = ["OrtBackend", "Results", "SymbolValues", "as_promised"]
@@ -53,11 +54,13 @@ class OrtBackend:
         run_options: Any,
         *,
         make: MakeSession | None = None,
+        execute: Callable[[Any], Callable[..., Any]] | None = None,
         frozen: Sequence[int] | str = "no session is made for them",
     ) -> None:
         """
         :param session: runs the model with all weights as inputs; None: made by `make` when needed
         :param make: `make(model, constants)` makes a session
+        :param execute: what runs a session (`devices.DeviceRun`); None: its `run_with_ort_values`
         :param frozen: positions of arguments that become constants, or why none does
         """
         # On the object, not on the class: dynamo wraps backward graphs and copies `__dict__` only.
@@ -68,6 +71,7 @@ class OrtBackend:
         self.frozen = frozen if isinstance(frozen, str) else _names(compiled, frozen)
         self._constant = () if isinstance(frozen, str) else tuple(frozen)
         self._make = make
+        self._execute = execute
         self._plain_session = session
         self._dimensions = Dimensions()
         self._plain: Call | None = None
@@ -75,6 +79,7 @@ class OrtBackend:
         self._lock = threading.RLock()
         self._sets: dict[tuple[int, ...], Frozen] = {}
         self._histories: dict[tuple[int, ...], History] = {}
+        self._never: set[tuple[int, ...]] = set()  # sets of weights none of which can be watched
         self._back_off = BackOff()
         self._source: CallSource | None = None
         protect(self)
@@ -116,6 +121,8 @@ class OrtBackend:
                 self._call, self.session = call, found.session
                 return call
             found.let_go()
+        if key in self._never:
+            return self._unfrozen()
         first = self._back_off.given_up == 0 and len(self._sets) < _MOST_FROZEN
         call = self._freeze(key, args) if first or self._rested(key, tensors) else None
         if call is None:
@@ -137,9 +144,15 @@ class OrtBackend:
     def _freeze(self, key: tuple[int, ...], args: Sequence[Any]) -> Call | None:
         """A session with these weights as constants; None when a write into them would not show, or
         one came while the session was made."""
-        positions = [i for i in self._constant if is_watchable(args[i])]
+        gathered = gathered_by_fsdp()
+        positions = [
+            i for i in self._constant if is_watchable(args[i]) and id(args[i]) not in gathered
+        ]
         self._histories.pop(key, None)
         if not positions or self._make is None:
+            if len(self._never) >= _MOST_FROZEN:
+                self._never.clear()
+            self._never.add(key)
             return None
         sweep()
         weights = [args[i] for i in positions]
@@ -215,7 +228,8 @@ class OrtBackend:
             bound=Bound([self.compiled.inputs[i] for i in source.bound]),
         )  # fmt: skip
         if session is not None:
-            scope["run"] = session._sess.run_with_ort_values
+            run = self._execute or (lambda session: session._sess.run_with_ort_values)
+            scope["run"] = run(session)
         self._source = source
         return FunctionType(code_of(source.text), scope, "call")
 
