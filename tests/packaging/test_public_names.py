@@ -29,6 +29,7 @@ DOCUMENTED = (
     "onnx_debug_backend",
     "plot_dot",
     "pretty_onnx",
+    "refresh",
     "supported_ops",
     "to_onnx",
 )

@@ -1,0 +1,141 @@
+"""Threads: as many in a session as torch has, several callers at once, none that spin in graphs
+that train."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+
+import pytest
+import torch
+
+from ortable.backend.call import OrtBackend
+
+
+@pytest.fixture
+def backends(monkeypatch):
+    made = []
+    init = OrtBackend.__init__
+
+    def noted(self, *args, **kwargs):
+        init(self, *args, **kwargs)
+        made.append(self)
+
+    monkeypatch.setattr(OrtBackend, "__init__", noted)
+    return made
+
+
+@pytest.fixture
+def torch_threads():
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+def in_threads(count, work):
+    """Runs `work(number)` in that many threads, which start together; errors are raised here."""
+    barrier, errors = threading.Barrier(count), []
+
+    def one(number):
+        try:
+            barrier.wait()
+            work(number)
+        except Exception as exc:
+            errors.append(exc)
+
+    threads = [threading.Thread(target=one, args=(i,)) for i in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+def test_sessions_follow_the_number_of_threads_of_torch(backends, torch_threads):
+    model, x = torch.nn.Linear(4, 4), torch.randn(2, 4)
+    compiled = torch.compile(model, backend="ortable")
+    for count in (1, 2, 1):
+        torch_threads(count)
+        with torch.no_grad():
+            torch.testing.assert_close(compiled(x), model(x))
+    counts = [b.session.get_session_options().intra_op_num_threads for b in backends]
+    assert counts == [1, 2]  # dynamo compiles again, and goes back to the first
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_only_graphs_that_train_do_not_spin(grad, backends, torch_threads):
+    torch_threads(2)
+    compiled = torch.compile(torch.nn.Linear(4, 4), backend="ortable")
+    with torch.set_grad_enabled(grad):
+        compiled(torch.randn(2, 4))
+    options = backends[0].session.get_session_options()
+    key = "session.intra_op.allow_spinning"
+    spins = True
+    with contextlib.suppress(RuntimeError):
+        spins = options.get_session_config_entry(key) != "0"
+    assert spins != grad
+
+
+def test_session_options_of_the_user_win(backends):
+    options = {"intra_op_num_threads": 3, "session.intra_op.allow_spinning": "0"}
+    compiled = torch.compile(
+        torch.nn.Linear(4, 4), backend="ortable", options={"session_options": options}
+    )
+    with torch.no_grad():
+        compiled(torch.randn(2, 4))
+    assert backends[0].session.get_session_options().intra_op_num_threads == 3
+
+
+@pytest.mark.parametrize("freeze", ["auto", "off"])
+def test_many_callers_with_batches_of_their_own(freeze):
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 3))
+    compiled = torch.compile(model, backend="ortable", dynamic=True, options={"freeze": freeze})
+    with torch.no_grad():
+        for size in (2, 3):
+            compiled(torch.randn(size, 8))
+
+    def work(number):
+        generator = torch.Generator().manual_seed(number)
+        with torch.no_grad():
+            kept = []
+            for step in range(50):
+                x = torch.randn(2 + (number + step) % 5, 8, generator=generator)
+                kept.append((compiled(x), model(x)))
+        for got, expected in kept:
+            torch.testing.assert_close(got, expected)
+
+    in_threads(4, work)
+
+
+def test_training_steps_of_two_models_at_once():
+    def work(number):
+        torch.manual_seed(number)
+        model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh())
+        twin = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh())
+        twin.load_state_dict(model.state_dict())
+        compiled = torch.compile(model, backend="ortable")
+        for _ in range(3):
+            x = torch.randn(3, 4)
+            for net in (compiled, twin):
+                net(x).square().sum().backward()
+        for a, b in zip(model.parameters(), twin.parameters(), strict=True):
+            torch.testing.assert_close(a.grad, b.grad)
+
+    in_threads(2, work)
+
+
+def test_a_module_used_twice_in_one_graph_and_by_two_threads():
+    layer = torch.nn.Linear(4, 4)
+    compiled = torch.compile(lambda x: layer(torch.relu(layer(x))), backend="ortable")
+    x = torch.randn(3, 4)
+    with torch.no_grad():
+        expected = layer(torch.relu(layer(x)))
+        compiled(x)
+
+    def work(number):
+        with torch.no_grad():
+            for _ in range(20):
+                torch.testing.assert_close(compiled(x), expected)
+
+    in_threads(2, work)
