@@ -92,8 +92,9 @@ def compile_region(
     :param static: positions of arguments that are parameters or buffers
     """
     compiled = compile_graph(graph_module, options, static)
+    made = _finished(compiled, graph_module, options, runner, placements(graph_module, {}))
     report_strides([role.strides for role in compiled.outputs[: compiled.n_results]])
-    return _finished(compiled, graph_module, options, runner, placements(graph_module, {}))
+    return made
 
 
 def run_mixed(
@@ -107,9 +108,6 @@ def run_mixed(
     """The same for a graph of which torch runs the nodes `in_torch` (with reasons): its regions,
     which are converted, each with what runs it and a record."""
     placed = placements(graph_module, in_torch)
-    output = graph_module.graph.output_node().args[0]
-    # the strides are those that were traced: regions keep them, and so does torch
-    report_strides([None] * (len(output) if isinstance(output, list | tuple) else 1))
     if options.verbose:
         print(f"[ortable] {graph_kind(graph_module)} in {len(parts)} regions")
         print(report(placed))
@@ -119,6 +117,9 @@ def run_mixed(
     }
     if not parts:  # nothing is left for ONNX Runtime: the record says so
         store(options.storage, {**_torch_record(graph_module), "placement": placed})
+    output = graph_module.graph.output_node().args[0]
+    # the strides are those that were traced: regions keep them, and so does torch
+    report_strides([None] * (len(output) if isinstance(output, list | tuple) else 1))
     return join_parts(graph_module, cuts, callables)
 
 
