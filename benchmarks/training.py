@@ -17,6 +17,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -66,30 +67,29 @@ MODELS = {
 }
 
 
-def step(model: Any, arguments: tuple[torch.Tensor, ...]) -> float:
+def step(model: Any, arguments: tuple[torch.Tensor, ...], clock: Callable[[], float]) -> float:
     """Seconds of one forward and backward, with fresh gradients."""
     model.zero_grad(set_to_none=True)
-    started = time.perf_counter()
+    started = clock()
     model(*arguments).backward()
-    return time.perf_counter() - started
+    return clock() - started
 
 
-def measure(name: str, rounds: int, backend: str) -> tuple[float, float, float]:
+def measure(
+    name: str, rounds: int, backend: str, clock: Callable[[], float]
+) -> tuple[float, float, float]:
     """Median milliseconds of eager and of the compiled step, and seconds of the first one."""
     torch.manual_seed(0)
     torch._dynamo.reset()
     trainable, count = MODELS[name]
     eager = trainable.build().train()
     arguments = trainable.batch(count)
-    with torch._dynamo.config.patch(allow_rnn=True):
-        compiled = torch.compile(eager, backend=backend, dynamic=False)
-        started = time.perf_counter()
-        step(compiled, arguments)
-        seconds = time.perf_counter() - started
-        taken: tuple[list[float], list[float]] = ([], [])
-        for _ in range(rounds + 3):  # the first three are not counted
-            for model, times in zip((eager, compiled), taken, strict=True):
-                times.append(step(model, arguments))
+    compiled = torch.compile(eager, backend=backend, dynamic=False)
+    seconds = step(compiled, arguments, time.perf_counter)
+    taken: tuple[list[float], list[float]] = ([], [])
+    for _ in range(rounds + 3):  # the first three are not counted
+        for model, times in zip((eager, compiled), taken, strict=True):
+            times.append(step(model, arguments, clock))
     gc.collect()
     first, second = (statistics.median(times[3:]) * 1e3 for times in taken)
     return first, second, seconds
@@ -104,10 +104,9 @@ def profile(name: str, rounds: int, top: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         settings = {"enable_profiling": True, "profile_file_prefix": f"{folder}/profile"}
         options = {"session_options": settings}
-        with torch._dynamo.config.patch(allow_rnn=True):
-            compiled = torch.compile(model, backend="ortable", dynamic=False, options=options)
-            for _ in range(rounds):
-                step(compiled, arguments)
+        compiled = torch.compile(model, backend="ortable", dynamic=False, options=options)
+        for _ in range(rounds):
+            step(compiled, arguments, time.perf_counter)
         del compiled
         torch._dynamo.reset()
         gc.collect()
@@ -139,6 +138,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=30, help="measured rounds, after three")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--backend", default="ortable", help="what is compared with eager")
+    parser.add_argument(
+        "--cpu", action="store_true", help="processor time, for a machine that is shared (1 thread)"
+    )
     parser.add_argument("--profile", action="store_true", help="operators of each session")
     parser.add_argument("--top", type=int, default=12, help="operators that --profile lists")
     options = parser.parse_args()
@@ -155,14 +157,16 @@ def main() -> None:
         for name in names:
             profile(name, options.rounds, options.top)
         return
+    clock = time.process_time if options.cpu else time.perf_counter
+    kind = "processor time" if options.cpu else "time"
     print(
-        f"forward and backward, {options.rounds} rounds interleaved, medians; "
+        f"forward and backward, {kind}, {options.rounds} rounds interleaved, medians; "
         f"torch {torch.__version__}, {options.threads} threads, Python {platform.python_version()}"
     )
     print(f"{'model':12}{'eager ms':>10}{options.backend + ' ms':>14}{'ratio':>8}{'first s':>9}")
     ratios = []
     for name in names:
-        eager, compiled, seconds = measure(name, options.rounds, options.backend)
+        eager, compiled, seconds = measure(name, options.rounds, options.backend, clock)
         ratios.append(compiled / eager)
         row = f"{name:12}{eager:10.2f}{compiled:14.2f}{ratios[-1]:8.2f}{seconds:9.1f}"
         print(row, flush=True)

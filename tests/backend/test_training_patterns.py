@@ -360,3 +360,50 @@ def test_compiled_autograd_accumulates_and_repeats():
         with torch._dynamo.compiled_autograd._enable(torch.compile(backend="eager")):
             compiled(x).square().sum().backward()
     assert_same_gradients(eager, other)
+
+
+def test_dropout_draws_eager_s_numbers():
+    """The same seed gives the same masks, so the same gradients."""
+
+    def build():
+        layers = [nn.Linear(6, 16), nn.Dropout(0.4), nn.GELU(), nn.Dropout(0.2), nn.Linear(16, 2)]
+        return nn.Sequential(*layers)
+
+    eager, other, compiled = pair(build)
+    for _ in range(2):
+        x = torch.randn(5, 6)
+        losses = []
+        for model in (eager, compiled):
+            torch.manual_seed(11)
+            losses.append(model(x).square().sum())
+            losses[-1].backward()
+        torch.testing.assert_close(losses[1], losses[0])
+    assert_same_gradients(eager, other)
+
+
+def test_transformers_with_dropout_train():
+    """Dropout in embeddings, layers and attention, drawn anew at every step."""
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.2, batch_first=True)
+            self.layers = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+            self.head = nn.Linear(16, 3)
+
+        def forward(self, x):
+            return self.head(self.layers(x).mean(1))
+
+    _, other, compiled = pair(Model)
+    x, target = torch.randn(8, 5, 16), torch.randint(3, (8,))
+    optimizer = torch.optim.AdamW(other.parameters(), lr=0.01)
+    losses = []
+    for _ in range(15):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(compiled(x), target)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert len(set(losses)) == len(losses)
+    assert losses[-1] < losses[0]
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in other.parameters())
