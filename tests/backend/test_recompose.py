@@ -108,3 +108,22 @@ def test_max_pooling_of_negative_values_looks_for_nan_itself():
     x = torch.randn(1, 16, 8, 8)
     x[0, 0, 3, 3], x[0, 1, 2, 2], x[0, 1, 2, 3] = torch.nan, -torch.inf, torch.inf
     assert "IsNaN" in run(lambda x: F.max_pool2d(x, 2), x)
+
+
+def test_a_product_over_more_dimensions_is_returned_without_a_reshape():
+    weight = torch.nn.Parameter(torch.randn(7, 4))
+    assert run(lambda x: F.linear(x, weight), torch.randn(2, 3, 4)) == ["Reshape", "Gemm"]
+
+
+def test_the_reshape_of_a_result_that_is_returned_too():
+    def function(x, weight):
+        product = torch.mm(x, weight)
+        return product, torch.ops.aten._unsafe_view(product, [12]), product + 1
+
+    x, weight = torch.randn(3, 4), torch.randn(4, 4)
+    compiled = torch.compile(function, backend="ortable", fullgraph=True)
+    with torch.no_grad():
+        first, flat, _ = compiled(x, weight)
+        expected = function(x, weight)
+    assert torch.equal(flat, first.flatten())
+    torch.testing.assert_close(flat, expected[1])
