@@ -376,7 +376,8 @@ def test_gradients_of_convolutions_at_every_image_size():
     nn = torch.nn
     model, parameters = network(nn.Conv2d(2, 3, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2))
     kinds = train_at_sizes(model, [(randn(n, 2, 4 * n, 8),) for n in (3, 5, 9)], parameters)
-    assert kinds == ["forward", "backward"]
+    assert kinds.count("forward") == 1
+    assert kinds.count("backward") <= 1  # torch may run all of it: the tables choose
 
 
 GRADIENTS = {

@@ -117,20 +117,21 @@ def test_mlp(dynamic):
 
 
 class MNIST(torch.nn.Module):
-    """Two convolutions and two dense layers; dropout is off, see test_training_random.py."""
+    """Two convolutions, two dense layers, dropout after each pair."""
 
     def __init__(self):
         super().__init__()
         self.conv1 = torch.nn.Conv2d(1, 4, 3, 1)
         self.conv2 = torch.nn.Conv2d(4, 8, 3, 1)
-        self.dropout = torch.nn.Dropout(0.0)
+        self.dropout1 = torch.nn.Dropout(0.25)
+        self.dropout2 = torch.nn.Dropout(0.5)
         self.fc1 = torch.nn.Linear(8 * 6 * 6, 16)
         self.fc2 = torch.nn.Linear(16, 10)
 
     def forward(self, x):
         x = F.relu(self.conv2(F.relu(self.conv1(x))))
-        x = self.dropout(F.max_pool2d(x, 2))
-        x = F.relu(self.fc1(torch.flatten(x, 1)))
+        x = self.dropout1(F.max_pool2d(x, 2))
+        x = self.dropout2(F.relu(self.fc1(torch.flatten(x, 1))))
         return F.log_softmax(self.fc2(x), dim=1)
 
 
@@ -265,6 +266,38 @@ def test_the_opset_is_chosen(opset):
     x = torch.randn(3, 2)
     assert_close(compiled(model, target_opset=opset, storage=storage)(x), model(x))
     assert {r["onnx"].opset_import[0].version for r in storage["instance"]} == {opset}
+
+
+# -- operators without a converter --------------------------------------------------------------
+
+
+@pytest.fixture
+def unknown_operator():
+    """An operator that no table knows."""
+    with torch.library._scoped_library("former_onnxrt", "DEF") as library:
+        library.define("odd(Tensor x) -> Tensor")
+        library.impl("odd", lambda x: x**3, "CompositeExplicitAutograd")
+        torch.library.register_fake("former_onnxrt::odd", torch.empty_like, lib=library)
+        yield torch.ops.former_onnxrt.odd
+
+
+def test_supported_parts_run_between_unsupported_operators(unknown_operator):
+    """The former backend partitioned by itself; here an option asks for it."""
+    pytest.importorskip("ortable.backend.fallback", reason="the option fallback is not there yet")
+
+    def fn(x, w):
+        y = torch.softmax(torch.relu(x @ w), -1)
+        return torch.tanh(unknown_operator(y) @ w) + x
+
+    x, w = torch.randn(4, 4), torch.randn(4, 4)
+    storage = {}
+    with torch.no_grad():
+        assert_close(compiled(fn, fallback="eager", storage=storage)(x, w), fn(x, w))
+        types = [[n.op_type for n in r["onnx"].graph.node] for r in storage["instance"]]
+        assert len(types) == 2 and "Softmax" in types[0] and "Tanh" in types[1]
+        torch._dynamo.reset()
+        with pytest.raises(Exception, match="former_onnxrt::odd"):
+            compiled(fn)(x, w)
 
 
 # -- one backend, many callers ------------------------------------------------------------------

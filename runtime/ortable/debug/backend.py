@@ -100,7 +100,7 @@ def _checked(name: str, value: Any) -> Any:
 def _refuse(options: OrtOptions) -> None:
     """Options of ONNX Runtime, which does not run here, are not ignored in silence."""
     refused = [name for name in _OF_ONNX_RUNTIME if getattr(options, name) is not None]
-    if options.providers != OrtOptions.providers:
+    if options.providers not in (None, ("CPUExecutionProvider",)):
         refused.append("providers")
     if options.freeze == "on":
         refused.append("freeze")
