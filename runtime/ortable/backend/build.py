@@ -8,18 +8,19 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from onnx import printer
+from onnx import ModelProto, printer
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import GraphModule
 
-from .compile import CompiledGraph, compile_graph
+from .cache.conversion import compile_cached
+from .compile import CompiledGraph
 from .options import OrtOptions
 from .outputs import graph_kind
 from .roles import OutputKind
 from .session import provider_names
 from .storage import dump_model, store
 
-__all__ = ["Compiled", "Runner", "compile_one", "compile_region", "static_arguments"]
+__all__ = ["Compiled", "Runner", "compile_one", "compile_region", "prepare", "static_arguments"]
 
 Compiled = Callable[..., Any]
 Runner = Callable[[CompiledGraph, OrtOptions], Compiled]
@@ -41,16 +42,28 @@ def compile_region(
 
     :param static: positions of arguments that are parameters or buffers
     """
-    compiled = compile_graph(graph_module, options, static)
+    compiled = compile_cached(graph_module, options, static)
+    report_strides(compiled)
+    return prepare(compiled, graph_module, options, runner)
+
+
+def prepare(
+    compiled: CompiledGraph, graph_module: GraphModule | None, options: OrtOptions, runner: Runner
+) -> Compiled:
+    """Makes what runs a converted graph, and records both.
+
+    :param graph_module: the graph; None when torch's cache named the conversion, and nothing was
+        traced
+    """
     begin = time.perf_counter()
     callable_graph = runner(compiled, options)
     compiled.timings["session"] = time.perf_counter() - begin
-    report_strides(compiled)
-    text = str(graph_module.graph)
+    text = "(not traced: found in a cache)" if graph_module is None else str(graph_module.graph)
     dump_model(options.dump_prefix, compiled.model, text)
     if options.verbose:
         _report(compiled, options.verbose, text)
-    store(options.storage, _record(compiled, graph_module, callable_graph, options))
+    if options.storage is not None:
+        store(options.storage, _record(compiled, graph_module, callable_graph, options))
     return callable_graph
 
 
@@ -78,20 +91,26 @@ def report_strides(compiled: CompiledGraph) -> None:
 
 
 def _record(
-    compiled: CompiledGraph, graph_module: GraphModule, callable_graph: Any, options: OrtOptions
+    compiled: CompiledGraph,
+    graph_module: GraphModule | None,
+    callable_graph: Any,
+    options: OrtOptions,
 ) -> dict[str, Any]:
     """What `storage["instance"]` receives for one graph."""
+    model = ModelProto()
+    model.CopyFrom(compiled.model)  # the caller's own: conversions are shared
     session = getattr(callable_graph, "session", None)
     names = list(provider_names(options.providers))
     return {
         "kind": compiled.kind,
-        "onnx": compiled.model,
+        "onnx": model,
         "providers": names if session is None else session.get_providers(),
         "graph_module": graph_module,
         "inputs": list(compiled.inputs),
         "outputs": list(compiled.outputs[: compiled.n_results]),
         "mutations": list(compiled.mutations),
         "timings": dict(compiled.timings),
+        "cache": compiled.cache,
     }
 
 

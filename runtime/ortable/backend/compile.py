@@ -35,7 +35,9 @@ class CompiledGraph:
 
     `inputs` and `outputs` follow the arguments and the results; `mutations` copy hidden results
     (those of `outputs` past `n_results`) into arguments.  `fed` holds the names of the ONNX inputs
-    that a node reads.  `timings` are seconds per phase.
+    that a node reads.  `timings` are seconds per phase.  `key` is a digest of all that the
+    conversion read, None where there is none; `cache` says where the conversion was found: `miss`
+    (nowhere), `memory` or `disk`.
     """
 
     model: ModelProto
@@ -48,6 +50,8 @@ class CompiledGraph:
     sources: Mapping[str, DimSource]
     fed: frozenset[str]
     timings: dict[str, float] = field(default_factory=dict)
+    key: str | None = None
+    cache: str = "miss"
 
 
 def compile_graph(

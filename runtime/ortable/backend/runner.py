@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from .cache.keys import session_key
+from .cache.memory import shared_session
 from .call import OrtBackend
 from .compile import CompiledGraph
 from .options import OrtOptions
@@ -14,10 +18,12 @@ def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBac
     check_providers(options.providers)
     if not compiled.fetches:
         return OrtBackend(compiled, None, None)
-    session = make_session(
-        compiled.model,
-        options.providers,
-        options.session_options,
-        training=compiled.kind != "inference",
-    )
+    training = compiled.kind != "inference"
+
+    def make() -> Any:
+        return make_session(
+            compiled.model, options.providers, options.session_options, training=training
+        )
+
+    session = shared_session(session_key(compiled, options, training), (), make)
     return OrtBackend(compiled, session, make_run_options(options.run_options))
