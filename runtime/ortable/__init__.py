@@ -31,6 +31,7 @@ _PUBLIC: dict[str, str] = {
     "onnx_debug_backend": "ortable.debug",
     "plot_dot": "ortable.debug",
     "pretty_onnx": "ortable.debug",
+    "refresh": "ortable.backend",
     "supported_ops": "ortable.specs",
     "to_onnx": "ortable.export",
 }

@@ -75,7 +75,9 @@ def static_arguments(graph_module: GraphModule) -> frozenset[int]:
     if metadata is None or graph_kind(graph_module) == "backward":
         return frozenset()
     tokens = len(getattr(metadata, "tokens", ()))  # effects' tokens are the first arguments
-    return frozenset(index + tokens for index in metadata.static_input_indices or ())
+    written = set(metadata.mutated_inp_runtime_indices or ())  # by torch, after the graph has run
+    static = set(metadata.static_input_indices or ()) - written
+    return frozenset(index + tokens for index in static)
 
 
 def report_strides(compiled: CompiledGraph) -> None:
@@ -109,6 +111,7 @@ def _record(
         "inputs": list(compiled.inputs),
         "outputs": list(compiled.outputs[: compiled.n_results]),
         "mutations": list(compiled.mutations),
+        "frozen": getattr(callable_graph, "frozen", "not run by ONNX Runtime"),
         "timings": dict(compiled.timings),
         "cache": compiled.cache,
     }

@@ -1,107 +1,36 @@
-"""The compiled graph as a callable: arguments to ONNX Runtime and results to torch through dlpack.
-Everything that can be decided before the first call is; nothing here is shared between two
+"""The compiled graph as a callable: which session answers, with weights as constants or as inputs.
+What a call does is source text made of the roles; what it uses is never shared between two
 calls."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import builtins
+import threading
+import time
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType
 from typing import Any
 
 import torch
 from torch._C import _from_dlpack, _to_dlpack
 
-from ortable import dims, dtypes
-from ortable.errors import InputError
-
+from .cache.memory import shared_session
+from .call_source import CallSource, code_of
 from .compile import CompiledGraph
-from .roles import DimSource, Fetch, InputKind, OutputKind, OutputRole, ViewStep
+from .feeds import Bound, Dimensions, feed_any, from_dlpack
+from .fork import protect
+from .frozen import BackOff, Frozen, History, freezable, is_watchable, signature, with_constants
+from .results import Results, SymbolValues, as_promised
+from .roles import InputKind
 
 __all__ = ["OrtBackend", "Results", "SymbolValues", "as_promised"]
 
-_CACHED_DIMS = 4096
+Call = Callable[[list[Any]], list[Any]]
+MakeSession = Callable[..., Any]
 
-
-def apply_steps(tensor: Any, steps: Sequence[ViewStep], values: Callable[[Any], Any]) -> Any:
-    """Applies view steps to a tensor; `values` turns symbolic dimensions into ints."""
-    for step in steps:
-        if step.symbolic:
-            tensor = step.op(tensor, *values(step.args), **values(step.kwargs))
-        else:
-            tensor = step.op(tensor, *step.args, **step.kwargs)
-    return tensor
-
-
-class SymbolValues:
-    """Values of symbolic dimensions in one call, read from its arguments when first needed."""
-
-    __slots__ = ("args", "found", "sources")
-
-    def __init__(self, args: Sequence[Any], sources: Sequence[DimSource]) -> None:
-        self.args = args
-        self.sources = sources
-        self.found: dict[str, int] | None = None
-
-    def __call__(self, value: Any) -> Any:
-        """`value` with every dimension in it (containers are searched) replaced by its int."""
-        if isinstance(value, dims.SymDim):
-            if self.found is None:
-                self.found = {s.symbol: self._read(s) for s in self.sources}
-            return dims.evaluate(value, self.found)
-        if isinstance(value, list | tuple):
-            return type(value)(self(item) for item in value)
-        if isinstance(value, dict):
-            return {key: self(item) for key, item in value.items()}
-        return value
-
-    def _read(self, source: DimSource) -> int:
-        value = self.args[source.index]
-        return int(value) if source.axis is None else int(value.shape[source.axis])
-
-
-class Results:
-    """Turns what ONNX Runtime returned, and the arguments, into the results of the graph."""
-
-    def __init__(self, compiled: CompiledGraph) -> None:
-        self.roles = compiled.outputs
-        self.n_results = compiled.n_results
-        self.mutations = compiled.mutations
-        self.sources = tuple(compiled.sources.values())
-
-    def __call__(self, args: Sequence[Any], fetched: Sequence[Any]) -> list[Any]:
-        """`fetched` holds torch tensors, in the order of `CompiledGraph.fetches`."""
-        values = SymbolValues(args, self.sources)
-        results: list[Any] = []
-        for role in self.roles:
-            results.append(self._result(role, args, fetched, results, values))
-        if self.mutations:
-            for mutation in self.mutations:
-                args[mutation.source].copy_(results[mutation.result])
-            del results[self.n_results :]
-        return results
-
-    def _result(
-        self,
-        role: OutputRole,
-        args: Sequence[Any],
-        fetched: Sequence[Any],
-        results: Sequence[Any],
-        values: SymbolValues,
-    ) -> Any:
-        kind = role.kind
-        if kind is OutputKind.TENSOR:
-            return fetched[role.fetch]
-        if kind is OutputKind.INPUT:
-            return args[role.source]
-        if kind is OutputKind.VIEW:
-            base = fetched[role.fetch] if role.fetch >= 0 else args[role.source]
-            return apply_steps(base, role.steps, values)
-        if kind is OutputKind.NONE:
-            return None
-        if kind is OutputKind.DIMENSION:
-            return int(fetched[role.fetch]) if role.fetch >= 0 else values(role.value)
-        if kind is OutputKind.DUPLICATE:
-            return results[role.source]
-        return role.value
+# Sets of weights of one graph that are constants at the same time: equal layers share a graph.
+_MOST_FROZEN = 256
 
 
 class OrtBackend:
@@ -109,38 +38,49 @@ class OrtBackend:
     results.
 
     Tensors are on the CPU and dense; ints stand for symbolic dimensions.  Safe to call from several
-    threads: a call owns its feeds, and ONNX Runtime allocates its results.  `compiled` holds the
-    ONNX model and the roles, `session` the `onnxruntime.InferenceSession` (None when no node is
-    left).
+    threads: a call owns its feeds, and ONNX Runtime allocates its results.
+
+    `compiled` holds the ONNX model and the roles; `session` is the `onnxruntime.InferenceSession`
+    that ran last or will run (None when no node is left, or before the first call of a graph whose
+    weights become constants); `source` is the text of the function that runs; `frozen` names the
+    inputs that become constants at the first call, or says why none does.
     """
 
-    def __init__(self, compiled: CompiledGraph, session: Any, run_options: Any) -> None:
-        from onnxruntime.capi import _pybind_state as capi
-
+    def __init__(
+        self,
+        compiled: CompiledGraph,
+        session: Any,
+        run_options: Any,
+        *,
+        make: MakeSession | None = None,
+        frozen: Sequence[int] | str = "no session is made for them",
+        key: str | None = None,
+    ) -> None:
+        """
+        :param session: runs the model with all weights as inputs; None: made by `make` when needed
+        :param make: `make(model, constants)` makes a session
+        :param frozen: positions of arguments that become constants, or why none does
+        :param key: sessions of graphs with the same key are shared; None: none is
+        """
         # On the object, not on the class: dynamo wraps backward graphs and copies `__dict__` only.
         self._boxed_call = True
         self.compiled = compiled
         self.session = session
         self.run_options = run_options
-        self._results = Results(compiled)
-        self._from_dlpack = capi.OrtValue.from_dlpack
-        self._names = [fetch.name for fetch in compiled.fetches]
-        self._tensors = [
-            (role.index, role.name, _reinterpreted(role.elem_type), role.permutation)
-            for role in compiled.inputs
-            if role.kind is InputKind.TENSOR and role.name in compiled.fed
-        ]
-        self._dims = [
-            (role.index, role.name)
-            for role in compiled.inputs
-            if role.kind is InputKind.DIMENSION and role.name in compiled.fed
-        ]
-        self._adjusted = [
-            (index, fetch)
-            for index, fetch in enumerate(compiled.fetches)
-            if fetch.is_bool or fetch.is_complex or fetch.permutation or fetch.strides is not None
-        ]
-        self._dim_values: dict[int, Any] = {}
+        self.frozen = frozen if isinstance(frozen, str) else _names(compiled, frozen)
+        self._constant = () if isinstance(frozen, str) else tuple(frozen)
+        self._make = make
+        self._key = key
+        self._plain_session = session
+        self._dimensions = Dimensions()
+        self._plain: Call | None = None
+        self._call: Call | None = None
+        self._lock = threading.RLock()
+        self._sets: dict[tuple[int, ...], Frozen] = {}
+        self._histories: dict[tuple[int, ...], History] = {}
+        self._back_off = BackOff()
+        self._source: CallSource | None = None
+        protect(self)
 
     def __repr__(self) -> str:
         nodes = len(self.compiled.model.graph.node)
@@ -148,74 +88,171 @@ class OrtBackend:
 
     def __call__(self, args: list[Any]) -> list[Any]:
         """:raises InputError: an argument that cannot be handed to ONNX Runtime"""
-        fetched = self._run(args) if self.session is not None else []
-        results = self._results(args, fetched)
-        args.clear()
-        return results
+        call = self._call
+        return call(args) if call is not None else self._choose(args)
 
-    def _run(self, args: Sequence[Any]) -> list[torch.Tensor]:
-        feeds: dict[str, Any] = {}
-        for index, name, as_real, permutation in self._tensors:
-            tensor = args[index]
-            if permutation is not None:
-                tensor = tensor.permute(permutation)
-            if not tensor.is_contiguous():
-                tensor = tensor.contiguous()
-            if tensor.is_neg():
-                tensor = tensor.resolve_neg()
-            if as_real is not None:
-                tensor = as_real(tensor)
-            feeds[name] = self._from_dlpack(_to_dlpack(tensor), as_real is _bytes)
-        for index, name in self._dims:
-            feeds[name] = self._dim_value(args[index])
-        outputs = self.session._sess.run_with_ort_values(feeds, self._names, self.run_options)
-        # By position: iterating over the vector that ONNX Runtime returns costs 30 us.
-        fetched = [_from_dlpack(outputs[i].to_dlpack()) for i in range(len(self._names))]
-        if self._adjusted:
-            values = SymbolValues(args, self._results.sources)
-            for i, fetch in self._adjusted:
-                tensor = fetched[i].view(torch.bool) if fetch.is_bool else fetched[i]
-                fetched[i] = as_promised(tensor, fetch, values)
-        return fetched
+    @property
+    def source(self) -> str:
+        """The source text of what a call does now, for people."""
+        if self._source is None:
+            self._source = CallSource(self.compiled, self._constant, self._bindable())
+        return self._source.text
 
-    def _dim_value(self, value: int) -> Any:
-        """An int64[1] OrtValue, made once per value."""
-        found = self._dim_values.get(value)
-        if found is None:
-            if not isinstance(value, int):
-                raise InputError(
-                    f"The graph expects an int where it got {value!r}, a {type(value).__name__}."
+    def _choose(self, args: list[Any]) -> list[Any]:
+        """A call when it is not known whether the weights are what some session has."""
+        with self._lock:
+            call = self._chosen(args) if self._constant else self._keep_plain()
+        return call(args)
+
+    def _keep_plain(self) -> Call:
+        self._call = self._unfrozen()
+        return self._call
+
+    def _chosen(self, args: list[Any]) -> Call:
+        """The frozen call of these weights, or the unfrozen one where they are not at rest."""
+        tensors = [args[i] for i in self._constant]
+        key = tuple(map(id, tensors))
+        found = self._sets.get(key)
+        if found is not None:
+            call = found.call
+            if call is not None and found.fresh(args):
+                self._call, self.session = call, found.session
+                return call
+            found.drop()
+        first = self._back_off.given_up == 0 and len(self._sets) < _MOST_FROZEN
+        call = self._freeze(key, args) if first or self._rested(key, tensors) else None
+        if call is None:
+            self._call = None
+            call = self._unfrozen()
+        return call
+
+    def _rested(self, key: tuple[int, ...], tensors: Sequence[torch.Tensor]) -> bool:
+        """Whether these weights, inputs for now, were the same for long enough."""
+        now = signature(tensors)
+        history = self._histories.get(key)
+        if history is not None:
+            return history.rested(now, self._back_off.asked)
+        if len(self._histories) >= _MOST_FROZEN:
+            self._histories.clear()
+        self._histories[key] = History(now)
+        return False
+
+    def _freeze(self, key: tuple[int, ...], args: Sequence[Any]) -> Call | None:
+        """A session with these weights as constants; None when a write into them would not show, or
+        one came while the session was made."""
+        positions = [i for i in self._constant if is_watchable(args[i])]
+        self._histories.pop(key, None)
+        make = self._make
+        if not positions or make is None:
+            return None
+        weights = [args[i] for i in positions]
+        seen = signature(weights)
+        begin = time.perf_counter()
+        roles = [self.compiled.inputs[i] for i in positions]
+        named = {r.name: (r, t) for r, t in zip(roles, weights, strict=True)}
+        stamp = (tuple(positions), seen[2])
+        session = shared_session(
+            self._key, weights, lambda: make(*with_constants(self.compiled.model, named)), stamp
+        )
+        if signature(weights) != seen:
+            return None
+        cost = time.perf_counter() - begin
+        this = weakref.ref(self)
+
+        def dropped(frozen: Frozen) -> None:
+            backend = this()
+            if backend is not None:
+                backend._forget(key, frozen)
+
+        def changed(args: list[Any]) -> list[Any]:
+            backend = this()
+            assert backend is not None  # it is on the stack
+            return backend._choose(args)
+
+        frozen = Frozen(session, positions, weights, seen, cost, dropped)
+        values = {"changed": changed, **frozen.expected()}
+        rest = tuple(i for i in self._bindable() if i not in positions)
+        frozen.call = self._function(CallSource(self.compiled, positions, rest), session, values)
+        self._sets[key] = frozen
+        self._call, self.session = frozen.call, session
+        return frozen.call
+
+    def _forget(self, key: tuple[int, ...], frozen: Frozen) -> None:
+        """A weight died or changed: nothing here keeps the session.  Called by the garbage
+        collector too, so it waits for no lock."""
+        if self._sets.get(key) is frozen:
+            self._sets.pop(key, None)
+            self._back_off.note(frozen)
+        if self._call is frozen.call:
+            self._call = None
+        if self.session is frozen.session:
+            self.session = self._plain_session
+
+    def _bindable(self) -> tuple[int, ...]:
+        """Weights whose OrtValues are kept while they are inputs."""
+        return tuple(
+            role.index
+            for role in self.compiled.inputs
+            if role.kind is InputKind.TENSOR
+            and role.static
+            and role.dense
+            and role.name in self.compiled.fed
+            and all(isinstance(size, int) for size in role.shape or ())
+        )
+
+    def _unfrozen(self) -> Call:
+        """The call with all weights as inputs; its session is made when it is first needed."""
+        if self._plain is None:
+            if self._plain_session is None and self.compiled.fetches:
+                make = self._make
+                assert make is not None, "a graph with nodes needs a session"
+                self._plain_session = shared_session(
+                    self._key, (), lambda: make(self.compiled.model, None)
                 )
-            if len(self._dim_values) >= _CACHED_DIMS:
-                self._dim_values.clear()
-            found = self._from_dlpack(_to_dlpack(torch.tensor([value], dtype=torch.int64)), False)
-            self._dim_values[value] = found
-        return found
+            source = CallSource(self.compiled, (), self._bindable())
+            self._plain = self._function(source, self._plain_session, {})
+        self.session = self._plain_session
+        return self._plain
+
+    def _function(self, source: CallSource, session: Any, values: Mapping[str, Any]) -> Call:
+        """The function `call` of a source text, with what it reads."""
+        scope: dict[str, Any] = {"__builtins__": builtins, **source.values, **values}
+        scope.update(
+            feed=from_dlpack, dlpack=_to_dlpack, take=_from_dlpack, feed_any=feed_any,
+            dimension=self._dimensions, options=self.run_options,
+            names=[fetch.name for fetch in self.compiled.fetches],
+            bound=Bound([self.compiled.inputs[i] for i in source.bound]),
+        )  # fmt: skip
+        if session is not None:
+            scope["run"] = session._sess.run_with_ort_values
+        self._source = source
+        return FunctionType(code_of(source.text), scope, "call")
+
+    def after_fork(self) -> list[Any]:
+        """In a forked child, where the threads of the sessions do not exist: forgets the sessions,
+        and returns them.  The next call makes new ones."""
+        self._lock = threading.RLock()
+        sessions = [self._plain_session, *(frozen.session for frozen in self._sets.values())]
+        if self._make is None or not any(map(_has_threads, sessions)):
+            return []
+        self._sets, self._plain, self._call = {}, None, None
+        self.session = self._plain_session = None
+        return [session for session in sessions if session is not None]
 
 
-def _bytes(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.view(torch.uint8)
+def _has_threads(session: Any) -> bool:
+    if session is None:
+        return False
+    options = session.get_session_options()
+    serial = options.intra_op_num_threads == 1 and options.inter_op_num_threads in (0, 1)
+    return not serial
 
 
-def _parts(tensor: torch.Tensor) -> torch.Tensor:
-    return torch.view_as_real(tensor.resolve_conj())
+def freezable_positions(compiled: CompiledGraph) -> tuple[int, ...]:
+    """Positions of the arguments that may become constants."""
+    fed = compiled.fed
+    return tuple(r.index for r in compiled.inputs if freezable(r) and r.name in fed)
 
 
-def _reinterpreted(elem_type: int | None) -> Callable[[torch.Tensor], torch.Tensor] | None:
-    """What makes a tensor of dlpack out of one of this type, where that is not the tensor itself:
-    bool as bytes, complex numbers as pairs."""
-    if elem_type == dtypes.boolean:
-        return _bytes
-    return _parts if dtypes.is_complex_type(elem_type) else None
-
-
-def as_promised(tensor: torch.Tensor, fetch: Fetch, values: SymbolValues) -> torch.Tensor:
-    """A contiguous output as the tensor that torch promised: complex, and with its strides."""
-    if fetch.is_complex:
-        tensor = torch.view_as_complex(tensor)
-    if fetch.permutation is not None:
-        return tensor.permute(fetch.permutation)
-    if fetch.strides is not None:
-        strided = torch.empty_strided(tensor.shape, values(fetch.strides), dtype=tensor.dtype)
-        return strided.copy_(tensor)
-    return tensor
+def _names(compiled: CompiledGraph, positions: Sequence[int]) -> tuple[str, ...]:
+    return tuple(compiled.inputs[i].name for i in positions)

@@ -138,7 +138,8 @@ def _declare(builder: Any, index: int, node: Node, live: bool) -> tuple[InputRol
     order = dense_order(shape, strides_of(value))
     if order is None or order == tuple(range(len(shape))):
         bound = declare_input(builder, name, elem_type, shape)
-        return InputRole(index, InputKind.TENSOR, name, elem_type, shape), bound
+        dense = order is not None
+        return InputRole(index, InputKind.TENSOR, name, elem_type, shape, dense=dense), bound
     declared = declare_input(builder, name, elem_type, tuple(shape[axis] for axis in order))
     bound = transposed(builder, declared, inverse(order))
     return InputRole(index, InputKind.TENSOR, name, elem_type, shape, permutation=order), bound

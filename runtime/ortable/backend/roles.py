@@ -40,6 +40,7 @@ class InputRole:
 
     `name` is empty when the argument never reaches ONNX Runtime; `value` is the Python constant, or
     the dimension that an int stands for.  `permutation` is applied to the tensor before it is fed.
+    `dense` says that the tensor, so permuted, was contiguous when torch traced the graph.
     `static` tells parameters and buffers that the graph only reads: the same tensor at every call.
     """
 
@@ -51,6 +52,7 @@ class InputRole:
     value: Any = None
     permutation: tuple[int, ...] | None = None
     static: bool = False
+    dense: bool = True
 
 
 @dataclass(frozen=True)

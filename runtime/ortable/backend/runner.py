@@ -1,29 +1,59 @@
-"""What runs a converted graph: a session of ONNX Runtime, and nothing where no node is left."""
+"""What runs a converted graph: a session of ONNX Runtime, and nothing where no node is left.
+A session is made when it is known which one: at once for weights that are inputs, at the first
+call for weights that become constants."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from onnx import ModelProto
+
 from .cache.keys import session_key
 from .cache.memory import shared_session
-from .call import OrtBackend
+from .call import OrtBackend, freezable_positions
 from .compile import CompiledGraph
 from .options import OrtOptions
-from .session import check_providers, make_run_options, make_session
+from .session import check_providers, make_run_options, make_session, provider_names
 
-__all__ = ["run_with_onnxruntime"]
+__all__ = ["frozen_weights", "run_with_onnxruntime"]
 
 
 def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBackend:
+    """:raises ProviderError: a provider is missing, or ONNX Runtime refuses the model"""
     check_providers(options.providers)
+    frozen = frozen_weights(compiled, options)
     if not compiled.fetches:
-        return OrtBackend(compiled, None, None)
+        return OrtBackend(compiled, None, None, frozen=frozen)
+
     training = compiled.kind != "inference"
 
-    def make() -> Any:
+    def make(model: ModelProto, constants: dict[str, Any] | None = None) -> Any:
         return make_session(
-            compiled.model, options.providers, options.session_options, training=training
+            model,
+            options.providers,
+            options.session_options,
+            training=training,
+            constants=constants,
         )
 
-    session = shared_session(session_key(compiled, options, training), (), make)
-    return OrtBackend(compiled, session, make_run_options(options.run_options))
+    key = session_key(compiled, options, training)
+    session = None
+    if isinstance(frozen, str):
+        session = shared_session(key, (), lambda: make(compiled.model))
+    run_options = make_run_options(options.run_options)
+    return OrtBackend(compiled, session, run_options, make=make, frozen=frozen, key=key)
+
+
+def frozen_weights(compiled: CompiledGraph, options: OrtOptions) -> tuple[int, ...] | str:
+    """Positions of the arguments that become constants at the first call, or why none does."""
+    if options.freeze == "off":
+        return "option freeze is 'off'"
+    if compiled.kind == "backward":
+        return "a backward graph: its weights train"
+    if compiled.kind == "forward" and options.freeze == "auto":
+        return "grad mode was on when it was compiled: use torch.no_grad(), or freeze='on'"
+    if not compiled.fetches:
+        return "nothing is left for ONNX Runtime to compute"
+    if provider_names(options.providers) != ("CPUExecutionProvider",):
+        return "only the CPU provider takes constants from torch's memory"
+    return freezable_positions(compiled) or "the graph reads no parameter and no buffer"

@@ -3,10 +3,11 @@ by name."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from onnx import ModelProto, TensorProto
+from onnx import AttributeProto, GraphProto, ModelProto, TensorProto
 
 from ortable.errors import OptionError, ProviderError
 
@@ -81,42 +82,64 @@ def make_run_options(given: Any) -> Any:
     return given
 
 
-def _has_double(model: ModelProto) -> bool:
+def _has_double(graph: GraphProto) -> bool:
+    """Whether a value of float64 stands anywhere in the graph, or is made there by a cast, a
+    constant or a random operator."""
+    values = [*graph.input, *graph.output, *graph.value_info]
+    if any(each.type.tensor_type.elem_type == TensorProto.DOUBLE for each in values):
+        return True
+    if any(each.data_type == TensorProto.DOUBLE for each in graph.initializer):
+        return True
+    return any(_makes_double(att) for node in graph.node for att in node.attribute)
+
+
+def _makes_double(attribute: AttributeProto) -> bool:
+    if attribute.type == AttributeProto.GRAPH:
+        return _has_double(attribute.g)
+    if attribute.type == AttributeProto.TENSOR:
+        return bool(attribute.t.data_type == TensorProto.DOUBLE)
+    # `to` of Cast, `dtype` of EyeLike and of what draws random numbers
+    return attribute.name in ("to", "dtype") and attribute.i == TensorProto.DOUBLE
+
+
+def _has_double_in(model: ModelProto) -> bool:
     """Whether products of float64 may be scaled: the fusion keeps factors in float32."""
-    values = [*model.graph.input, *model.graph.output]
-    return any(each.type.tensor_type.elem_type == TensorProto.DOUBLE for each in values)
+    if _has_double(model.graph):
+        return True
+    return any(
+        _makes_double(att) for f in model.functions for node in f.node for att in node.attribute
+    )
 
 
 def make_session(
-    model: ModelProto, providers: Sequence[Any], session_options: Any, *, training: bool
+    model: ModelProto,
+    providers: Sequence[Any],
+    session_options: Any,
+    *,
+    training: bool,
+    constants: Mapping[str, Any] | None = None,
 ) -> Any:
     """An `onnxruntime.InferenceSession` for `model`, which is handed over as bytes.
 
     Threads equal torch's, and they do not spin in graphs that train: torch needs the processors
     between two calls.  A SessionOptions object of the user is used as it is.
 
+    :param constants: OrtValues of the initializers whose data are not in the model
     :raises ProviderError: a provider is missing, or ONNX Runtime refuses the model
     """
     import onnxruntime
-    import torch
 
     check_providers(providers)
-    if session_options is None or isinstance(session_options, Mapping):
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = torch.get_num_threads()
-        options.log_severity_level = 3
-        if training:
-            options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        add_entry = options.add_session_config_entry
-        _apply(options, session_options or {}, "session_options", add_entry)
-    else:
-        options = session_options
+    options = _session_options(session_options, training)
+    if constants:
+        values = [onnxruntime.OrtValue(value) for value in constants.values()]
+        options.add_external_initializers(list(constants), values)
     try:
         return onnxruntime.InferenceSession(
             model.SerializeToString(),
             options,
             providers=list(providers),
-            disabled_optimizers=["MatMulScaleFusion"] if _has_double(model) else None,
+            disabled_optimizers=["MatMulScaleFusion"] if _has_double_in(model) else None,
         )
     except Exception as exc:
         raise ProviderError(
@@ -124,3 +147,38 @@ def make_session(
             f"{model.opset_import[0].version} with providers {list(providers)}: {exc}\n"
             "Use option dump_prefix to keep the model, target_opset to try another opset."
         ) from exc
+
+
+def _session_options(given: Any, training: bool) -> Any:
+    """The user's object, or a new one with the defaults and the user's settings."""
+    import onnxruntime
+    import torch
+
+    if given is not None and not isinstance(given, Mapping):
+        return given
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    options.log_severity_level = 3
+    if training:
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    if share_arena():
+        options.add_session_config_entry("session.use_env_allocators", "1")
+    _apply(options, given or {}, "session_options", options.add_session_config_entry)
+    return options
+
+
+@functools.cache
+def share_arena() -> bool:
+    """Registers one arena for the whole process, which sessions share instead of growing one each;
+    False when ONNX Runtime has none to share.  One that somebody else registered serves as well.
+    """
+    from onnxruntime.capi import _pybind_state as capi
+
+    where = capi.OrtMemoryInfo(
+        "Cpu", capi.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, capi.OrtMemType.DEFAULT
+    )
+    try:
+        capi.create_and_register_allocator(where, None)
+    except RuntimeError as exc:
+        return "already" in str(exc)
+    return True

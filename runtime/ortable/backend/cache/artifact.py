@@ -2,9 +2,9 @@
 converts, forward or backward.
 
 What torch pickles into its folder (`TORCHINDUCTOR_CACHE_DIR`) is the key of a conversion; the model
-stands in `cache_dir` alone.  Torch's key does not know the backend: an attribute of the graph module
-adds versions, options and the values of constants, so that nobody loads what another backend or
-other options made.
+stands in `cache_dir` alone.  Torch's key does not know the backend: an attribute of the graph
+module adds versions, options and the values of constants, so that nobody loads what another backend
+or other options made.
 """
 
 from __future__ import annotations

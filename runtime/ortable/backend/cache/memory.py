@@ -55,6 +55,10 @@ class Conversions:
             self._kept.clear()
             self._size = 0
 
+    def unlock(self) -> None:
+        """In a forked child: the thread that held the lock does not exist there."""
+        self._lock = threading.Lock()
+
     def __len__(self) -> int:
         return len(self._kept)
 
@@ -104,7 +108,11 @@ class Sessions:
         with slot.lock:
             session = slot.find(weights)
             if session is None:
-                session = make()
+                try:
+                    session = make()
+                except BaseException:
+                    self._slots.pop(full, None)
+                    raise
                 slot.session = weakref.ref(session, lambda dead: self._drop(full, dead))
                 slot.weights = tuple(map(weakref.ref, weights))
                 self._slots[full] = slot  # the death of an earlier session may have removed it
@@ -131,7 +139,9 @@ def _states(weights: Sequence[torch.Tensor]) -> tuple[tuple[int, int, int], ...]
 
 conversions = Conversions()
 _sessions = Sessions()
-os.register_at_fork(after_in_child=_sessions.forget)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=conversions.unlock)
+    os.register_at_fork(after_in_child=_sessions.forget)
 
 
 def shared_session(

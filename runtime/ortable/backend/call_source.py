@@ -1,0 +1,246 @@
+"""The source text of one call: a straight line from a list of arguments to a list of results,
+written from the roles. Loops, names and kinds are gone by the time a graph is called."""
+
+from __future__ import annotations
+
+import functools
+import linecache
+from collections.abc import Collection
+from types import CodeType
+from typing import Any
+
+import torch
+
+from ortable import dtypes
+
+from .compile import CompiledGraph
+from .feeds import as_bytes, as_pairs
+from .results import SymbolValues, as_promised
+from .roles import Fetch, InputKind, InputRole, OutputKind, OutputRole, ViewStep
+
+__all__ = ["CallSource", "code_of"]
+
+_REAL = (int, bool, str, type(None))
+_METHODS = {
+    torch.ops.aten.permute.default: "permute",
+    torch.ops.aten.view.default: "view",
+    torch.ops.aten.alias.default: "",
+}
+
+
+@functools.lru_cache(maxsize=1024)
+def code_of(text: str) -> CodeType:
+    """The code of the function `call` in a source text, compiled once per text; tracebacks show its
+    lines."""
+    name = f"<ortable call {abs(hash(text)):x}>"
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    scope: dict[str, Any] = {}
+    exec(compile(text, name, "exec"), scope)
+    code: CodeType = scope["call"].__code__
+    return code
+
+
+class CallSource:
+    """Text and globals of the call of one graph.
+
+    :param constants: positions of arguments that the session holds as constants
+    :param bound: positions of arguments whose OrtValues are kept from call to call
+
+    `values` are the globals that depend on the graph only; `run`, `names`, `options`, `take`,
+    `dlpack`, `feed` and what checks the weights come from the caller.
+    """
+
+    def __init__(
+        self,
+        compiled: CompiledGraph,
+        constants: Collection[int] = (),
+        bound: Collection[int] = (),
+    ) -> None:
+        self.compiled = compiled
+        self.constants = tuple(constants)
+        self.bound = tuple(bound)
+        self.values: dict[str, Any] = {}
+        self.lines: list[str] = []
+        self.symbolic = False
+        self.text = self._written()
+
+    def _written(self) -> str:
+        count = len(self.compiled.inputs)
+        unpacked = ", ".join(f"a{i}" for i in range(count))
+        feeds, fetches, results = self._feeds(), self._fetches(), self._results()
+        head = [f"    {unpacked}{',' if count == 1 else ''} = args"] if count else []
+        if self.constants:
+            head += self._checks()
+        head.append("    args.clear()")
+        if self.symbolic:
+            self.values["symbols"] = SymbolValues
+            self.values["sources"] = tuple(self.compiled.sources.values())
+            known = f"({unpacked},)" if count else "()"
+            head.append(f"    values = symbols({known}, sources)")
+        return "\n".join(["def call(args):", *head, *feeds, *fetches, *results, ""])
+
+    def _checks(self) -> list[str]:
+        """The weights are the objects, in the memory, with the versions that the session has."""
+        each = [f"a{i}" for i in self.constants]
+        same = " and ".join(f"id({a}) == id_{a}" for a in each)
+        pointers = ", ".join(f"{a}.data_ptr()" for a in each)
+        versions = ", ".join(f"{a}._version" for a in each)
+        return [
+            "    if not (",
+            f"        valid[0] and {same}",
+            f"        and [{pointers}] == pointers",
+            f"        and [{versions}] == versions",
+            "    ):",
+            "        return changed(args)",
+        ]
+
+    def _feeds(self) -> list[str]:
+        """`feeds = {...}`, through the general path where the memory is not what torch traced."""
+        if not self.compiled.fetches:
+            return []
+        lines, fixed, fast, general = [], [], [], []
+        for role in self.compiled.inputs:
+            at = role.index
+            if not role.name or role.name not in self.compiled.fed or at in self.constants:
+                continue
+            if role.kind is InputKind.DIMENSION:
+                fixed.append(f"{role.name!r}: dimension(a{at})")
+            elif at not in self.bound:
+                before, entry = self._feed(role)
+                lines += before
+                fast.append(entry)
+                self.values[f"role{at}"] = role
+                general.append(f"{role.name!r}: feed_any(role{at}, a{at})")
+        if self.bound:
+            given = ", ".join(f"a{i}" for i in self.bound)
+            pointers = ", ".join(f"a{i}.data_ptr()" for i in self.bound)
+            lines.append("    pointers, base = bound.now")
+            lines.append(f"    if [{pointers}] != pointers:")
+            lines.append(f"        base = bound.bind(({given},))")
+            fixed.insert(0, "**base")
+        if not fast:
+            return [*lines, f"    feeds = {{{', '.join(fixed)}}}"]
+        return [
+            *lines,
+            "    try:",
+            f"        feeds = {{{', '.join(fixed + fast)}}}",
+            "    except RuntimeError:  # a layout that torch did not trace",
+            f"        feeds = {{{', '.join(fixed + general)}}}",
+        ]
+
+    def _feed(self, role: InputRole) -> tuple[list[str], str]:
+        """Lines that prepare one tensor, and its entry among the feeds."""
+        name = f"a{role.index}"
+        lines = []
+        if dtypes.is_float_type(role.elem_type):
+            lines = [f"    if {name}.is_neg():", f"        {name} = {name}.resolve_neg()"]
+        value, as_bool = name, "False"
+        if role.permutation is not None:
+            value = f"{value}.permute({', '.join(map(str, role.permutation))})"
+        if not role.dense:
+            value += ".contiguous()"
+        if role.elem_type == dtypes.boolean:
+            self.values["as_bytes"] = as_bytes
+            value, as_bool = f"as_bytes({value})", "True"
+        elif dtypes.is_complex_type(role.elem_type):
+            self.values["as_pairs"] = as_pairs
+            value = f"as_pairs({value})"
+        return lines, f"{role.name!r}: feed(dlpack({value}), {as_bool})"
+
+    def _fetches(self) -> list[str]:
+        """`f0`, `f1`, ...: tensors of torch over the memory of ONNX Runtime's outputs."""
+        fetches = self.compiled.fetches
+        if not fetches:
+            return []
+        lines = ["    out = run(feeds, names, options)"]
+        if self._are_the_results():
+            return [*lines, "    return out.to_dlpacks(take)"]
+        if len(fetches) < 3:
+            lines += [f"    f{i} = take(out.dlpack_at({i}))" for i in range(len(fetches))]
+        else:
+            listed = ", ".join(f"f{i}" for i in range(len(fetches)))
+            lines.append(f"    {listed} = out.to_dlpacks(take)")
+        for index, fetch in enumerate(fetches):
+            changed = self._promised(index, fetch)
+            if changed:
+                lines.append(f"    f{index} = {changed}")
+        return lines
+
+    def _promised(self, index: int, fetch: Fetch) -> str:
+        name = f"f{index}"
+        if fetch.is_bool:
+            self.values["torch_bool"] = torch.bool
+            name += ".view(torch_bool)"
+        if fetch.is_complex or fetch.strides is not None:
+            self.values["promised"] = as_promised
+            self.values[f"fetch{index}"] = fetch
+            self.symbolic = True
+            return f"promised({name}, fetch{index}, values)"
+        if fetch.permutation is not None:
+            return f"{name}.permute({', '.join(map(str, fetch.permutation))})"
+        return name if fetch.is_bool else ""
+
+    def _are_the_results(self) -> bool:
+        """Whether the outputs of the session, as they are and in order, are the results."""
+        fetches, roles = self.compiled.fetches, self.compiled.outputs
+        plain = all(
+            not (f.is_bool or f.is_complex or f.permutation or f.strides is not None)
+            for f in fetches
+        )
+        return (
+            plain
+            and not self.compiled.mutations
+            and [(r.kind, r.fetch) for r in roles]
+            == [(OutputKind.TENSOR, i) for i in range(len(fetches))]
+        )
+
+    def _results(self) -> list[str]:
+        if self.compiled.fetches and self._are_the_results():
+            return []
+        lines = [f"    r{r.index} = {self._result(r)}" for r in self.compiled.outputs]
+        for mutation in self.compiled.mutations:
+            lines.append(f"    a{mutation.source}.copy_(r{mutation.result})")
+        listed = ", ".join(f"r{i}" for i in range(self.compiled.n_results))
+        return [*lines, f"    return [{listed}]"]
+
+    def _result(self, role: OutputRole) -> str:
+        kind = role.kind
+        if kind is OutputKind.TENSOR:
+            return f"f{role.fetch}"
+        if kind is OutputKind.INPUT:
+            return f"a{role.source}"
+        if kind is OutputKind.DUPLICATE:
+            return f"r{role.source}"
+        if kind is OutputKind.NONE:
+            return "None"
+        if kind is OutputKind.DIMENSION and role.fetch >= 0:
+            return f"int(f{role.fetch})"
+        if kind is OutputKind.VIEW:
+            text = f"f{role.fetch}" if role.fetch >= 0 else f"a{role.source}"
+            for number, step in enumerate(role.steps):
+                text = self._step(text, f"{role.index}_{number}", step)
+            return text
+        if kind is OutputKind.CONSTANT and type(role.value) in _REAL:
+            return repr(role.value)
+        name = f"value{role.index}"
+        self.values[name] = role.value
+        if kind is OutputKind.CONSTANT:
+            return name
+        self.symbolic = True
+        return f"values({name})"
+
+    def _step(self, text: str, suffix: str, step: ViewStep) -> str:
+        """One torch view of what `text` computes."""
+        method = _METHODS.get(step.op)
+        if method and not step.symbolic and not step.kwargs:
+            return f"{text}.{method}({tuple(step.args[0])!r})"
+        args = f"args{suffix}"
+        self.values[f"view{suffix}"] = step.op
+        self.values[args] = step.args
+        given = f"*values({args})" if step.symbolic else f"*{args}"
+        if step.kwargs:
+            self.values[f"kwargs{suffix}"] = step.kwargs
+            named = f"kwargs{suffix}"
+            given += f", **values({named})" if step.symbolic else f", **{named}"
+        self.symbolic = self.symbolic or step.symbolic
+        return f"view{suffix}({text}, {given})"

@@ -1,0 +1,111 @@
+"""Arguments of torch as OrtValues over the same memory, through dlpack, and without a copy
+wherever the memory is dense."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from onnxruntime.capi._pybind_state import OrtValue
+from torch._C import _to_dlpack
+
+from ortable import dtypes
+from ortable.errors import InputError
+
+from .roles import InputRole
+
+__all__ = ["Bound", "Dimensions", "as_bytes", "as_pairs", "feed_any", "from_dlpack", "in_order"]
+
+from_dlpack = OrtValue.from_dlpack
+
+_CACHED_DIMS = 4096
+
+
+def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """Booleans as ONNX Runtime takes them from dlpack."""
+    return tensor.view(torch.uint8)
+
+
+def as_pairs(tensor: torch.Tensor) -> torch.Tensor:
+    """Complex numbers as real ones, with a last dimension of 2."""
+    return torch.view_as_real(tensor.resolve_conj())
+
+
+def in_order(role: InputRole, tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor in the order of memory in which the graph takes it, dense and real: the tensor
+    itself, a view of it, or a copy where nothing else is dense."""
+    if role.permutation is not None:
+        tensor = tensor.permute(role.permutation)
+    tensor = tensor.contiguous()
+    if tensor.is_neg():
+        tensor = tensor.resolve_neg()
+    return as_pairs(tensor).contiguous() if dtypes.is_complex_type(role.elem_type) else tensor
+
+
+def feed_any(role: InputRole, tensor: torch.Tensor) -> Any:
+    """An OrtValue for the argument of that role, in whatever layout the tensor is."""
+    return _value(role, in_order(role, tensor))
+
+
+def _value(role: InputRole, tensor: torch.Tensor) -> Any:
+    if role.elem_type == dtypes.boolean:
+        return from_dlpack(_to_dlpack(as_bytes(tensor)), True)
+    return from_dlpack(_to_dlpack(tensor), False)
+
+
+class Dimensions:
+    """Ints as int64[1] OrtValues, made once per value."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, Any] = {}
+
+    def __call__(self, value: int) -> Any:
+        """:raises InputError: not an int"""
+        found = self._made.get(value)
+        if found is None:
+            if not isinstance(value, int):
+                raise InputError(
+                    f"The graph expects an int where it got {value!r}, a {type(value).__name__}."
+                )
+            if len(self._made) >= _CACHED_DIMS:
+                self._made.clear()
+            found = from_dlpack(_to_dlpack(torch.tensor([value], dtype=torch.int64)), False)
+            self._made[value] = found
+        return found
+
+
+class Bound:
+    """OrtValues of weights that are inputs, kept from call to call.
+
+    `now` holds the data pointers of the weights and their feeds.  A kept OrtValue holds the memory,
+    so that no other tensor can begin there: the same pointer is the same memory, and what is
+    written into it is read by the next call.  All are let go when one of the weights dies.
+    """
+
+    def __init__(self, roles: Sequence[InputRole]) -> None:
+        self.roles = tuple(roles)
+        self.now: tuple[list[int] | None, dict[str, Any]] = (None, {})
+        self._refs: list[Any] = []
+
+    def bind(self, tensors: Sequence[torch.Tensor]) -> dict[str, Any]:
+        """The feeds of these weights, kept when they lie over the weights' own memory."""
+        this = weakref.ref(self)
+
+        def let_go(_: Any) -> None:
+            bound = this()
+            if bound is not None:
+                bound.now, bound._refs = (None, {}), []
+
+        pointers = [tensor.data_ptr() for tensor in tensors]
+        feeds: dict[str, Any] = {}
+        own = True
+        for role, tensor, pointer in zip(self.roles, tensors, pointers, strict=True):
+            ordered = in_order(role, tensor)
+            own = own and ordered.data_ptr() == pointer  # a copy would grow stale
+            feeds[role.name] = _value(role, ordered)
+        if own:
+            self._refs = [weakref.ref(tensor, let_go) for tensor in tensors]
+            self.now = (pointers, feeds)
+        return feeds

@@ -1,0 +1,35 @@
+"""Forked processes: the threads of ONNX Runtime do not exist in the child, where a session that has
+some would wait for them for ever. The child makes its own sessions, and leaves those it inherited
+alone."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import weakref
+from typing import Any, Protocol
+
+__all__ = ["protect"]
+
+
+class _Forkable(Protocol):
+    def after_fork(self) -> list[Any]: ...
+
+
+_alive: weakref.WeakSet[Any] = weakref.WeakSet()
+_registered: list[bool] = []
+
+
+def protect(backend: _Forkable) -> None:
+    """Calls `backend.after_fork()` in every child that is forked while the backend lives."""
+    if not _registered and hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_in_child)
+        _registered.append(True)
+    _alive.add(backend)
+
+
+def _in_child() -> None:
+    for backend in list(_alive):
+        for session in backend.after_fork():
+            # Never destroyed: its destructor would join threads that are not there.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(session._sess))
