@@ -45,7 +45,7 @@ def load(folder: str, key: str) -> CompiledGraph | None:
     path = entry_path(folder, key)
     try:
         return _parse(path.read_bytes(), key)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except Exception as exc:
         # whatever a damaged file makes a parser raise; the graph is converted again
