@@ -7,7 +7,7 @@ import ast
 import itertools
 from collections.abc import Iterable
 
-from ortablegen import kinds, vocabulary
+from ortablegen import draws, kinds, vocabulary
 from ortablegen.check_code import CodeChecker
 from ortablegen.diagnostics import Diagnostics, Span
 from ortablegen.kinds import Kind, of_torch
@@ -76,6 +76,7 @@ def _check_duplicates(specs: Specs, diagnostics: Diagnostics) -> None:
     keyed += [(f"{c.kind} {c.name}", c.span) for c in specs.calls] + [
         (f"hop {h.name}", h.span) for h in specs.hops
     ]
+    keyed += [(p.name, p.span) for p in specs.placed if not p.lowered]
     for key, span in sorted(keyed, key=lambda pair: pair[1]):
         if key in seen:
             diagnostics.error(span, f"duplicate entry for '{key}'", [f"first given at {seen[key]}"])
@@ -87,6 +88,9 @@ def _check_sorted(specs: Specs, diagnostics: Diagnostics) -> None:
     groups: dict[tuple[str, str], list[tuple[str, Span]]] = {}
     for entry in specs.operators():
         groups.setdefault((entry.file, "operators"), []).append((entry.key, entry.span))
+    for placed in specs.placed:
+        if not placed.lowered and "::" in placed.name:
+            groups.setdefault((placed.file, "operators"), []).append((placed.name, placed.span))
     for call in specs.calls:
         groups.setdefault((call.file, call.kind), []).append((call.name, call.span))
     for pairs in groups.values():
@@ -165,6 +169,9 @@ class _OpChecker:
         env = argument_env(entry.schema)
         env["res"] = Value(Kind(kinds.RES))
         linked = self.check_promote(env)
+        if entry.draw is not None:
+            self.read |= draws.check_draw(entry, self.diagnostics)
+            env[draws.DRAWN] = Value(Kind(kinds.RESULT, True))
         for name, code in entry.let:
             env[name] = self.run(code, env, condition=True)
         self.check_ignore(env)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ class Coverage:
     escape: str  # the Python lowering, or ""
     forward: str = ""  # exact samples of PyTorch's operator tests, of those captured
     gradient: str = ""
+    place: str = ""  # why the backend leaves it to torch, or ""
 
 
 def coverage(specs: Specs, measured: Mapping[str, Mapping[str, str]]) -> list[Coverage]:
@@ -63,6 +64,13 @@ def coverage(specs: Specs, measured: Mapping[str, Mapping[str, str]]) -> list[Co
                 numbers.get("gradient", ""),
             )
         )
+    why = {placed.name: placed.why for placed in specs.placed}
+    rows = [replace(row, place=why.get(row.name, "")) for row in rows]
+    for placed in specs.placed:
+        if not placed.lowered:
+            rows.append(
+                Coverage(placed.name, placed.file, "", "", "", False, 0, 0, 0, "", place=placed.why)
+            )
     return sorted(rows, key=lambda row: row.name)
 
 
@@ -179,7 +187,7 @@ Every operator that ortable converts. `ortable ops` prints the same table;
 
 
 def _counts(rows: list[Coverage], specs: Specs) -> str:
-    written = [row for row in rows if not row.means]
+    written = [row for row in rows if not row.means and row.cases]
     escaped = sum(bool(row.escape) for row in written)
     functions = {name for row in written for name in row.escape.split()}
     share = 100 * escaped / max(1, len(written))
@@ -205,4 +213,7 @@ def _table(file: str, rows: list[Coverage]) -> str:
             "yes" if row.dynamic else "", cases, row.escape, row.forward, row.gradient,
         )  # fmt: skip
         lines.append("| " + " | ".join(cells) + " |")
+    placed = [f"- `{row.name}`: {row.place}" for row in rows if row.place]
+    if placed:
+        lines += ["", "In the backend these run in torch, between sessions:", "", *placed]
     return "\n".join([*lines, ""])

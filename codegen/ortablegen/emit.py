@@ -9,7 +9,7 @@ from pathlib import Path
 import jinja2
 
 from ortable import dtypes
-from ortablegen import kinds, rule_words, vocabulary
+from ortablegen import draws, kinds, rule_words, vocabulary
 from ortablegen.emit_code import Needs, block_lines, expression_text
 from ortablegen.kinds import of_torch
 from ortablegen.model import AliasEntry, CallEntry, ComplexForm, HopEntry, LowerCase, OpEntry, Specs
@@ -53,6 +53,8 @@ def family_text(specs: Specs, file: str) -> str:
         if isinstance(entry, OpEntry):
             if entry.lower:
                 functions.append((entry.schema.function_name, _converter(entry, needs)))
+            if entry.draw is not None:
+                functions.append(("draw_" + entry.schema.function_name, _draw(entry, needs)))
             if entry.complex is not None:
                 name = "complex_" + entry.schema.function_name
                 functions.append((name, _complex_converter(entry, entry.complex, needs)))
@@ -86,8 +88,10 @@ def _annotation_names(text: str) -> list[str]:
 
 def _converter(entry: OpEntry, needs: Needs) -> list[str]:
     needs.hidden = frozenset(argument.name for argument in entry.schema.arguments)
+    drawn = entry.draw is not None and draws.reads_drawn(entry)
+    first, last = "graph: GraphBuilder, res: Res", f"{draws.DRAWN}: Result | None = None"
     lines = [
-        _signature(entry.schema.function_name, entry.schema, "graph: GraphBuilder, res: Res"),
+        _signature(entry.schema.function_name, entry.schema, first, last if drawn else ""),
         _docstring(entry.schema),
     ]
     if entry.promote is not None:
@@ -165,7 +169,7 @@ def _python_call(path: str, schema: OpSchema, needs: Needs) -> str:
     return f"{name}(graph, res, {', '.join(passed)})"
 
 
-def _signature(function: str, schema: OpSchema, first: str) -> str:
+def _signature(function: str, schema: OpSchema, first: str, last: str = "") -> str:
     parts = [first]
     star = False
     for argument in schema.arguments:
@@ -173,9 +177,13 @@ def _signature(function: str, schema: OpSchema, first: str) -> str:
             parts.append("*")
             star = True
         parts.append(_parameter(argument))
+    if last:
+        parts += [last] if star else ["*", last]
     result = "Result" if schema.returns == ("Tensor",) else "Any"
     if function.startswith("rule_"):
         result = "Rules"
+    if function.startswith("draw_"):
+        result = "Draw | None"
     return f"def {function}({', '.join(parts)}) -> {result}:"
 
 
@@ -207,7 +215,18 @@ def _docstring(schema: OpSchema) -> str:
     return f'    """{schema.text}"""' if '"' not in schema.text else f"    '''{schema.text}'''"
 
 
-# -- rules, aliases, higher-order operators -----------------------------------------------------
+# -- draws, rules, aliases, higher-order operators -----------------------------------------------
+
+
+def _draw(entry: OpEntry, needs: Needs) -> list[str]:
+    """The function that says what torch draws for a call, whose arguments are FX nodes or
+    numbers."""
+    needs.add("ortable.draws", "Draw")
+    text, dtypes_read = draws.draw_text(entry)
+    for name in dtypes_read:
+        needs.add("ortable.dtypes", name)
+    name = "draw_" + entry.schema.function_name
+    return [_signature(name, entry.schema, "res: Any"), f"    return {text}"]
 
 
 def _rule(entry: OpEntry, needs: Needs) -> list[str]:
@@ -239,6 +258,9 @@ def _alias(alias: AliasEntry, target: OpEntry, needs: Needs) -> list[tuple[str, 
             passed.append(f"{argument.name}={text}")
     found: list[tuple[str, list[str]]] = []
     forms = [("rule_", "graph: GraphBuilder", "graph")]
+    if draws_whole(target):
+        needs.add("ortable.draws", "Draw")
+        forms.insert(0, ("draw_", "res: Any", "res"))
     if target.lower:
         forms.insert(0, ("", "graph: GraphBuilder, res: Res", "graph, res"))
     if target.complex is not None:
@@ -248,10 +270,15 @@ def _alias(alias: AliasEntry, target: OpEntry, needs: Needs) -> list[tuple[str, 
         if alias.file != target.file:
             needs.add(f"ortable_generated.aten.{family_name(target.file)}", of)
         lines = [_signature(name, alias.schema, first)]
-        if prefix != "rule_":
+        if prefix not in ("rule_", "draw_"):
             lines.append(_docstring(alias.schema))
         found.append((name, [*lines, f"    return {of}({call}, {', '.join(passed)})"]))
     return found
+
+
+def draws_whole(entry: OpEntry) -> bool:
+    """Whether all that the operator does is a draw; its aliases draw the same."""
+    return entry.draw is not None and not draws.reads_drawn(entry)
 
 
 def _hop(entry: HopEntry, needs: Needs) -> list[str]:
@@ -303,8 +330,24 @@ def _dispatch(specs: Specs) -> str:
         mutates=sorted(
             (entry.key, entry.mutates) for entry in specs.ops if entry.mutates is not None
         ),
+        draws=_draw_rows(specs),
+        place=_place_rows(specs),
         spec_files=sorted((entry.key, entry.file) for entry in specs.operators()),
     )
+
+
+def _draw_rows(specs: Specs) -> list[tuple[str, str, str]]:
+    drawn: dict[str, OpEntry | AliasEntry] = {e.key: e for e in specs.ops if e.draw is not None}
+    whole = {entry.key for entry in specs.ops if draws_whole(entry)}
+    drawn |= {alias.key: alias for alias in specs.aliases if alias.of in whole}
+    return sorted((k, family_name(e.file), e.schema.function_name) for k, e in drawn.items())
+
+
+def _place_rows(specs: Specs) -> list[tuple[str, str]]:
+    """Operators that torch runs, aliases of them included."""
+    why = {placed.name: placed.why for placed in specs.placed}
+    aliases = {alias.key: why[alias.of] for alias in specs.aliases if alias.of in why}
+    return sorted({**aliases, **why}.items())
 
 
 def _call_rows(calls: tuple[CallEntry, ...], kind: str) -> list[tuple[str, str]]:

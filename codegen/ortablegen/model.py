@@ -137,6 +137,15 @@ class ComplexForm:
 
 
 @dataclass(frozen=True)
+class Draw:
+    """``draw:``: the call that draws, and ``when`` it does (None: always)."""
+
+    call: Code
+    when: Code | None
+    span: Span
+
+
+@dataclass(frozen=True)
 class OpEntry:
     """A torch overload, its rules, its lowering cases and its sample calls."""
 
@@ -152,6 +161,7 @@ class OpEntry:
     mutates: str | None = None
     complex: ComplexForm | None = None
     requires: str | None = None
+    draw: Draw | None = None
 
     @property
     def key(self) -> str:
@@ -214,6 +224,18 @@ class HopEntry:
 
 
 @dataclass(frozen=True)
+class Placed:
+    """``place: torch``: an operator that the backend leaves to torch, and why.  ``lowered`` tells
+    whether it has an entry of its own besides, for exports."""
+
+    name: str
+    why: str
+    file: str
+    span: Span
+    lowered: bool
+
+
+@dataclass(frozen=True)
 class Specs:
     """All entries, in file order within files sorted by name."""
 
@@ -221,6 +243,7 @@ class Specs:
     aliases: tuple[AliasEntry, ...] = ()
     calls: tuple[CallEntry, ...] = ()
     hops: tuple[HopEntry, ...] = ()
+    placed: tuple[Placed, ...] = ()
 
     def operators(self) -> tuple[OpEntry | AliasEntry, ...]:
         """Entries with a torch schema: operators, then aliases."""

@@ -16,6 +16,7 @@ from ortablegen.model import (
     Code,
     HopEntry,
     OpEntry,
+    Placed,
     Specs,
 )
 from ortablegen.read_parts import PartReader, literal
@@ -23,13 +24,15 @@ from ortablegen.vocabulary import DTYPES
 from ortablegen.yamlsource import YMap, YNode, YScalar, YSeq, load, parse
 
 OP_KEYS = (
-    "op", "requires", "promote", "out", "let", "lower", "complex", "ignore", "mutates", "cases",
+    "op", "requires", "promote", "out", "let", "lower", "complex", "ignore", "mutates", "draw",
+    "place", "why", "cases",
 )  # fmt: skip
 ALIAS_KEYS = ("alias", "requires", "of", "args", "ignore", "cases")
 CALL_KEYS = ("callable", "method", "of", "pack", "fixed", "python_only")
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 _OPERATOR = re.compile(r"[A-Za-z_]\w*::[A-Za-z_]\w*(\.\w+)?")
-HOP_KEYS = ("hop", "args", "python", "why", "refuse")
+HOP_KEYS = ("hop", "args", "python", "why", "refuse", "place")
+_LOWERING_KEYS = {"out", "lower", "complex", "promote", "let", "ignore", "mutates", "draw", "cases"}
 
 
 def read_folder(folder: Path, root: Path, diagnostics: Diagnostics) -> Specs:
@@ -53,6 +56,7 @@ def _read_all(
     aliases: list[AliasEntry] = []
     calls: list[CallEntry] = []
     hops: list[HopEntry] = []
+    placed: list[Placed] = []
     for display, entries in sources:
         for node in entries:
             reader = _Reader(display, diagnostics)
@@ -66,13 +70,18 @@ def _read_all(
                 calls.append(entry)
             elif isinstance(entry, HopEntry):
                 hops.append(entry)
-    return Specs(tuple(ops), tuple(aliases), tuple(calls), tuple(hops))
+            placed += reader.placed
+    return Specs(tuple(ops), tuple(aliases), tuple(calls), tuple(hops), tuple(placed))
 
 
 class _Reader(PartReader):
     """Reads the entries of one file."""
 
     imports = True
+
+    def __init__(self, file: str, diagnostics: Diagnostics) -> None:
+        super().__init__(file, diagnostics)
+        self.placed: list[Placed] = []
 
     def entry(self, node: YNode) -> OpEntry | AliasEntry | CallEntry | HopEntry | None:
         if not isinstance(node, YMap) or not node.pairs:
@@ -102,6 +111,11 @@ class _Reader(PartReader):
         self.keys(node, OP_KEYS, "an op entry")
         requires = self.requires(node.get("requires"))
         schema = self.schema(node.get("op"), verbatim=True, requires=requires)
+        lowered = any(key.text in _LOWERING_KEYS for key, _ in node.items())
+        if node.get("place") is not None or node.get("why") is not None:
+            self.place(node, schema.key if schema is not None else None, lowered)
+            if not lowered:
+                return None
         needed = ("out", "cases") if node.get("complex") is not None else ("out", "lower", "cases")
         missing = [key for key in needed if node.get(key) is None]
         for key in missing:
@@ -135,7 +149,22 @@ class _Reader(PartReader):
             mutates=self.text(node.get("mutates"), "mutates"),
             samples=self.samples(node.get("cases"), schema),
             requires=requires,
+            draw=self.draw(node.get("draw")),
         )
+
+    def place(self, node: YMap, name: str | None, lowered: bool) -> None:
+        """``place: torch`` and its ``why:``."""
+        place, why = node.get("place"), self.text(node.get("why"), "why")
+        if place is None:
+            fix = "a reason of a Python lowering stands in its case"
+            self.error(node.span, "'why' belongs to 'place', which is not given", fix=fix)
+        elif self.text(place, "place") not in ("torch", None):
+            self.error(place.span, "an operator can be placed in torch only", fix="place: torch")
+        elif not (why or "").strip():
+            fix = "say why ONNX Runtime should not run it"
+            self.error(place.span, "'place: torch' needs 'why:'", fix=fix)
+        elif name is not None and why is not None:
+            self.placed.append(Placed(name, why, self.file, node.pairs[0][1].span, lowered))
 
     def requires(self, node: YNode | None) -> str | None:
         """The module whose import registers the operator."""
@@ -232,6 +261,9 @@ class _Reader(PartReader):
         python = self.python(node)
         refuse = self.text(node.get("refuse"), "refuse")
         name = self.text(node.pairs[0][1], "hop")
+        if node.get("place") is not None:
+            self.place(node, name, lowered=False)
+            return None
         if (python is None) == (refuse is None) or name is None:
             self.error(
                 node.span,

@@ -13,6 +13,7 @@ from ortablegen.model import (
     PROMOTE_KINDS,
     Code,
     ComplexForm,
+    Draw,
     LowerCase,
     OutRule,
     Promote,
@@ -24,6 +25,7 @@ from ortablegen.schema import OpSchema, SchemaProblem, schema_of, schema_of_key
 from ortablegen.yamlsource import YMap, YNode, YScalar, YSeq
 
 CASE_KEYS = ("when", "target", "opset", "note", "do", "python", "why", "refuse")
+DRAW_FORM = "draw: bernoulli_(shape=same(input), p=1 - p), or {when: 0 < p, do: bernoulli_(...)}"
 TARGETS = ("onnxruntime",)
 SAMPLE_KEYS = ("expect", "refused", "tolerance", "opset", "built_for", "unread", "random")
 _PARTS = re.compile(r"parts\(([\w\s,]*)\)")
@@ -173,6 +175,22 @@ class PartReader:
             return ComplexForm(node.span, parts=names, by_parts=True)
         cases = self.lower(node)
         return ComplexForm(node.span, cases=cases) if cases else None
+
+    def draw(self, node: YNode | None) -> Draw | None:
+        """A call such as ``bernoulli_(shape=same(self), p=p)``, or ``{when: ..., do: call}``."""
+        if node is None:
+            return None
+        when = None
+        call: YNode | None = node
+        if isinstance(node, YMap):
+            self.keys(node, ("when", "do"), "draw")
+            condition, call = node.get("when"), node.get("do")
+            when = self.expression(condition, "when") if condition is not None else None
+        code = self.expression(call, "draw") if call is not None else None
+        if code is None:
+            self.error(node.span, "draw needs the call that draws", fix=DRAW_FORM)
+            return None
+        return Draw(code, when, node.span)
 
     def case(self, node: YNode) -> LowerCase | None:
         if not isinstance(node, YMap):

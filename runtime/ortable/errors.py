@@ -10,6 +10,7 @@ __all__ = [
     "FunctionNotFoundError",
     "InputError",
     "KernelError",
+    "MismatchError",
     "OptionError",
     "OrtableError",
     "ProviderError",
@@ -44,6 +45,10 @@ class UnsupportedDtype(UnsupportedCase, BuilderError):
 
 class ConversionError(OrtableError, RuntimeError):
     """A converter failed, or produced a type or shape that differs from torch's."""
+
+
+class MismatchError(OrtableError, AssertionError):
+    """A result of the ONNX graph differs from eager's; raised by the debug backend."""
 
 
 class OptionError(OrtableError, ValueError):

@@ -226,3 +226,8 @@ def _limits(dtype: int) -> tuple[int, int]:
 def square_root(value: Float) -> Float:
     """The square root of a number that is known while converting."""
     return math.sqrt(value)
+
+
+def natural_log(value: Float) -> Float:
+    """The natural logarithm of a positive number."""
+    return math.log(value)

@@ -70,6 +70,16 @@ def scaled(graph: Graph, x: Result, factor: Scalar) -> Result:
     return graph.make_node("Mul", [x, const(graph, factor, graph.get_type(x))])
 
 
+def attention_scaled(graph: Graph, x: Result, scale: Float | None, width: SymInt) -> Result:
+    """Attention scores times ``scale``; by default over the square root of the width of a head."""
+    if scale is not None:
+        return scaled(graph, x, scale)
+    if isinstance(width, dims.SymDim):
+        root = graph.make_node("Sqrt", [const(graph, width, graph.get_type(x))])
+        return graph.make_node("Div", [x, root])
+    return scaled(graph, x, float(width) ** -0.5)
+
+
 # -- reductions ---------------------------------------------------------------------------------
 
 
@@ -357,11 +367,3 @@ def zero_where_masked(graph: Graph, x: Result, mask: Result | None) -> Result:
     most = graph.make_node("ReduceMax", [mask, last], keepdims=1)
     hidden = graph.make_node("Equal", [most, const(graph, float("-inf"), graph.get_type(mask))])
     return graph.make_node("Where", [hidden, const(graph, 0, graph.get_type(x)), x])
-
-
-def zero_infinite(graph: Graph, x: Result) -> Result:
-    """``x`` with 0 for -inf: what torch keeps as the logarithm of the sum in a row that is hidden
-    altogether."""
-    dtype = graph.get_type(x)
-    hidden = graph.make_node("Equal", [x, const(graph, float("-inf"), dtype)])
-    return graph.make_node("Where", [hidden, const(graph, 0, dtype), x])

@@ -10,6 +10,8 @@ from __future__ import annotations
 from math import inf, nan
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ortable import dims, dtypes
 from ortable.known import known_shape
 from ortable.prelude import (
@@ -49,19 +51,36 @@ def put_along(
     graph: Graph, x: Result, axis: Int, index: Result, values: Result, how: Str
 ) -> Result:
     """``x`` with ``values`` written where the 1-d ``index`` points along one axis; ``how`` is
-    ScatterND's reduction."""
+    ScatterND's reduction, for which an index may occur twice."""
     rank = rank_of(graph, x)
+    wide = _sum_dtype(graph, x, how)
+    base, updates = cast(graph, x, wide), cast(graph, values, wide)
+    if how != "none" and not names_each_once(graph, index):
+        wanted = graph.make_node("Shape", [updates])
+        places = graph.make_node("Expand", [along_axis(graph, index, axis, rank), wanted])
+        written = graph.make_node(
+            "ScatterElements", [base, places, updates], axis=axis, reduction=how
+        )
+        return cast(graph, written, graph.get_type(x))
     order = [axis, *(each for each in range(rank) if each != axis)]
     back = [order.index(each) for each in range(rank)]
     rows = unsqueezed(graph, index, [1])
-    wide = _sum_dtype(graph, x, how)
-    parts = [
-        permuted(graph, cast(graph, x, wide), order),
-        rows,
-        permuted(graph, cast(graph, values, wide), order),
-    ]
+    parts = [permuted(graph, base, order), rows, permuted(graph, updates, order)]
     written = graph.make_node("ScatterND", parts, reduction=how)
     return cast(graph, permuted(graph, written, back), graph.get_type(x))
+
+
+def names_each_once(graph: Graph, index: Result) -> Bool:
+    """Whether an index (or the tuples in the last axis of one) is known to name no place twice.
+
+    ONNX Runtime's ScatterND runs through its updates in several threads, and of two that add to one
+    place at a time it loses one; ScatterElements takes one after the other.
+    """
+    if not graph.is_constant(index):
+        return False
+    places = graph.get_constant(index)
+    rows = places.reshape(-1, places.shape[-1] if places.ndim > 1 else 1)
+    return bool((rows >= 0).all()) and len(np.unique(rows, axis=0)) == len(rows)
 
 
 def put_elements(

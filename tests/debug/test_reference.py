@@ -3,12 +3,18 @@ emits."""
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import numpy as np
 import onnxruntime
 import pytest
+import torch
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
+import ortable
+import ortable_generated
 from ortable import ExtendedReferenceEvaluator
 
 SHAPES = {
@@ -20,31 +26,136 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("op_type", SHAPES)
-def test_contrib_operators_equal_onnxruntime(op_type):
-    shapes, attributes = SHAPES[op_type]
-    names = [f"x{i}" for i in range(len(shapes))]
+def assert_equal_to_onnxruntime(node, feeds, outputs=("y",)):
+    """One node, or a list of them, in ONNX Runtime and in the evaluator."""
     infos = [
-        helper.make_tensor_value_info(n, TensorProto.FLOAT, s)
-        for n, s in zip(names, shapes, strict=True)
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
+        for name, x in feeds.items()
     ]
-    out = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
-    node = helper.make_node(op_type, names, ["y"], domain="com.microsoft", **attributes)
+    outs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
     model = helper.make_model(
-        helper.make_graph([node], "g", infos, [out]),
+        helper.make_graph([node], "g", infos, outs),
         opset_imports=[helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1)],
         ir_version=9,
     )
-    rng = np.random.default_rng(0)
-    feeds = {
-        n: rng.standard_normal(s).astype(np.float32) for n, s in zip(names, shapes, strict=True)
-    }
     expected = onnxruntime.InferenceSession(
         model.SerializeToString(), providers=["CPUExecutionProvider"]
-    ).run(None, feeds)[0]
-    got = ExtendedReferenceEvaluator(model).run(None, feeds)[0]
-    assert got.dtype == np.float32
-    np.testing.assert_allclose(got, expected, atol=1e-5)
+    ).run(None, feeds)
+    for a, b in zip(ExtendedReferenceEvaluator(model).run(None, feeds), expected, strict=True):
+        assert a.dtype == b.dtype and a.shape == b.shape
+        np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+def numbers(*shape):
+    return np.random.standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("op_type", SHAPES)
+def test_contrib_operators_equal_onnxruntime(op_type):
+    shapes, attributes = SHAPES[op_type]
+    feeds = {f"x{i}": numbers(*shape) for i, shape in enumerate(shapes)}
+    node = helper.make_node(op_type, list(feeds), ["y"], domain="com.microsoft", **attributes)
+    assert_equal_to_onnxruntime(node, feeds)
+
+
+def contrib_operators(text):
+    """Operators that a module makes nodes of, in the domain of ONNX Runtime."""
+    for call in ast.walk(ast.parse(text)):
+        if isinstance(call, ast.Call) and call.args:
+            domains = [k.value for k in call.keywords if k.arg == "domain"]
+            if domains and getattr(domains[0], "value", None) == "com.microsoft":
+                yield call.args[0].value
+
+
+def test_every_contrib_operator_of_the_converters_is_known():
+    text = 'graph.make_node("QuickGelu", [f(x)], domain="com.microsoft", alpha=g(1))'
+    assert list(contrib_operators(text)) == ["QuickGelu"]
+    root = Path(ortable.__file__).parent
+    generated = Path(ortable_generated.__file__).parent / "aten"
+    files = [*generated.rglob("*.py"), *(root / "lowerings").glob("*.py"), *root.glob("prelude*")]
+    assert len(files) > 50
+    texts = [text for text in (file.read_text() for file in files) if "com.microsoft" in text]
+    emitted = {name for text in texts for name in contrib_operators(text)}
+    known = {op.__name__ for op in ExtendedReferenceEvaluator.extra_ops}
+    assert emitted <= known, f"add to ortable.debug.reference: {sorted(emitted - known)}"
+
+
+TRANSPOSED = {
+    "plain": ((2, 3, 4, 5), (3, 2, 3, 3), {}),
+    "groups": ((1, 4, 5), (4, 3, 3), {"group": 2, "strides": [2], "pads": [1, 1]}),
+    "one_channel": ((1, 1, 4, 4), (1, 2, 3, 2), {"strides": [2, 3], "output_padding": [1, 0]}),
+    "dilated": ((1, 2, 3, 4, 3), (2, 1, 2, 2, 2), {"dilations": [1, 2, 1]}),
+}
+
+
+@pytest.mark.parametrize("name", TRANSPOSED)
+def test_transposed_convolutions(name):
+    x, w, attributes = TRANSPOSED[name]
+    feeds = {"x": numbers(*x), "w": numbers(*w), "b": numbers(w[1] * attributes.get("group", 1))}
+    assert_equal_to_onnxruntime(
+        helper.make_node("ConvTranspose", list(feeds), ["y"], **attributes), feeds
+    )
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_indices_smaller_than_the_data(axis):
+    feeds = {"x": numbers(4, 70, 3), "i": np.array([[[1, -1]], [[0, 2]]], dtype=np.int64)}
+    assert_equal_to_onnxruntime(
+        helper.make_node("GatherElements", ["x", "i"], ["y"], axis=axis), feeds
+    )
+
+
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect"])
+def test_negative_pads(mode):
+    feeds = {"x": numbers(4, 5), "p": np.array([-1, 2, 1, -2], dtype=np.int64)}
+    if mode != "constant":
+        feeds["p"] = np.array([1, 2, 1, 2], dtype=np.int64)
+    assert_equal_to_onnxruntime(helper.make_node("Pad", ["x", "p"], ["y"], mode=mode), feeds)
+
+
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_infinite_log_sums(keepdims):
+    x = numbers(4, 3)
+    x[0], x[1, 1], x[2, 0] = -np.inf, np.inf, -np.inf
+    feeds = {"x": x, "axes": np.array([1], dtype=np.int64)}
+    evaluator = ExtendedReferenceEvaluator(
+        helper.make_node("ReduceLogSumExp", ["x", "axes"], ["y"], keepdims=keepdims)
+    )
+    expected = torch.logsumexp(torch.from_numpy(x), 1, keepdim=bool(keepdims))
+    np.testing.assert_allclose(evaluator.run(None, feeds)[0], expected.numpy(), rtol=1e-6)
+
+
+def test_loop_without_condition_stacks_its_rounds():
+    make = helper.make_tensor_value_info
+    body = helper.make_graph(
+        [
+            helper.make_node("Identity", ["going"], ["still"]),
+            helper.make_node("Add", ["state", "x"], ["next"]),
+            helper.make_node("ReduceSum", ["next"], ["total"], keepdims=0),
+            helper.make_node("Identity", ["next"], ["row"]),
+        ],
+        "body",
+        [make("round", 7, []), make("going", 9, []), make("state", 1, [2, 3])],
+        [make("still", 9, []), make("next", 1, [2, 3]), make("total", 1, []), make("row", 1, None)],
+    )
+    node = helper.make_node("Loop", ["n", "", "x"], ["last", "totals", "rows"], body=body)
+    feeds = {"n": np.array(4, dtype=np.int64), "x": numbers(2, 3)}
+    assert_equal_to_onnxruntime(node, feeds, ("last", "totals", "rows"))
+
+
+def test_one_node_at_a_time():
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [2]) for n in "xy")
+    nodes = [helper.make_node("Neg", ["x"], ["n"]), helper.make_node("Abs", ["n"], ["y"])]
+    evaluator = ExtendedReferenceEvaluator(
+        helper.make_model(helper.make_graph(nodes, "g", [x], [y]))
+    )
+    steps = evaluator.steps({"x": np.array([1, -2], dtype=np.float32)})
+    node, known = next(steps)
+    assert node.op_type == "Neg" and "y" not in known
+    np.testing.assert_array_equal(known["n"], [-1, 2])
+    node, known = next(steps)
+    np.testing.assert_array_equal(known["y"], [1, 2])
+    assert next(steps, None) is None
 
 
 def test_it_is_a_reference_evaluator_and_prints_nodes(capsys):

@@ -20,7 +20,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("ortable_generated.coverage",),
     ("ortable.builder",),
     ("ortable.complex_value",),
-    ("ortable.known",),
+    ("ortable.known", "ortable.draws"),
     ("ortable.prelude", "ortable.promotion", "ortable.algorithms"),
     ("ortable.lowerings",),
     ("ortable_generated.aten",),

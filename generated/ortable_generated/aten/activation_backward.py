@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.known import known_dtype, known_shape
-from ortable.prelude import dtype_of, is_used, square_root
+from ortable.prelude import dtype_of, is_used, natural_log, square_root
 from ortable.prelude_complex import as_complex, c_conj, c_sum, c_times
 from ortable.prelude_make import cast
 from ortable.prelude_pointwise import const_like, opmath, softplus_of
@@ -48,20 +48,19 @@ def aten_gelu_backward(graph: GraphBuilder, res: Res, grad_output: Result, self:
     '''aten::gelu_backward(Tensor grad_output, Tensor self, *, str approximate="none") -> Tensor'''
     if approximate == 'tanh':
         x = opmath(graph, self)
-        one = const_like(graph, 1, x)
+        one, first = (const_like(graph, 1, x), const_like(graph, square_root(8 / 3.141592653589793), x))
         square = graph.make_node('Mul', [x, x])
-        cubic = graph.make_node('Mul', [x, graph.make_node('Add', [one, graph.make_node('Mul', [square, const_like(graph, 0.044715, x)])])])
-        t = graph.make_node('Tanh', [graph.make_node('Mul', [cubic, const_like(graph, square_root(2 / 3.141592653589793), x)])])
-        inner = graph.make_node('Add', [one, graph.make_node('Mul', [square, const_like(graph, 3 * 0.044715, x)])])
-        outer = graph.make_node('Mul', [graph.make_node('Mul', [x, graph.make_node('Sub', [one, graph.make_node('Mul', [t, t])])]), const_like(graph, square_root(0.5 / 3.141592653589793), x)])
-        slope = graph.make_node('Add', [graph.make_node('Mul', [const_like(graph, 0.5, x), graph.make_node('Add', [one, t])]), graph.make_node('Mul', [outer, inner])])
+        inner = graph.make_node('Mul', [x, graph.make_node('Add', [first, graph.make_node('Mul', [square, const_like(graph, 0.044715 * square_root(8 / 3.141592653589793), x)])])])
+        s = graph.make_node('Sigmoid', [inner])
+        turn = graph.make_node('Mul', [x, graph.make_node('Add', [first, graph.make_node('Mul', [square, const_like(graph, 3 * 0.044715 * square_root(8 / 3.141592653589793), x)])])])
+        slope = graph.make_node('Mul', [s, graph.make_node('Add', [one, graph.make_node('Mul', [graph.make_node('Sub', [one, s]), turn])])])
         return cast(graph, graph.make_node('Mul', [opmath(graph, grad_output), slope]), dtype_of(graph, self))
+    # with u = x / sqrt(2) the slope is (1 + erf(u) + u exp(c - u u)) / 2, where exp(c) = 2 / sqrt(pi)
     x = opmath(graph, self)
-    curve = erf_of(graph, graph.make_node('Mul', [x, const_like(graph, square_root(0.5), x)]))
-    area = graph.make_node('Mul', [const_like(graph, 0.5, x), graph.make_node('Add', [curve, const_like(graph, 1, x)])])
-    bell = graph.make_node('Exp', [graph.make_node('Mul', [graph.make_node('Mul', [x, x]), const_like(graph, -0.5, x)])])
-    slope = graph.make_node('Add', [area, graph.make_node('Mul', [graph.make_node('Mul', [x, bell]), const_like(graph, 1 / square_root(2 * 3.141592653589793), x)])])
-    return cast(graph, graph.make_node('Mul', [opmath(graph, grad_output), slope]), dtype_of(graph, self))
+    u = graph.make_node('Mul', [x, const_like(graph, square_root(0.5), x)])
+    bell = graph.make_node('Exp', [graph.make_node('Sub', [const_like(graph, natural_log(2 / square_root(3.141592653589793)), x), graph.make_node('Mul', [u, u])])])
+    twice = graph.make_node('Add', [graph.make_node('Add', [erf_of(graph, u), graph.make_node('Mul', [u, bell])]), const_like(graph, 1, x)])
+    return cast(graph, graph.make_node('Mul', [graph.make_node('Mul', [opmath(graph, grad_output), twice]), const_like(graph, 0.5, x)]), dtype_of(graph, self))
 
 
 def aten_hardshrink_backward(graph: GraphBuilder, res: Res, grad_out: Result, self: Result, lambd: Scalar) -> Result:

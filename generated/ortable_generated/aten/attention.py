@@ -3,13 +3,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.dtypes import float32, float64, int64
+from ortable.dtypes import float32, float64
 from ortable.errors import UnsupportedCase
 from ortable.known import known_dtype, known_shape
 from ortable.lowerings.attention import flash_attention_backward
-from ortable.prelude import dim_of, dtype_of, is_used, rank_of, square_root, static, swapped
-from ortable.prelude_make import attention_mask, cast, const, consts, permuted
-from ortable.prelude_nn import repeated_heads, wide_dtype, zero_infinite, zero_where_masked
+from ortable.prelude import dim_of, dtype_of, is_used, rank_of, swapped
+from ortable.prelude_make import attention_mask, cast, permuted
+from ortable.prelude_nn import attention_scaled, repeated_heads, wide_dtype, zero_where_masked
+from ortable.prelude_sums import log_of_sums
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 def aten__scaled_dot_product_attention_math(graph: GraphBuilder, res: Res, query: Result, key: Result, value: Result, attn_mask: Result | None = None, dropout_p: Float = 0.0, is_causal: Bool = False, dropout_mask: Result | None = None, *, scale: Float | None = None, enable_gqa: Bool = False) -> Any:
     """aten::_scaled_dot_product_attention_math(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., bool is_causal=False, Tensor? dropout_mask=None, *, float? scale=None, bool enable_gqa=False) -> (Tensor, Tensor)"""
     kind = wide_dtype(dtype_of(graph, query))
-    factor = scale if scale is not None else 1.0 / square_root(float(static(dim_of(graph, query, -1))))
     sizes = [dim_of(graph, query, -2), dim_of(graph, key, -2)]
     if dropout_p > 0 or dropout_mask is not None:
         raise UnsupportedCase('aten::_scaled_dot_product_attention_math: dropout inside attention draws random numbers that only torch can draw')
@@ -29,7 +29,7 @@ def aten__scaled_dot_product_attention_math(graph: GraphBuilder, res: Res, query
     keys = repeated_heads(graph, cast(graph, key, kind), heads) if enable_gqa else cast(graph, key, kind)
     values = repeated_heads(graph, cast(graph, value, kind), heads) if enable_gqa else cast(graph, value, kind)
     turned = permuted(graph, keys, swapped(rank_of(graph, key), -2, -1))
-    scores = graph.make_node('Mul', [graph.make_node('MatMul', [cast(graph, query, kind), turned]), const(graph, factor, kind)])
+    scores = attention_scaled(graph, graph.make_node('MatMul', [cast(graph, query, kind), turned]), scale, dim_of(graph, query, -1))
     mask = cast(graph, attn_mask, kind) if attn_mask is not None else None
     masked = attention_mask(graph, scores, mask, is_causal, sizes)
     chances = zero_where_masked(graph, graph.make_node('Softmax', [masked], axis=-1), mask)
@@ -39,18 +39,16 @@ def aten__scaled_dot_product_attention_math(graph: GraphBuilder, res: Res, query
 def aten__scaled_dot_product_flash_attention_for_cpu(graph: GraphBuilder, res: Res, query: Result, key: Result, value: Result, dropout_p: Float = 0.0, is_causal: Bool = False, *, attn_mask: Result | None = None, scale: Float | None = None) -> Any:
     """aten::_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0., bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)"""
     kind = wide_dtype(dtype_of(graph, query))
-    factor = scale if scale is not None else 1.0 / square_root(float(static(dim_of(graph, query, -1))))
     sizes = [dim_of(graph, query, -2), dim_of(graph, key, -2)]
     if dropout_p > 0:
         raise UnsupportedCase('aten::_scaled_dot_product_flash_attention_for_cpu: dropout inside attention draws random numbers that only torch can draw')
     turned = permuted(graph, cast(graph, key, kind), swapped(4, 2, 3))
-    scores = graph.make_node('Mul', [graph.make_node('MatMul', [cast(graph, query, kind), turned]), const(graph, factor, kind)])
+    scores = attention_scaled(graph, graph.make_node('MatMul', [cast(graph, query, kind), turned]), scale, dim_of(graph, query, -1))
     masked = attention_mask(graph, scores, attn_mask, is_causal, sizes)
-    output = graph.make_node('MatMul', [graph.make_node('Softmax', [masked], axis=-1), cast(graph, value, kind)])
-    found = zero_where_masked(graph, output, attn_mask)
-    last = consts(graph, [-1], int64)
-    total = graph.make_node('ReduceLogSumExp', [masked, last], keepdims=0) if is_used(res[1]) else None
-    sums = cast(graph, zero_infinite(graph, total), dtype_of(graph, res[1])) if total is not None else None
+    chances = graph.make_node('Softmax', [masked], axis=-1)
+    found = zero_where_masked(graph, graph.make_node('MatMul', [chances, cast(graph, value, kind)]), attn_mask)
+    total = log_of_sums(graph, masked, chances, attn_mask) if is_used(res[1]) else None
+    sums = cast(graph, total, dtype_of(graph, res[1])) if total is not None else None
     return (cast(graph, found, dtype_of(graph, query)), sums)
 
 
@@ -64,7 +62,6 @@ def aten__scaled_dot_product_flash_attention_for_cpu_backward(graph: GraphBuilde
 def aten_scaled_dot_product_attention(graph: GraphBuilder, res: Res, query: Result, key: Result, value: Result, attn_mask: Result | None = None, dropout_p: Float = 0.0, is_causal: Bool = False, *, scale: Float | None = None, enable_gqa: Bool = False) -> Result:
     """aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor"""
     kind = wide_dtype(dtype_of(graph, query))
-    factor = scale if scale is not None else 1.0 / square_root(float(static(dim_of(graph, query, -1))))
     sizes = [dim_of(graph, query, -2), dim_of(graph, key, -2)]
     if dropout_p > 0:
         raise UnsupportedCase('aten::scaled_dot_product_attention: dropout inside attention draws random numbers that only torch can draw')
@@ -72,7 +69,7 @@ def aten_scaled_dot_product_attention(graph: GraphBuilder, res: Res, query: Resu
     keys = repeated_heads(graph, cast(graph, key, kind), heads) if enable_gqa else cast(graph, key, kind)
     values = repeated_heads(graph, cast(graph, value, kind), heads) if enable_gqa else cast(graph, value, kind)
     turned = permuted(graph, keys, swapped(rank_of(graph, key), -2, -1))
-    scores = graph.make_node('Mul', [graph.make_node('MatMul', [cast(graph, query, kind), turned]), const(graph, factor, kind)])
+    scores = attention_scaled(graph, graph.make_node('MatMul', [cast(graph, query, kind), turned]), scale, dim_of(graph, query, -1))
     masked = attention_mask(graph, scores, attn_mask, is_causal, sizes)
     output = graph.make_node('MatMul', [graph.make_node('Softmax', [masked], axis=-1), values])
     return cast(graph, zero_where_masked(graph, output, attn_mask), dtype_of(graph, query))

@@ -4,10 +4,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int64
-from ortable.errors import UnsupportedCase
 from ortable.known import known_dtype, known_shape
 from ortable.lowerings.bags import embedding_bag
-from ortable.prelude import dim_of, dtype_of, is_used, static
+from ortable.prelude import dim_of, dtype_of, static
 from ortable.prelude_loss import power_norm
 from ortable.prelude_make import cast, const
 from ortable.prelude_nn import wide_dtype
@@ -22,14 +21,12 @@ if TYPE_CHECKING:
 
 def aten__embedding_bag(graph: GraphBuilder, res: Res, weight: Result, indices: Result, offsets: Result, scale_grad_by_freq: Bool = False, mode: Int = 0, sparse: Bool = False, per_sample_weights: Result | None = None, include_last_offset: Bool = False, padding_idx: Int = -1) -> Any:
     """aten::_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)"""
-    if mode == 2 and (is_used(res[1]) or is_used(res[2]) or is_used(res[3])):
-        raise UnsupportedCase('aten::_embedding_bag: the places of the maxima of embedding_bag, which only its gradient reads')
     return embedding_bag(graph, res, weight=weight, indices=indices, offsets=offsets, mode=mode, per_sample_weights=per_sample_weights, include_last_offset=include_last_offset, padding_idx=padding_idx)
 
 
 def aten__embedding_bag_forward_only(graph: GraphBuilder, res: Res, weight: Result, indices: Result, offsets: Result, scale_grad_by_freq: Bool = False, mode: Int = 0, sparse: Bool = False, per_sample_weights: Result | None = None, include_last_offset: Bool = False, padding_idx: Int = -1) -> Any:
     """aten::_embedding_bag_forward_only(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)"""
-    return aten__embedding_bag(graph, res, weight=weight, indices=indices, offsets=offsets, scale_grad_by_freq=scale_grad_by_freq, mode=mode, sparse=sparse, per_sample_weights=per_sample_weights, include_last_offset=include_last_offset, padding_idx=padding_idx)
+    return embedding_bag(graph, res, weight=weight, indices=indices, offsets=offsets, mode=mode, per_sample_weights=per_sample_weights, include_last_offset=include_last_offset, padding_idx=padding_idx)
 
 
 def aten_embedding_bag(graph: GraphBuilder, res: Res, weight: Result, indices: Result, offsets: Result, scale_grad_by_freq: Bool = False, mode: Int = 0, sparse: Bool = False, per_sample_weights: Result | None = None, include_last_offset: Bool = False) -> Any:
@@ -58,7 +55,7 @@ def rule_aten__embedding_bag(graph: GraphBuilder, weight: Result, indices: Resul
 
 
 def rule_aten__embedding_bag_forward_only(graph: GraphBuilder, weight: Result, indices: Result, offsets: Result, scale_grad_by_freq: Bool = False, mode: Int = 0, sparse: Bool = False, per_sample_weights: Result | None = None, include_last_offset: Bool = False, padding_idx: Int = -1) -> Rules:
-    return rule_aten__embedding_bag(graph, weight=weight, indices=indices, offsets=offsets, scale_grad_by_freq=scale_grad_by_freq, mode=mode, sparse=sparse, per_sample_weights=per_sample_weights, include_last_offset=include_last_offset, padding_idx=padding_idx)
+    return ((known_dtype(graph, weight), None), (known_dtype(graph, indices), None), (known_dtype(graph, indices), None), (known_dtype(graph, indices), None),)
 
 
 def rule_aten_embedding_bag(graph: GraphBuilder, weight: Result, indices: Result, offsets: Result, scale_grad_by_freq: Bool = False, mode: Int = 0, sparse: Bool = False, per_sample_weights: Result | None = None, include_last_offset: Bool = False) -> Rules:

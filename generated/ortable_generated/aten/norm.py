@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ortable.dtypes import float32, float64, int64, uint8
 from ortable.errors import UnsupportedCase
 from ortable.known import given_shape, known_dtype, known_shape
-from ortable.lowerings.normalization import batch_norm_backward, batch_norm_of_batch, batch_norm_single, batch_norm_training, batch_norm_update
+from ortable.lowerings.normalization import batch_norm_backward, batch_norm_of_batch, batch_norm_single, batch_norm_training, batch_norm_update, layer_norm_backward
 from ortable.prelude import dim_of, dtype_of, is_used, rank_of, static
 from ortable.prelude_make import as_vec, cast, const, consts
 from ortable.prelude_nn import batch_norm_known, group_normalized, machine_epsilon, or_filled, rms_normalized, wide_dtype
@@ -156,6 +156,11 @@ def aten_native_layer_norm(graph: GraphBuilder, res: Res, input: Result, normali
     return (cast(graph, found, dtype_of(graph, input)), cast(graph, mean, stats), cast(graph, inverse, stats))
 
 
+def aten_native_layer_norm_backward(graph: GraphBuilder, res: Res, grad_out: Result, input: Result, normalized_shape: SymInts, mean: Result, rstd: Result, weight: Result | None, bias: Result | None, output_mask: Bools) -> Any:
+    """aten::native_layer_norm_backward(Tensor grad_out, Tensor input, SymInt[] normalized_shape, Tensor mean, Tensor rstd, Tensor? weight, Tensor? bias, bool[3] output_mask) -> (Tensor, Tensor, Tensor)"""
+    return layer_norm_backward(graph, res, grad_out=grad_out, input=input, normalized_shape=normalized_shape, mean=mean, rstd=rstd, weight=weight, output_mask=output_mask)
+
+
 def aten_rms_norm(graph: GraphBuilder, res: Res, input: Result, normalized_shape: SymInts, weight: Result | None = None, eps: Float | None = None) -> Result:
     """aten::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor"""
     wide = wide_dtype(dtype_of(graph, input))
@@ -218,6 +223,10 @@ def rule_aten_native_group_norm(graph: GraphBuilder, input: Result, weight: Resu
 
 def rule_aten_native_layer_norm(graph: GraphBuilder, input: Result, normalized_shape: SymInts, weight: Result | None, bias: Result | None, eps: Float) -> Rules:
     return ((known_dtype(graph, input), known_shape(graph, input)), (known_dtype(graph, input), None), (known_dtype(graph, input), None),)
+
+
+def rule_aten_native_layer_norm_backward(graph: GraphBuilder, grad_out: Result, input: Result, normalized_shape: SymInts, mean: Result, rstd: Result, weight: Result | None, bias: Result | None, output_mask: Bools) -> Rules:
+    return ((known_dtype(graph, input), known_shape(graph, input)), (known_dtype(graph, input), given_shape(normalized_shape)), (known_dtype(graph, input), given_shape(normalized_shape)),)
 
 
 def rule_aten_rms_norm(graph: GraphBuilder, input: Result, normalized_shape: SymInts, weight: Result | None = None, eps: Float | None = None) -> Rules:

@@ -3,12 +3,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.draws import Draw
 from ortable.dtypes import boolean
 from ortable.errors import UnsupportedCase
 from ortable.known import known_dtype, known_shape
 from ortable.prelude import dtype_of, shape_of
 from ortable.prelude_make import cast, const, filled
 from ortable.prelude_nn import drawn_dropout, scaled
+from ortable.prelude_pointwise import opmath
 from ortable.rules import promote_to_float
 
 if TYPE_CHECKING:
@@ -44,14 +46,19 @@ def aten_feature_dropout(graph: GraphBuilder, res: Res, input: Result, p: Float,
     return aten_alpha_dropout(graph, res, input=input, p=p, train=train)
 
 
-def aten_native_dropout(graph: GraphBuilder, res: Res, input: Result, p: Float, train: Bool | None) -> Any:
+def aten_native_dropout(graph: GraphBuilder, res: Res, input: Result, p: Float, train: Bool | None, *, drawn: Result | None = None) -> Any:
     """aten::native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)"""
     if p == 0 or (train is not None and (not train)):
         return (input, filled(graph, shape_of(graph, input), True, boolean))
     if p == 1:
-        # nothing is drawn, everything is dropped
-        size = shape_of(graph, input)
-        return (filled(graph, size, 0, dtype_of(graph, input)), filled(graph, size, False, boolean))
+        # nothing is drawn, and torch multiplies by 0, so NaN stays
+        return (graph.make_node('Mul', [input, const(graph, 0, dtype_of(graph, input))]), filled(graph, shape_of(graph, input), False, boolean))
+    if drawn is not None:
+        # the quotient is rounded as torch rounds it
+        kind, wide = (dtype_of(graph, input), opmath(graph, input))
+        kept = cast(graph, graph.make_node('Div', [const(graph, 1, dtype_of(graph, wide)), const(graph, 1 - p, dtype_of(graph, wide))]), kind)
+        factor = graph.make_node('Where', [drawn, kept, const(graph, 0, kind)])
+        return (cast(graph, graph.make_node('Mul', [wide, opmath(graph, factor)]), kind), drawn)
     return drawn_dropout(graph, input, p)
 
 
@@ -59,6 +66,10 @@ def aten_native_dropout_backward(graph: GraphBuilder, res: Res, grad_output: Res
     """aten::native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor"""
     kind = dtype_of(graph, res)
     return scaled(graph, graph.make_node('Mul', [cast(graph, grad_output, kind), cast(graph, mask, kind)]), scale)
+
+
+def draw_aten_native_dropout(res: Any, input: Result, p: Float, train: Bool | None) -> Draw | None:
+    return Draw('bernoulli_.float', input, boolean, (1 - p,), False) if p > 0 and p < 1 and (train is not False) else None
 
 
 def rule_aten_alpha_dropout(graph: GraphBuilder, input: Result, p: Float, train: Bool) -> Rules:

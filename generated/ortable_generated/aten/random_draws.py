@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.draws import Draw
 from ortable.dtypes import float32, float64, int64
 from ortable.errors import UnsupportedCase
 from ortable.known import given_shape, known_dtype, known_shape
@@ -55,8 +56,8 @@ def aten_cauchy(graph: GraphBuilder, res: Res, self: Result, median: Float = 0.0
     kind = wide_dtype(dtype_of(graph, self))
     turn = graph.make_node('Sub', [drawn_uniform(graph, shape_of(graph, self), kind), const(graph, 0.5, kind)])
     angle = graph.make_node('Mul', [turn, const(graph, 3.141592653589793, kind)])
-    drawn = graph.make_node('Mul', [graph.make_node('Div', [graph.make_node('Sin', [angle]), graph.make_node('Cos', [angle])]), const(graph, sigma, kind)])
-    return cast(graph, graph.make_node('Add', [drawn, const(graph, median, kind)]), dtype_of(graph, self))
+    scaled_draws = graph.make_node('Mul', [graph.make_node('Div', [graph.make_node('Sin', [angle]), graph.make_node('Cos', [angle])]), const(graph, sigma, kind)])
+    return cast(graph, graph.make_node('Add', [scaled_draws, const(graph, median, kind)]), dtype_of(graph, self))
 
 
 def aten_exponential(graph: GraphBuilder, res: Res, self: Result, lambd: Float = 1.0, *, generator: Any = None) -> Result:
@@ -88,21 +89,22 @@ def aten_multinomial(graph: GraphBuilder, res: Res, self: Result, num_samples: S
     return places
 
 
-def aten_normal_Tensor_Tensor(graph: GraphBuilder, res: Res, mean: Result, std: Result, *, generator: Any = None) -> Result:
+def aten_normal_Tensor_Tensor(graph: GraphBuilder, res: Res, mean: Result, std: Result, *, generator: Any = None, drawn: Result | None = None) -> Result:
     """aten::normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor"""
-    draws = drawn_normal(graph, shape_of(graph, res), 0.0, 1.0, dtype_of(graph, mean))
-    return graph.make_node('Add', [graph.make_node('Mul', [draws, cast(graph, std, dtype_of(graph, mean))]), mean], res.outputs)
+    new = drawn if drawn is not None else drawn_normal(graph, shape_of(graph, res), 0.0, 1.0, dtype_of(graph, mean))
+    return graph.make_node('Add', [graph.make_node('Mul', [new, cast(graph, std, dtype_of(graph, mean))]), mean], res.outputs)
 
 
-def aten_normal_Tensor_float(graph: GraphBuilder, res: Res, mean: Result, std: Float = 1.0, *, generator: Any = None) -> Result:
+def aten_normal_Tensor_float(graph: GraphBuilder, res: Res, mean: Result, std: Float = 1.0, *, generator: Any = None, drawn: Result | None = None) -> Result:
     """aten::normal.Tensor_float(Tensor mean, float std=1., *, Generator? generator=None) -> Tensor"""
-    return graph.make_node('Add', [mean, drawn_normal(graph, shape_of(graph, mean), 0.0, std, dtype_of(graph, mean))], res.outputs)
+    new = drawn if drawn is not None else drawn_normal(graph, shape_of(graph, mean), 0.0, std, dtype_of(graph, mean))
+    return graph.make_node('Add', [new, mean], res.outputs)
 
 
-def aten_normal_float_Tensor(graph: GraphBuilder, res: Res, mean: Float, std: Result, *, generator: Any = None) -> Result:
+def aten_normal_float_Tensor(graph: GraphBuilder, res: Res, mean: Float, std: Result, *, generator: Any = None, drawn: Result | None = None) -> Result:
     """aten::normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor"""
-    draws = drawn_normal(graph, shape_of(graph, std), 0.0, 1.0, dtype_of(graph, std))
-    return graph.make_node('Add', [graph.make_node('Mul', [draws, std]), const(graph, mean, dtype_of(graph, std))], res.outputs)
+    new = drawn if drawn is not None else drawn_normal(graph, shape_of(graph, std), 0.0, 1.0, dtype_of(graph, std))
+    return graph.make_node('Add', [graph.make_node('Mul', [new, std]), const(graph, mean, dtype_of(graph, std))], res.outputs)
 
 
 def aten_normal_float_float(graph: GraphBuilder, res: Res, mean: Float, std: Float, size: SymInts, *, generator: Any = None, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
@@ -221,6 +223,82 @@ def aten_uniform(graph: GraphBuilder, res: Res, self: Result, from_: Float = 0.0
     """aten::uniform(Tensor self, float from=0., float to=1., *, Generator? generator=None) -> Tensor"""
     low, span = (const(graph, from_, dtype_of(graph, self)), const(graph, to - from_, dtype_of(graph, self)))
     return graph.make_node('Add', [graph.make_node('Mul', [drawn_uniform(graph, shape_of(graph, self), dtype_of(graph, self)), span]), low], res.outputs)
+
+
+def draw_aten_bernoulli_p(res: Any, self: Result, p: Float, *, generator: Any = None) -> Draw | None:
+    return Draw('bernoulli_.float', self, None, (p,), True)
+
+
+def draw_aten_cauchy(res: Any, self: Result, median: Float = 0.0, sigma: Float = 1.0, *, generator: Any = None) -> Draw | None:
+    return Draw('cauchy_', self, None, (median, sigma,), True)
+
+
+def draw_aten_exponential(res: Any, self: Result, lambd: Float = 1.0, *, generator: Any = None) -> Draw | None:
+    return Draw('exponential_', self, None, (lambd,), True)
+
+
+def draw_aten_geometric(res: Any, self: Result, p: Float, *, generator: Any = None) -> Draw | None:
+    return Draw('geometric_', self, None, (p,), True)
+
+
+def draw_aten_log_normal(res: Any, self: Result, mean: Float = 1.0, std: Float = 2.0, *, generator: Any = None) -> Draw | None:
+    return Draw('log_normal_', self, None, (mean, std,), True)
+
+
+def draw_aten_normal_Tensor_Tensor(res: Any, mean: Result, std: Result, *, generator: Any = None) -> Draw | None:
+    return Draw('normal_', res, None, (0.0, 1.0,), False)
+
+
+def draw_aten_normal_Tensor_float(res: Any, mean: Result, std: Float = 1.0, *, generator: Any = None) -> Draw | None:
+    return Draw('normal_', mean, None, (0.0, std,), False)
+
+
+def draw_aten_normal_float_Tensor(res: Any, mean: Float, std: Result, *, generator: Any = None) -> Draw | None:
+    return Draw('normal_', std, None, (0.0, 1.0,), False)
+
+
+def draw_aten_normal_functional(res: Any, self: Result, mean: Float = 0.0, std: Float = 1.0, *, generator: Any = None) -> Draw | None:
+    return Draw('normal_', self, None, (mean, std,), True)
+
+
+def draw_aten_rand_like(res: Any, self: Result, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Draw | None:
+    return Draw('uniform_', self, None, (0.0, 1.0,), True)
+
+
+def draw_aten_rand_like_generator(res: Any, self: Result, *, generator: Any, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Draw | None:
+    return draw_aten_rand_like(res, self=self, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, memory_format=memory_format)
+
+
+def draw_aten_randint_like(res: Any, self: Result, high: SymInt, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Draw | None:
+    return draw_aten_randint_like_low_dtype(res, self=self, low=0, high=high, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, memory_format=memory_format)
+
+
+def draw_aten_randint_like_generator(res: Any, self: Result, high: SymInt, *, generator: Any, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Draw | None:
+    return draw_aten_randint_like_low_dtype(res, self=self, low=0, high=high, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, memory_format=memory_format)
+
+
+def draw_aten_randint_like_low_dtype(res: Any, self: Result, low: SymInt, high: SymInt, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Draw | None:
+    return Draw('random_.from', self, None, (low, high,), True)
+
+
+def draw_aten_randint_like_low_generator_dtype(res: Any, self: Result, low: SymInt, high: SymInt, *, generator: Any, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Draw | None:
+    return draw_aten_randint_like_low_dtype(res, self=self, low=low, high=high, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, memory_format=memory_format)
+
+
+def draw_aten_randn_like(res: Any, self: Result, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Draw | None:
+    return Draw('normal_', self, None, (0.0, 1.0,), True)
+
+
+def draw_aten_randn_like_generator(res: Any, self: Result, *, generator: Any, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Draw | None:
+    return draw_aten_randn_like(res, self=self, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, memory_format=memory_format)
+
+
+def draw_aten_random_to(res: Any, self: Result, to: Int, *, generator: Any = None) -> Draw | None:
+    return Draw('random_.to', self, None, (to,), True)
+
+
+def draw_aten_uniform(res: Any, self: Result, from_: Float = 0.0, to: Float = 1.0, *, generator: Any = None) -> Draw | None:
+    return Draw('uniform_', self, None, (from_, to,), True)
 
 
 def rule_aten__sample_dirichlet(graph: GraphBuilder, self: Result, generator: Any = None) -> Rules:

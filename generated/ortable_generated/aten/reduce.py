@@ -10,6 +10,7 @@ from ortable.prelude import axes_of, axis_of, dtype_of, is_float, is_used, rank_
 from ortable.prelude_complex import c_cast, c_prod, c_reshaped, c_truth
 from ortable.prelude_make import at_least_1d, cast, const, consts, reshape_to, squeezed, with_rank_of
 from ortable.prelude_nn import all_true, any_true, extreme_index, reduced_extreme
+from ortable.prelude_sums import summed_over
 from ortable.rules import accumulate, reduce_shape
 from ortable_generated.aten.compare import aten_maximum, aten_minimum, rule_aten_maximum, rule_aten_minimum
 
@@ -161,8 +162,7 @@ def aten_sum(graph: GraphBuilder, res: Res, self: Result, *, dtype: Dtype | None
 
 def aten_sum_dim_IntList(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
     """aten::sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
-    axes = consts(graph, axes_of(graph, self, dim), int64)
-    return graph.make_node('ReduceSum', [cast(graph, self, dtype_of(graph, res)), axes], res.outputs, keepdims=keepdim)
+    return summed_over(graph, cast(graph, self, dtype_of(graph, res)), axes_of(graph, self, dim), keepdim)
 
 
 def complex_aten_all(graph: GraphBuilder, res: Res, self: Result) -> Result:

@@ -3,16 +3,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.dtypes import float64
+from ortable.dtypes import float64, uint8
 from ortable.errors import UnsupportedCase
 from ortable.known import known_dtype, known_shape
-from ortable.lowerings.recurrent import gru, lstm, rnn_relu, rnn_tanh
-from ortable.prelude import differs, dim_of, dtype_of
+from ortable.lowerings.recurrent import gru, lstm, one_layer_lstm, rnn_relu, rnn_tanh
+from ortable.prelude import differs, dim_of, dtype_of, is_used
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.known import Rules
-    from ortable.prelude import Bool, Float, Int, Result, Results
+    from ortable.prelude import Bool, Float, Int, Ints, Result, Results
 
 
 def aten_gru_input(graph: GraphBuilder, res: Res, input: Result, hx: Result, params: Results, has_biases: Bool, num_layers: Int, dropout: Float, train: Bool, bidirectional: Bool, batch_first: Bool) -> Any:
@@ -33,6 +33,15 @@ def aten_lstm_input(graph: GraphBuilder, res: Res, input: Result, hx: Results, p
     if dtype_of(graph, input) == float64:
         raise UnsupportedCase('aten::lstm.input: recurrent networks in float64, for which ONNX Runtime has no kernel')
     return lstm(graph, res, input=input, hx=hx, params=params, has_biases=has_biases, num_layers=num_layers, bidirectional=bidirectional, batch_first=batch_first)
+
+
+def aten_mkldnn_rnn_layer(graph: GraphBuilder, res: Res, input: Result, weight0: Result, weight1: Result, weight2: Result, weight3: Result, hx_: Result, cx_: Result, reverse: Bool, batch_sizes: Ints, mode: Int, hidden_size: Int, num_layers: Int, has_biases: Bool, bidirectional: Bool, batch_first: Bool, train: Bool) -> Any:
+    """aten::mkldnn_rnn_layer(Tensor input, Tensor weight0, Tensor weight1, Tensor weight2, Tensor weight3, Tensor hx_, Tensor cx_, bool reverse, int[] batch_sizes, int mode, int hidden_size, int num_layers, bool has_biases, bool bidirectional, bool batch_first, bool train) -> (Tensor, Tensor, Tensor, Tensor)"""
+    if differs(mode, 2) or differs(num_layers, 1) or bidirectional or batch_first or (len(batch_sizes) > 0):
+        raise UnsupportedCase("aten::mkldnn_rnn_layer: anything but one direction of one LSTM layer, the form in which torch's decomposition of lstm calls it")
+    if train or is_used(res[3]):
+        raise UnsupportedCase('aten::mkldnn_rnn_layer: the workspace for the backward of oneDNN')
+    return one_layer_lstm(graph, res, input=input, weight0=weight0, weight1=weight1, weight2=weight2, weight3=weight3, hx_=hx_, cx_=cx_, reverse=reverse, has_biases=has_biases)
 
 
 def aten_rnn_relu_input(graph: GraphBuilder, res: Res, input: Result, hx: Result, params: Results, has_biases: Bool, num_layers: Int, dropout: Float, train: Bool, bidirectional: Bool, batch_first: Bool) -> Any:
@@ -59,6 +68,10 @@ def rule_aten_gru_input(graph: GraphBuilder, input: Result, hx: Result, params: 
 
 def rule_aten_lstm_input(graph: GraphBuilder, input: Result, hx: Results, params: Results, has_biases: Bool, num_layers: Int, dropout: Float, train: Bool, bidirectional: Bool, batch_first: Bool) -> Rules:
     return ((known_dtype(graph, input), None), (known_dtype(graph, input), known_shape(graph, hx[0])), (known_dtype(graph, input), known_shape(graph, hx[1])),)
+
+
+def rule_aten_mkldnn_rnn_layer(graph: GraphBuilder, input: Result, weight0: Result, weight1: Result, weight2: Result, weight3: Result, hx_: Result, cx_: Result, reverse: Bool, batch_sizes: Ints, mode: Int, hidden_size: Int, num_layers: Int, has_biases: Bool, bidirectional: Bool, batch_first: Bool, train: Bool) -> Rules:
+    return ((known_dtype(graph, input), None), (known_dtype(graph, input), known_shape(graph, hx_)), (known_dtype(graph, input), known_shape(graph, cx_)), (uint8, None),)
 
 
 def rule_aten_rnn_relu_input(graph: GraphBuilder, input: Result, hx: Result, params: Results, has_biases: Bool, num_layers: Int, dropout: Float, train: Bool, bidirectional: Bool, batch_first: Bool) -> Rules:

@@ -13,7 +13,7 @@ _HOMES = {
     "get_decomposition_table": "ortable.backend.decompositions",
     "onnx_custom_backend": "ortable.backend.wiring",
     "ortable": "ortable.backend.entry",
-    "refresh": "ortable.backend.frozen",
+    "refresh": "ortable.backend.weights",
 }
 __all__ = sorted(_HOMES)
 

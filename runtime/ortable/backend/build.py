@@ -4,23 +4,28 @@ Everything between the wiring (who calls) and the call path (what runs) goes thr
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from onnx import ModelProto, printer
 from torch._subclasses.fake_tensor import unset_fake_temporarily
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
 
 from .cache.conversion import compile_cached
 from .compile import CompiledGraph
+from .devices import CPU, resolve
+from .islands import with_islands
+from .mixed import convert_parts, cut, join_parts
 from .options import OrtOptions
 from .outputs import graph_kind
+from .placement import Placed, place, placements, report
 from .roles import OutputKind
 from .session import provider_names
 from .storage import dump_model, store
 
-__all__ = ["Compiled", "Runner", "compile_one", "compile_region", "prepare", "static_arguments"]
+__all__ = ["Compiled", "Runner", "compile_one", "compile_region", "load", "static_arguments"]
 
 Compiled = Callable[..., Any]
 Runner = Callable[[CompiledGraph, OrtOptions], Compiled]
@@ -31,7 +36,12 @@ def compile_one(graph_module: GraphModule, options: OrtOptions, runner: Runner) 
     returns a list of results."""
     # AOTAutograd's fake mode is on, and the constants of the graph are real tensors.
     static = static_arguments(graph_module)
+    options = resolve(graph_module, options)
     with unset_fake_temporarily():
+        graph_module, in_torch = place(graph_module)
+        if in_torch:
+            in_torch = with_islands(graph_module, in_torch)
+            return compile_mixed(graph_module, options, runner, static, in_torch)
         return compile_region(graph_module, options, runner, static)
 
 
@@ -43,27 +53,62 @@ def compile_region(
     :param static: positions of arguments that are parameters or buffers
     """
     compiled = compile_cached(graph_module, options, static)
-    report_strides(compiled)
-    return prepare(compiled, graph_module, options, runner)
+    report_strides([role.strides for role in compiled.outputs[: compiled.n_results]])
+    return _finished(compiled, graph_module, options, runner, placements(graph_module, {}))
 
 
-def prepare(
-    compiled: CompiledGraph, graph_module: GraphModule | None, options: OrtOptions, runner: Runner
+def compile_mixed(
+    graph_module: GraphModule,
+    options: OrtOptions,
+    runner: Runner,
+    static: frozenset[int],
+    in_torch: Mapping[Node, str],
 ) -> Compiled:
-    """Makes what runs a converted graph, and records both.
+    """The same for a graph of which torch runs the nodes `in_torch` (with reasons): each region in
+    between is converted, run and recorded by itself."""
+    cuts = cut(graph_module, in_torch)
+    placed = placements(graph_module, in_torch)
+    parts = convert_parts(graph_module, cuts, options, static)
+    output = graph_module.graph.output_node().args[0]
+    # the strides are those that were traced: regions keep them, and so does torch
+    report_strides([None] * (len(output) if isinstance(output, list | tuple) else 1))
+    if options.verbose:
+        print(f"[ortable] {graph_kind(graph_module)} in {len(parts)} regions")
+        print(report(placed))
+    callables = {
+        part.region.name: _finished(part.compiled, part.region.module, options, runner, placed)
+        for part in parts
+    }
+    return join_parts(graph_module, cuts, callables)
 
-    :param graph_module: the graph; None when torch's cache named the conversion, and nothing was
-        traced
-    """
+
+def load(compiled: CompiledGraph, options: OrtOptions, runner: Runner) -> Compiled:
+    """What runs a conversion for the CPU that torch's cache named, recorded: nothing was traced."""
+    options = replace(options, providers=options.providers or CPU)
+    return _finished(compiled, None, options, runner, [])
+
+
+def _finished(
+    compiled: CompiledGraph,
+    graph_module: GraphModule | None,
+    options: OrtOptions,
+    runner: Runner,
+    placed: list[Placed],
+) -> Compiled:
+    """What runs a converted graph, made and recorded."""
     begin = time.perf_counter()
     callable_graph = runner(compiled, options)
     compiled.timings["session"] = time.perf_counter() - begin
     text = "(not traced: found in a cache)" if graph_module is None else str(graph_module.graph)
-    dump_model(options.dump_prefix, compiled.model, text)
+    path = dump_model(options.dump_prefix, compiled.model, text)
+    attach = getattr(callable_graph, "attach", None)
+    if attach is not None:  # the debug backend looks at the FX graph, and dumps inputs
+        attach(graph_module, path)
     if options.verbose:
         _report(compiled, options.verbose, text)
     if options.storage is not None:
-        store(options.storage, _record(compiled, graph_module, callable_graph, options))
+        record = _record(compiled, graph_module, callable_graph, options)
+        store(options.storage, {**record, "placement": placed})
     return callable_graph
 
 
@@ -80,16 +125,16 @@ def static_arguments(graph_module: GraphModule) -> frozenset[int]:
     return frozenset(index + tokens for index in static)
 
 
-def report_strides(compiled: CompiledGraph) -> None:
-    """Tells AOTAutograd the strides of saved tensors that differ from those it traced, so that the
-    backward is compiled with the true ones, whoever compiles it.
+def report_strides(found: Sequence[tuple[int, ...] | None]) -> None:
+    """Tells AOTAutograd the strides of results that differ from those it traced (None: they do
+    not), so that the backward is compiled with the true ones, whoever compiles it.
     """
     context = torch._guards.TracingContext.try_get()
     strides = context.output_strides if context is not None else None
     if context is not None and strides is not None and not strides:
         # the tokens of effects come first, and are taken off before anybody counts
         tokens = len(getattr(context.fw_metadata, "tokens", ()))
-        strides.extend(role.strides for role in compiled.outputs[tokens : compiled.n_results])
+        strides.extend(found[tokens:])
 
 
 def _record(

@@ -20,9 +20,10 @@ from .call_source import CallSource, code_of
 from .compile import CompiledGraph
 from .feeds import Bound, Dimensions, feed_any, from_dlpack
 from .fork import protect
-from .frozen import BackOff, Frozen, History, freezable, is_watchable, signature, with_constants
+from .frozen import BackOff, Frozen, History, freezable, with_constants
 from .results import Results, SymbolValues, as_promised
 from .roles import InputKind
+from .weights import is_watchable, signature, sweep
 
 __all__ = ["OrtBackend", "Results", "SymbolValues", "as_promised"]
 
@@ -53,12 +54,14 @@ class OrtBackend:
         run_options: Any,
         *,
         make: MakeSession | None = None,
+        execute: Callable[[Any], Callable[..., Any]] | None = None,
         frozen: Sequence[int] | str = "no session is made for them",
         key: str | None = None,
     ) -> None:
         """
         :param session: runs the model with all weights as inputs; None: made by `make` when needed
         :param make: `make(model, constants)` makes a session
+        :param execute: what runs a session (`devices.DeviceRun`); None: its `run_with_ort_values`
         :param frozen: positions of arguments that become constants, or why none does
         :param key: sessions of graphs with the same key are shared; None: none is
         """
@@ -71,6 +74,7 @@ class OrtBackend:
         self._constant = () if isinstance(frozen, str) else tuple(frozen)
         self._make = make
         self._key = key
+        self._execute = execute
         self._plain_session = session
         self._dimensions = Dimensions()
         self._plain: Call | None = None
@@ -118,7 +122,7 @@ class OrtBackend:
             if call is not None and found.fresh(args):
                 self._call, self.session = call, found.session
                 return call
-            found.drop()
+            found.let_go()
         first = self._back_off.given_up == 0 and len(self._sets) < _MOST_FROZEN
         call = self._freeze(key, args) if first or self._rested(key, tensors) else None
         if call is None:
@@ -145,6 +149,7 @@ class OrtBackend:
         make = self._make
         if not positions or make is None:
             return None
+        sweep()
         weights = [args[i] for i in positions]
         seen = signature(weights)
         begin = time.perf_counter()
@@ -178,7 +183,7 @@ class OrtBackend:
         return frozen.call
 
     def _forget(self, key: tuple[int, ...], frozen: Frozen) -> None:
-        """A weight died or changed: nothing here keeps the session.  Called by the garbage
+        """A weight is abandoned or changed: nothing here keeps the session.  Called by the garbage
         collector too, so it waits for no lock."""
         if self._sets.get(key) is frozen:
             self._sets.pop(key, None)
@@ -224,7 +229,8 @@ class OrtBackend:
             bound=Bound([self.compiled.inputs[i] for i in source.bound]),
         )  # fmt: skip
         if session is not None:
-            scope["run"] = session._sess.run_with_ort_values
+            run = self._execute or (lambda session: session._sess.run_with_ort_values)
+            scope["run"] = run(session)
         self._source = source
         return FunctionType(code_of(source.text), scope, "call")
 

@@ -15,7 +15,7 @@ from ortable import dtypes
 
 from .compile import CompiledGraph
 from .feeds import as_bytes, as_pairs
-from .results import SymbolValues, as_promised
+from .results import SymbolValues, as_promised, own
 from .roles import Fetch, InputKind, InputRole, OutputKind, OutputRole, ViewStep
 
 __all__ = ["CallSource", "code_of"]
@@ -82,7 +82,7 @@ class CallSource:
     def _checks(self) -> list[str]:
         """The weights are the objects, in the memory, with the versions that the session has."""
         each = [f"a{i}" for i in self.constants]
-        same = " and ".join(f"id({a}) == id_{a}" for a in each)
+        same = " and ".join(f"a{i} is w{i}" for i in self.constants)
         pointers = ", ".join(f"{a}.data_ptr()" for a in each)
         versions = ", ".join(f"{a}._version" for a in each)
         return [
@@ -114,8 +114,8 @@ class CallSource:
         if self.bound:
             given = ", ".join(f"a{i}" for i in self.bound)
             pointers = ", ".join(f"a{i}.data_ptr()" for i in self.bound)
-            lines.append("    pointers, base = bound.now")
-            lines.append(f"    if [{pointers}] != pointers:")
+            lines.append("    kept, base = bound.now")
+            lines.append(f"    if [{pointers}] != kept:")
             lines.append(f"        base = bound.bind(({given},))")
             fixed.insert(0, "**base")
         if not fast:
@@ -177,7 +177,8 @@ class CallSource:
             self.symbolic = True
             return f"promised({name}, fetch{index}, values)"
         if fetch.permutation is not None:
-            return f"{name}.permute({', '.join(map(str, fetch.permutation))})"
+            self.values["own"] = own
+            return f"own({name}.permute({', '.join(map(str, fetch.permutation))}))"
         return name if fetch.is_bool else ""
 
     def _are_the_results(self) -> bool:
@@ -219,7 +220,12 @@ class CallSource:
             text = f"f{role.fetch}" if role.fetch >= 0 else f"a{role.source}"
             for number, step in enumerate(role.steps):
                 text = self._step(text, f"{role.index}_{number}", step)
+            if role.alone:
+                self.values["own"] = own
+                text = f"own({text})"
             return text
+        if kind is OutputKind.NUMBER:
+            return f"f{role.fetch}.item()"
         if kind is OutputKind.CONSTANT and type(role.value) in _REAL:
             return repr(role.value)
         name = f"value{role.index}"

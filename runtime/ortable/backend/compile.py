@@ -16,9 +16,11 @@ from torch.fx import Graph, GraphModule, Node
 from ortable import dtypes
 from ortable.complex_value import join_pair, part_type
 from ortable.errors import FunctionNotFoundError, OptionError
+from ortable.interpreter import numbers
 from ortable.interpreter.complex_numbers import transposed
 from ortable.interpreter.control_flow import refuse_effects
 
+from . import devices
 from .inputs import InputPlan, check_inputs, declare_inputs, shape_of, strides_of
 from .options import OrtOptions
 from .outputs import Mutation, OutputPlan, graph_kind, plan_outputs
@@ -35,7 +37,9 @@ class CompiledGraph:
 
     `inputs` and `outputs` follow the arguments and the results; `mutations` copy hidden results
     (those of `outputs` past `n_results`) into arguments.  `fed` holds the names of the ONNX inputs
-    that a node reads.  `timings` are seconds per phase.  `key` is a digest of all that the
+    that a node reads.  `device` is where it runs.  `part` tells a region of a graph, which torch
+    runs around it.  `timings` are seconds per phase.  `fx_names` tells which FX node a result of
+    the ONNX graph is the value of, for those that have one.  `key` is a digest of all that the
     conversion read, None where there is none; `cache` says where the conversion was found: `miss`
     (nowhere), `memory` or `disk`.
     """
@@ -49,17 +53,24 @@ class CompiledGraph:
     mutations: tuple[Mutation, ...]
     sources: Mapping[str, DimSource]
     fed: frozenset[str]
+    device: str = "cpu"
+    part: bool = False
     timings: dict[str, float] = field(default_factory=dict)
+    fx_names: Mapping[str, str] = field(default_factory=dict)
     key: str | None = None
     cache: str = "miss"
 
 
 def compile_graph(
-    graph_module: GraphModule, options: OrtOptions, static: frozenset[int] = frozenset()
+    graph_module: GraphModule,
+    options: OrtOptions,
+    static: frozenset[int] = frozenset(),
+    whole: GraphModule | None = None,
 ) -> CompiledGraph:
     """Converts an ATen graph whose nodes carry `meta["val"]`.
 
     :param static: positions of arguments that are parameters or buffers
+    :param whole: the graph of which `graph_module` is a region, where it is one
 
     :raises FunctionNotFoundError: operators without a converter, all of them, or refused by
     `raise_on`
@@ -73,10 +84,16 @@ def compile_graph(
     _refuse(graph_module, options.raise_on)
     refuse_effects(graph_module)
     inputs = InputPlan(graph_module)
-    check_inputs(inputs, provider_names(options.providers))
+    options = devices.resolve(graph_module, options)
+    providers = provider_names(options.providers)
+    check_inputs(inputs, providers)
     outputs = plan_outputs(graph_module, inputs)
     body, copies = _body(graph_module, outputs)
-    builder = GraphBuilder(target_opset(options.target_opset), target="onnxruntime")
+    builder = GraphBuilder(
+        target_opset(options.target_opset),
+        target="onnxruntime",
+        kernel_table=devices.kernel_table(providers),
+    )
     interpreter = DynamoInterpreter(builder, module=graph_module)
     roles = declare_inputs(builder, inputs, interpreter, copies)
     interpreter.values[next(reversed(body.graph.nodes))] = None  # outputs are declared below
@@ -94,7 +111,7 @@ def compile_graph(
     written = {mutation.source for mutation in outputs.mutations}
     return CompiledGraph(
         model=model,
-        kind=graph_kind(graph_module),
+        kind=graph_kind(whole or graph_module),
         inputs=tuple(
             replace(role, static=role.index in static and role.index not in written)
             for role in roles
@@ -105,12 +122,34 @@ def compile_graph(
         mutations=tuple(outputs.mutations),
         sources=inputs.sources,
         fed=frozenset(_read_names(model.graph)),
+        device=devices.graph_device(graph_module),
+        part=whole is not None,
         timings={
             "convert": converted - begin,
             "optimize": optimized - converted,
             "to_onnx": serialized - optimized,
         },
+        fx_names=_fx_names(interpreter.values, copies, outputs, fetches),
     )
+
+
+def _fx_names(
+    values: Mapping[Node, Any],
+    copies: Mapping[Node, Node],
+    outputs: OutputPlan,
+    fetches: Sequence[Fetch],
+) -> dict[str, str]:
+    """Names of ONNX results (some may be optimized away) to names of the FX nodes whose values they
+    are. An output has another name, and perhaps another layout, than the result it is made of."""
+    found: dict[str, str] = {}
+    for node, copy in copies.items():
+        name = values.get(copy)
+        if isinstance(name, str) and node.op != "placeholder":
+            found.setdefault(name, node.name)
+    for node, fetch in zip(outputs.fetched, fetches, strict=True):
+        if fetch.permutation is None and isinstance(node.meta["val"], torch.Tensor):
+            found[fetch.name] = node.name
+    return found
 
 
 def target_opset(asked: int | Mapping[str, int] | None) -> int | dict[str, int]:
@@ -162,6 +201,13 @@ def _declare_output(builder: Any, node: Node, name: str, result: Any, kept: bool
     """Makes the ONNX output `name` for `node`, in the memory order that torch promises when
     `kept`."""
     value = node.meta["val"]
+    if isinstance(value, torch.SymFloat | torch.SymBool):
+        number = numbers.adopt(builder, numbers.as_number(builder, result), value)
+        _name_output(builder, number, name)
+        is_bool = isinstance(value, torch.SymBool)
+        elem_type = dtypes.boolean if is_bool else dtypes.float64
+        builder.make_tensor_output(name, elem_type, (), indexed=False)
+        return Fetch(name, is_bool)
     if not isinstance(value, torch.Tensor):
         vector = result if isinstance(result, str) else builder.dim_as_vector(result)
         _name_output(builder, vector, name)
@@ -179,10 +225,11 @@ def _declare_output(builder: Any, node: Node, name: str, result: Any, kept: bool
         result, full, elem_type = join_pair(builder, result), (*shape, 2), part_type(elem_type)
     _name_output(builder, result, name)
     builder.make_tensor_output(name, elem_type, full, indexed=False)
+    device = devices.device_of(value)
     if order is None and strides != contiguous_strides(shape):
-        return Fetch(name, is_bool, strides=strides, is_complex=is_complex)
+        return Fetch(name, is_bool, strides=strides, is_complex=is_complex, device=device)
     permutation = None if order in (None, identity) else inverse(order)
-    return Fetch(name, is_bool, permutation, is_complex=is_complex)
+    return Fetch(name, is_bool, permutation, is_complex=is_complex, device=device)
 
 
 def _name_output(builder: Any, result: str, name: str) -> None:

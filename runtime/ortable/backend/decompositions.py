@@ -18,14 +18,15 @@ def _default_table() -> Table:
     from torch._decomp import core_aten_decompositions, decomposition_table
     from torch._ops import OpOverload
 
-    from ortable_generated.aten.dispatch import CONVERTERS
+    from ortable_generated.aten.dispatch import CONVERTERS, PLACE
     from ortable_generated.decompositions import DECOMPOSE
 
     wanted = set(DECOMPOSE)
+    whole = {*CONVERTERS, *PLACE}
     table = {
         op: fct
         for op, fct in core_aten_decompositions().items()
-        if isinstance(op, OpOverload) and (op.name() in wanted or op.name() not in CONVERTERS)
+        if isinstance(op, OpOverload) and (op.name() in wanted or op.name() not in whole)
     }
     for op, fct in decomposition_table.items():
         if isinstance(op, OpOverload) and op.name() in wanted:

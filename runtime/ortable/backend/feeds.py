@@ -3,7 +3,6 @@ wherever the memory is dense."""
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from ortable import dtypes
 from ortable.errors import InputError
 
 from .roles import InputRole
+from .weights import hold
 
 __all__ = ["Bound", "Dimensions", "as_bytes", "as_pairs", "feed_any", "from_dlpack", "in_order"]
 
@@ -81,31 +81,36 @@ class Bound:
 
     `now` holds the data pointers of the weights and their feeds.  A kept OrtValue holds the memory,
     so that no other tensor can begin there: the same pointer is the same memory, and what is
-    written into it is read by the next call.  All are let go when one of the weights dies.
+    written into it is read by the next call.  All are let go when nobody else has one of them.
     """
+
+    references = 1
+    storages: frozenset[int] = frozenset()  # no value is kept
 
     def __init__(self, roles: Sequence[InputRole]) -> None:
         self.roles = tuple(roles)
         self.now: tuple[list[int] | None, dict[str, Any]] = (None, {})
-        self._refs: list[Any] = []
+        self.tensors: list[torch.Tensor] = []
+        if roles:
+            hold(self)
 
     def bind(self, tensors: Sequence[torch.Tensor]) -> dict[str, Any]:
         """The feeds of these weights, kept when they lie over the weights' own memory."""
-        this = weakref.ref(self)
-
-        def let_go(_: Any) -> None:
-            bound = this()
-            if bound is not None:
-                bound.now, bound._refs = (None, {}), []
-
         pointers = [tensor.data_ptr() for tensor in tensors]
         feeds: dict[str, Any] = {}
         own = True
         for role, tensor, pointer in zip(self.roles, tensors, pointers, strict=True):
-            ordered = in_order(role, tensor)
+            ordered = in_order(role, tensor.data)  # an alias without a reference to the tensor
             own = own and ordered.data_ptr() == pointer  # a copy would grow stale
             feeds[role.name] = _value(role, ordered)
         if own:
-            self._refs = [weakref.ref(tensor, let_go) for tensor in tensors]
+            self.tensors = list(tensors)
             self.now = (pointers, feeds)
         return feeds
+
+    def let_go(self) -> None:
+        """Forgets the weights."""
+        self.now, self.tensors = (None, {}), []
+
+    def invalidate(self) -> None:
+        """Nothing to do: what is written into the memory is read by the next call."""

@@ -9,6 +9,8 @@ import os
 import weakref
 from typing import Any, Protocol
 
+from . import weights
+
 __all__ = ["protect"]
 
 
@@ -29,6 +31,7 @@ def protect(backend: _Forkable) -> None:
 
 
 def _in_child() -> None:
+    weights.after_fork()
     for backend in list(_alive):
         for session in backend.after_fork():
             # Never destroyed: its destructor would join threads that are not there.

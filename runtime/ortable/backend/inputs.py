@@ -10,10 +10,11 @@ from torch.fx import GraphModule, Node
 
 from ortable import dims, dtypes
 from ortable.dims import Dim, SymDim
-from ortable.errors import ConversionError, ProviderError
+from ortable.errors import ConversionError
 from ortable.interpreter.complex_numbers import declare_input, transposed
 from ortable.interpreter.control_flow import is_token
 
+from .devices import check_argument, device_of
 from .roles import DimSource, InputKind, InputRole
 from .strides import dense_order, inverse
 
@@ -71,7 +72,7 @@ def check_inputs(plan: InputPlan, provider_names: tuple[str, ...]) -> None:
     """Refuses arguments that ONNX Runtime cannot take through dlpack, by name.
 
     :raises ConversionError: layout, dtype or kind of an argument
-    :raises ProviderError: a tensor on another device than the CPU
+    :raises ProviderError: a tensor on a device that no provider takes
     """
     for index, node in enumerate(plan.nodes):
         value = node.meta.get("val")
@@ -92,11 +93,7 @@ def check_inputs(plan: InputPlan, provider_names: tuple[str, ...]) -> None:
                 f"Argument {index} ({node.name}) has dtype {value.dtype}, which ONNX Runtime "
                 "cannot take; convert the tensor before the model."
             )
-        if value.device.type != "cpu":
-            raise ProviderError(
-                f"Argument {index} ({node.name}) is on {value.device}, and this graph runs with "
-                f"{', '.join(provider_names)}: tensors must be on the CPU."
-            )
+        check_argument(f"Argument {index} ({node.name})", value.device, provider_names)
 
 
 def declare_inputs(
@@ -131,15 +128,21 @@ def _declare(builder: Any, index: int, node: Node, live: bool) -> tuple[InputRol
         return InputRole(index, InputKind.CONSTANT, ""), None
     if not isinstance(value, torch.Tensor):
         return InputRole(index, InputKind.CONSTANT, "", value=value), value
-    elem_type, shape = dtypes.from_torch(value.dtype), shape_of(value)
+    elem_type, shape, device = dtypes.from_torch(value.dtype), shape_of(value), device_of(value)
     if not live:
-        return InputRole(index, InputKind.UNUSED, "", elem_type, shape), None
+        return InputRole(index, InputKind.UNUSED, "", elem_type, shape, device=device), None
     name = f"input{index}"
     order = dense_order(shape, strides_of(value))
     if order is None or order == tuple(range(len(shape))):
         bound = declare_input(builder, name, elem_type, shape)
         dense = order is not None
-        return InputRole(index, InputKind.TENSOR, name, elem_type, shape, dense=dense), bound
+        role = InputRole(
+            index, InputKind.TENSOR, name, elem_type, shape, dense=dense, device=device
+        )
+        return role, bound
     declared = declare_input(builder, name, elem_type, tuple(shape[axis] for axis in order))
     bound = transposed(builder, declared, inverse(order))
-    return InputRole(index, InputKind.TENSOR, name, elem_type, shape, permutation=order), bound
+    role = InputRole(
+        index, InputKind.TENSOR, name, elem_type, shape, permutation=order, device=device
+    )
+    return role, bound

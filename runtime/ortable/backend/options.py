@@ -23,7 +23,8 @@ class OrtOptions:
 
     ==========================  ===========================================================
     `providers`                 names, or `(name, {option: value})`, of ONNX Runtime's execution
-                                providers in order of preference; default: the CPU
+                                providers in order of preference; default: what serves the device
+                                of the graph's tensors, CPU or CUDA
     `target_opset`              ONNX opset, an int or `{domain: version}`; default: the newest one
                                 that ONNX Runtime runs
     `optimize`                  run the passes of the GraphBuilder
@@ -48,7 +49,7 @@ class OrtOptions:
     ==========================  ===========================================================
     """
 
-    providers: tuple[Provider, ...] = ("CPUExecutionProvider",)
+    providers: tuple[Provider, ...] | None = None
     target_opset: int | Mapping[str, int] | None = None
     optimize: bool = True
     storage: MutableMapping[str, Any] | None = None
@@ -105,8 +106,10 @@ def _wrong(name: str, value: object, expected: str) -> OptionError:
     )
 
 
-def _check_providers(name: str, value: Any) -> tuple[Provider, ...]:
+def _check_providers(name: str, value: Any) -> tuple[Provider, ...] | None:
     expected = "a list of provider names or (name, {option: value}) pairs, not empty"
+    if value is None:
+        return None
     if isinstance(value, str):
         value = (value,)
     if not isinstance(value, list | tuple) or not value:
@@ -115,6 +118,10 @@ def _check_providers(name: str, value: Any) -> tuple[Provider, ...]:
         pair = isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str)
         if not isinstance(item, str) and not (pair and isinstance(item[1], dict)):
             raise _wrong(name, value, expected)
+    names = [item if isinstance(item, str) else item[0] for item in value]
+    twice = sorted({each for each in names if names.count(each) > 1})
+    if twice:
+        raise _wrong(name, value, f"a list that names each provider once ({', '.join(twice)})")
     return tuple(value)
 
 

@@ -3,6 +3,7 @@ torch. Arguments, ints, None, duplicates and views never pass through ONNX Runti
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,7 +19,7 @@ from .roles import OutputKind, OutputRole, ViewStep
 from .strides import contiguous_strides
 from .views import is_view, trace_views
 
-__all__ = ["Mutation", "OutputPlan", "graph_kind", "plan_outputs"]
+__all__ = ["Mutation", "OutputPlan", "graph_kind", "is_mutation", "plan_outputs"]
 
 aten = torch.ops.aten
 _COPIES = (aten.copy_.default, aten.copy_)
@@ -65,7 +66,7 @@ def plan_outputs(graph_module: GraphModule, inputs: InputPlan) -> OutputPlan:
     described = output.meta.get("desc") or []
     described = list(described) if isinstance(described, list | tuple) else []
     saved = [_is_saved(d) for d in described] + [False] * len(results)
-    copies = {n: n.args[0] for n in graph_module.graph.nodes if _is_copy(n, inputs)}
+    copies = {n: n.args[0] for n in graph_module.graph.nodes if is_mutation(n, inputs)}
     builder = _RoleBuilder(plan, inputs, copies)
     for index, result in enumerate(results):
         plan.roles.append(builder.role(index, result, promised=not saved[index]))
@@ -75,6 +76,13 @@ def plan_outputs(graph_module: GraphModule, inputs: InputPlan) -> OutputPlan:
         index = len(plan.roles)
         plan.mutations.append(Mutation(inputs.position[target], index))
         plan.roles.append(builder.role(index, node.args[1], promised=False))
+    shared = Counter(role.fetch for role in plan.roles)
+    plan.roles = [
+        replace(role, alone=True)
+        if role.kind is OutputKind.VIEW and role.fetch >= 0 and shared[role.fetch] == 1
+        else role
+        for role in plan.roles
+    ]
     return plan
 
 
@@ -90,7 +98,8 @@ def _with_true_strides(role: OutputRole, plan: OutputPlan) -> OutputRole:
     return replace(role, strides=tuple(int(stride) for stride in true))  # type: ignore[arg-type]
 
 
-def _is_copy(node: Node, inputs: InputPlan) -> bool:
+def is_mutation(node: Node, inputs: InputPlan) -> bool:
+    """Whether a node writes a result into an argument at the end."""
     return node.op == "call_function" and node.target in _COPIES and node.args[0] in inputs.position
 
 
@@ -131,11 +140,13 @@ class _RoleBuilder:
     def _number(self, index: int, result: Node, value: Any) -> OutputRole:
         if isinstance(value, int | float | bool):
             return OutputRole(index, OutputKind.CONSTANT, f"output_{index}", value=value)
+        if isinstance(value, torch.SymFloat | torch.SymBool):
+            fetch = self._fetch(result, f"output_{index}")
+            return OutputRole(index, OutputKind.NUMBER, f"output_{index}", fetch=fetch)
         if not isinstance(value, torch.SymInt):
             raise ConversionError(
-                f"Result {index} ({result.name}) of the graph is a {type(value).__name__} that "
-                "depends on symbolic sizes; ortable returns tensors and ints. Compile with "
-                "dynamic=False."
+                f"Result {index} ({result.name}) of the graph is a {type(value).__name__}; ortable "
+                "returns tensors, numbers and None."
             )
         dim = dims.from_torch(value)
         name = f"output_dim_{index}"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._C._dynamo.guards import _reinterpret_tensor  # type: ignore[attr-defined]
 
 from ortable import dims
 
@@ -15,7 +16,7 @@ from .roles import DimSource, Fetch, OutputKind, OutputRole, ViewStep
 if TYPE_CHECKING:
     from .compile import CompiledGraph
 
-__all__ = ["Results", "SymbolValues", "apply_steps", "as_promised"]
+__all__ = ["Results", "SymbolValues", "apply_steps", "as_promised", "own"]
 
 
 def apply_steps(tensor: Any, steps: Sequence[ViewStep], values: Callable[[Any], Any]) -> Any:
@@ -91,23 +92,37 @@ class Results:
             return args[role.source]
         if kind is OutputKind.VIEW:
             base = fetched[role.fetch] if role.fetch >= 0 else args[role.source]
-            return apply_steps(base, role.steps, values)
+            view = apply_steps(base, role.steps, values)
+            return own(view) if role.alone else view
         if kind is OutputKind.NONE:
             return None
         if kind is OutputKind.DIMENSION:
             return int(fetched[role.fetch]) if role.fetch >= 0 else values(role.value)
         if kind is OutputKind.DUPLICATE:
             return results[role.source]
+        if kind is OutputKind.NUMBER:
+            return fetched[role.fetch].item()
         return role.value
+
+
+def own(tensor: torch.Tensor) -> torch.Tensor:
+    """The memory of `tensor` as a tensor that is no view of it: autograd forbids in-place updates
+    of views that a compiled function returns."""
+    # 0: further, from where it begins
+    return _reinterpret_tensor(tensor, tensor.shape, tensor.stride(), 0)
 
 
 def as_promised(tensor: torch.Tensor, fetch: Fetch, values: Callable[[Any], Any]) -> torch.Tensor:
     """A contiguous output as the tensor that torch promised: complex, and with its strides."""
     if fetch.is_complex:
         tensor = torch.view_as_complex(tensor)
+        if fetch.permutation is None and fetch.strides is None:
+            tensor = own(tensor)
     if fetch.permutation is not None:
-        return tensor.permute(fetch.permutation)
+        return own(tensor.permute(fetch.permutation))
     if fetch.strides is not None:
-        strided = torch.empty_strided(tensor.shape, values(fetch.strides), dtype=tensor.dtype)
+        strided = torch.empty_strided(
+            tensor.shape, values(fetch.strides), dtype=tensor.dtype, device=tensor.device
+        )
         return strided.copy_(tensor)
     return tensor

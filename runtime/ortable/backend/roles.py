@@ -30,6 +30,7 @@ class OutputKind(enum.Enum):
     INPUT = "input"  # the argument itself
     DUPLICATE = "duplicate"  # the same object as an earlier result
     DIMENSION = "dimension"  # a Python int computed from the arguments
+    NUMBER = "number"  # a Python float or bool that the ONNX graph computes
     CONSTANT = "constant"  # a Python value known when the graph was compiled
     NONE = "none"
 
@@ -53,6 +54,11 @@ class InputRole:
     permutation: tuple[int, ...] | None = None
     static: bool = False
     dense: bool = True
+    device: str = "cpu"
+
+    @property
+    def is_tensor(self) -> bool:
+        return self.kind is InputKind.TENSOR
 
 
 @dataclass(frozen=True)
@@ -70,9 +76,10 @@ class ViewStep:
 class OutputRole:
     """One result: position, kind, readable name, and where it is found.
 
-    `fetch` is a position among the outputs of the ONNX graph (TENSOR, or VIEW of one), `source` a
-    position among the arguments (INPUT, or VIEW of one) or among the results (DUPLICATE), `value`
-    the constant or the dimension, `steps` the views to apply.  `strides` are set when the result
+    `fetch` is a position among the outputs of the ONNX graph (TENSOR, NUMBER, or VIEW of one),
+    `source` a position among the arguments (INPUT, or VIEW of one) or among the results
+    (DUPLICATE), `value` the constant or the dimension, `steps` the views to apply; `alone` says of
+    a VIEW of an output that no other result shares its memory.  `strides` are set when the result
     has other strides than AOTAutograd traced: some tensors saved for the backward do.
     """
 
@@ -86,6 +93,7 @@ class OutputRole:
     elem_type: int | None = None
     shape: tuple[Dim, ...] | None = None
     strides: tuple[int, ...] | None = None
+    alone: bool = False
 
 
 @dataclass(frozen=True)
@@ -95,7 +103,7 @@ class Fetch:
 
     `permutation` is applied to the fetched tensor (a view, no copy); `strides`, when not None, are
     strides that no permutation gives: the result is copied into them.  A complex result comes back
-    as a real one with a last dimension of 2.
+    as a real one with a last dimension of 2.  `device` is where torch promised it.
     """
 
     name: str
@@ -103,6 +111,7 @@ class Fetch:
     permutation: tuple[int, ...] | None = None
     strides: tuple[Dim, ...] | None = None
     is_complex: bool = False
+    device: str = "cpu"
 
 
 @dataclass(frozen=True)

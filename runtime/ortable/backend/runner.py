@@ -12,36 +12,47 @@ from .cache.keys import session_key
 from .cache.memory import shared_session
 from .call import OrtBackend, freezable_positions
 from .compile import CompiledGraph
+from .devices import DeviceRun, run_ahead, session_providers
 from .options import OrtOptions
-from .session import check_providers, make_run_options, make_session, provider_names
+from .session import make_run_options, make_session, provider_names
 
 __all__ = ["frozen_weights", "run_with_onnxruntime"]
 
 
 def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBackend:
     """:raises ProviderError: a provider is missing, or ONNX Runtime refuses the model"""
-    check_providers(options.providers)
+    providers, stream = session_providers(options.providers or (), compiled.device)
     frozen = frozen_weights(compiled, options)
     if not compiled.fetches:
         return OrtBackend(compiled, None, None, frozen=frozen)
 
-    training = compiled.kind != "inference"
+    training = compiled.part or compiled.kind != "inference"
 
     def make(model: ModelProto, constants: dict[str, Any] | None = None) -> Any:
         return make_session(
             model,
-            options.providers,
+            providers,
             options.session_options,
             training=training,
             constants=constants,
         )
 
-    key = session_key(compiled, options, training)
+    key = session_key(compiled, options, providers, training)
     session = None
     if isinstance(frozen, str):
         session = shared_session(key, (), lambda: make(compiled.model))
     run_options = make_run_options(options.run_options)
-    return OrtBackend(compiled, session, run_options, make=make, frozen=frozen, key=key)
+    if stream is None:
+        return OrtBackend(compiled, session, run_options, make=make, frozen=frozen, key=key)
+    if run_options is not options.run_options:
+        run_ahead(compiled, run_options)
+
+    def execute(session: Any) -> DeviceRun:
+        return DeviceRun(session, stream, [fetch.device for fetch in compiled.fetches])
+
+    return OrtBackend(
+        compiled, session, run_options, make=make, execute=execute, frozen=frozen, key=key
+    )
 
 
 def frozen_weights(compiled: CompiledGraph, options: OrtOptions) -> tuple[int, ...] | str:

@@ -11,9 +11,9 @@ from onnx import AttributeProto, GraphProto, ModelProto, TensorProto
 
 from ortable.errors import OptionError, ProviderError
 
-__all__ = ["check_providers", "make_run_options", "make_session", "provider_names"]
+__all__ = ["PACKAGES", "check_providers", "make_run_options", "make_session", "provider_names"]
 
-_PACKAGES = {
+PACKAGES = {
     "CUDAExecutionProvider": "onnxruntime-gpu",
     "TensorrtExecutionProvider": "onnxruntime-gpu",
     "NvTensorRTRTXExecutionProvider": "onnxruntime-trt-rtx",
@@ -27,12 +27,13 @@ _PACKAGES = {
 }
 
 
-def provider_names(providers: Sequence[Any]) -> tuple[str, ...]:
-    """Names only, of providers that may be `(name, options)` pairs."""
-    return tuple(p if isinstance(p, str) else p[0] for p in providers)
+def provider_names(providers: Sequence[Any] | None) -> tuple[str, ...]:
+    """Names only, of providers that may be `(name, options)` pairs; none when they are not chosen
+    yet."""
+    return tuple(p if isinstance(p, str) else p[0] for p in providers or ())
 
 
-def check_providers(providers: Sequence[Any]) -> None:
+def check_providers(providers: Sequence[Any] | None) -> None:
     """Raises ProviderError when the installed ONNX Runtime lacks one of `providers`.
 
     The message lists those it has and the package to install.
@@ -44,8 +45,8 @@ def check_providers(providers: Sequence[Any]) -> None:
         if name in available:
             continue
         known = onnxruntime.get_all_providers()
-        if name in _PACKAGES:
-            remedy = f"Install the package {_PACKAGES[name]!r} in place of 'onnxruntime'."
+        if name in PACKAGES:
+            remedy = f"Install the package {PACKAGES[name]!r} in place of 'onnxruntime'."
         elif name in known:
             remedy = "Install a build of ONNX Runtime that has it."
         else:
@@ -53,6 +54,48 @@ def check_providers(providers: Sequence[Any]) -> None:
         raise ProviderError(
             f"Execution provider {name!r} is not available in the installed onnxruntime "
             f"{onnxruntime.__version__}, which has: {', '.join(available)}. {remedy}"
+        )
+
+
+# Providers that ONNX Runtime asks for all their options; others may report a part of them.
+_REPORT_ALL = ("AzureExecutionProvider", "CPUExecutionProvider", "CUDAExecutionProvider")
+
+
+def check_session(session: Any, providers: Sequence[Any]) -> None:
+    """Refuses what ONNX Runtime only warns of or ignores: a provider that could not start (its
+    libraries are missing), an option that it does not know.
+
+    :raises ProviderError: a provider did not start
+    :raises OptionError: an option that a provider does not have
+    """
+    running = session.get_providers()
+    for given in providers:
+        name, settings = (given, {}) if isinstance(given, str) else given
+        if name not in running:
+            raise ProviderError(
+                f"Execution provider {name!r} could not start; the session has "
+                f"{', '.join(running)}. Its libraries are missing or of another version, or there "
+                "is no such device: what ONNX Runtime wrote to the error stream tells which. "
+                "onnxruntime.preload_dlls() loads CUDA and cuDNN from their Python packages."
+            )
+        known = session.get_provider_options().get(name, {})
+        _check_stream(name, settings, known)
+        unknown = sorted(set(settings) - set(known))
+        if unknown and name in _REPORT_ALL:
+            listed = f"known: {', '.join(sorted(known))}" if known else "it has none"
+            raise OptionError(
+                f"Execution provider {name!r} has no option {', '.join(unknown)}; {listed}."
+            )
+
+
+def _check_stream(name: str, settings: Mapping[str, Any], reported: Mapping[str, str]) -> None:
+    """Fails when a session does not run on the stream it was given: nothing would be ordered."""
+    wanted, got = settings.get("user_compute_stream"), reported.get("user_compute_stream")
+    if wanted is not None and got is not None and int(got) != int(wanted):
+        raise ProviderError(
+            f"Execution provider {name!r} did not take torch's stream {wanted}, but {got}: its "
+            "results would not be ordered with torch's. Update onnxruntime, or move model and "
+            "inputs to the CPU."
         )
 
 
@@ -121,8 +164,8 @@ def make_session(
 ) -> Any:
     """An `onnxruntime.InferenceSession` for `model`, which is handed over as bytes.
 
-    Threads equal torch's, and they do not spin in graphs that train: torch needs the processors
-    between two calls.  A SessionOptions object of the user is used as it is.
+    Threads equal torch's, and they do not spin in graphs that train, nor in parts of a graph: torch
+    needs the processors between two calls.  A SessionOptions object of the user is used as it is.
 
     :param constants: OrtValues of the initializers whose data are not in the model
     :raises ProviderError: a provider is missing, or ONNX Runtime refuses the model
@@ -135,11 +178,12 @@ def make_session(
         values = [onnxruntime.OrtValue(value) for value in constants.values()]
         options.add_external_initializers(list(constants), values)
     try:
-        return onnxruntime.InferenceSession(
+        session = onnxruntime.InferenceSession(
             model.SerializeToString(),
             options,
             providers=list(providers),
             disabled_optimizers=["MatMulScaleFusion"] if _has_double_in(model) else None,
+            enable_fallback=0,  # what another provider than the one asked for would run is an error
         )
     except Exception as exc:
         raise ProviderError(
@@ -147,6 +191,8 @@ def make_session(
             f"{model.opset_import[0].version} with providers {list(providers)}: {exc}\n"
             "Use option dump_prefix to keep the model, target_opset to try another opset."
         ) from exc
+    check_session(session, providers)
+    return session
 
 
 def _session_options(given: Any, training: bool) -> Any:

@@ -14,7 +14,7 @@ from torch.fx import GraphModule
 
 from ortable.errors import OrtableError
 
-from .build import Compiled, Runner, compile_one, prepare
+from .build import Compiled, Runner, compile_one, load
 from .decompositions import get_decomposition_table, resolve_table
 from .options import OrtOptions
 from .retrace import decompose
@@ -117,11 +117,11 @@ def compile_with_autograd(
         return compile_one(gm, options, run)
 
     looked_up: Any = nullcontext(_compiler)
-    if options.cache_dir is not None:
+    if options.cache_dir is not None and run is run_with_onnxruntime:
         from .cache.artifact import torch_cache  # imports inductor
 
-        load = partial(prepare, graph_module=None, options=options, runner=run)
-        looked_up = torch_cache(graph_module, options, load, own_decompositions=table is not None)
+        loaded = partial(load, options=options, runner=run)
+        looked_up = torch_cache(graph_module, options, loaded, own_decompositions=table is not None)
     with looked_up as compiler:
         backend = aot_autograd(
             fw_compiler=compiler(compile_it),

@@ -126,6 +126,8 @@ def _print_coverage(text: str) -> None:
         how = f"= {means}" if means else escape
         cells = (name, opsets, kinds, "yes" if dynamic else "", numbers, how, *measured)
         print(line.format(*cells).rstrip())
+        if name in dispatch.PLACE:
+            print(f"    in torch, between sessions: {dispatch.PLACE[name]}")
     known = {row[0] for row in COVERAGE}
     loaded = sorted(n for n in dispatch.CONVERTERS if n not in known and text in n)
     for name in loaded:

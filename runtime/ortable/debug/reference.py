@@ -1,14 +1,17 @@
-"""onnx's reference evaluator with the ONNX Runtime operators that ortable emits.
-Node by node in numpy: slow, and easy to look into."""
+"""onnx's reference evaluator with operators of ONNX Runtime, and with those of its own that fail on
+our graphs replaced. Node by node in numpy: slow, and easy to look into."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from onnx import NodeProto
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
+
+from . import reference_fixes as fixes
 
 __all__ = ["ExtendedReferenceEvaluator"]
 
@@ -88,14 +91,26 @@ class QuickGelu(OpRun):
 
 
 class ExtendedReferenceEvaluator(ReferenceEvaluator):
-    """`onnx.reference.ReferenceEvaluator` with operators of domain com.microsoft.
+    """`onnx.reference.ReferenceEvaluator` with operators of domain com.microsoft, and with
+    standard operators that it lacks or computes wrongly.
 
     :param proto: a model, a graph, a function, a node, a path, or bytes
     :param verbose: onnx's levels: 0 nothing, 2 every node, 3 every result as well
     :param new_ops: more operators, `OpRun` classes; they come before the ones added here
     """
 
-    extra_ops: tuple[type[OpRun], ...] = (FusedMatMul, Gelu, BiasGelu, FastGelu, QuickGelu)
+    extra_ops: tuple[type[OpRun], ...] = (
+        FusedMatMul,
+        Gelu,
+        BiasGelu,
+        FastGelu,
+        QuickGelu,
+        fixes.GatherElements,
+        fixes.Loop,
+        fixes.Pad,
+        fixes.ReduceLogSumExp,
+        fixes.ConvTranspose,
+    )
 
     def __init__(
         self,
@@ -117,3 +132,15 @@ class ExtendedReferenceEvaluator(ReferenceEvaluator):
             new_ops=given,
             **kwargs,
         )
+
+    def steps(self, feeds: Mapping[str, Any]) -> Iterator[tuple[NodeProto, dict[str, Any]]]:
+        """Runs the graph one node at a time: yields each node and the results it has just added to
+        all that is known, by name (`known[name]`).  What a node raises is raised here."""
+        known: dict[str, Any] = {"": None, **self.rt_inits_, **feeds}
+        for node in self.rt_nodes_:
+            inputs = [known[name] for name in node.input]
+            more = {"context": known} if node.need_context() else {}
+            with np.errstate(all="ignore"):  # infinities are results like others
+                results = node.run(*inputs, **more)
+            known.update(zip(node.output, results, strict=False))
+            yield node.onnx_node, known

@@ -3,13 +3,12 @@ kept."""
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from ortable import dtypes
-from ortable.prelude import dim_of, dtype_of, static
+from ortable.prelude import dim_of, dtype_of
 from ortable.prelude_make import attention_mask, cast, consts, permuted, unsqueezed
-from ortable.prelude_nn import scaled, wide_dtype
+from ortable.prelude_nn import attention_scaled, wide_dtype
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -37,10 +36,11 @@ def flash_attention_backward(
     dK = dSt Q (Dao et al., FlashAttention, 2022, appendix B).
     """
     wide = wide_dtype(dtype_of(graph, query))
-    factor = scale if scale is not None else 1.0 / math.sqrt(static(dim_of(graph, query, -1)))
+    width = dim_of(graph, query, -1)
     grad, q, k, v, o = (cast(graph, x, wide) for x in (grad_out, query, key, value, out))
     sizes = [dim_of(graph, query, -2), dim_of(graph, key, -2)]
-    scores = scaled(graph, graph.make_node("MatMul", [q, permuted(graph, k, _TURNED)]), factor)
+    products = graph.make_node("MatMul", [q, permuted(graph, k, _TURNED)])
+    scores = attention_scaled(graph, products, scale, width)
     masked = attention_mask(graph, scores, attn_mask, is_causal, sizes)
     sums = unsqueezed(graph, cast(graph, logsumexp, wide), [3])
     weights = graph.make_node("Exp", [graph.make_node("Sub", [masked, sums])])
@@ -49,7 +49,7 @@ def flash_attention_backward(
     last = consts(graph, [-1], dtypes.int64)
     shared = graph.make_node("ReduceSum", [graph.make_node("Mul", [grad, o]), last], keepdims=1)
     grad_scores = graph.make_node("Mul", [weights, graph.make_node("Sub", [from_value, shared])])
-    grad_scores = scaled(graph, grad_scores, factor)
+    grad_scores = attention_scaled(graph, grad_scores, scale, width)
     grad_query = graph.make_node("MatMul", [grad_scores, k])
     grad_key = graph.make_node("MatMul", [permuted(graph, grad_scores, _TURNED), q])
     return (

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ortable import dtypes
+from ortable import dims, dtypes
 from ortable.dims import SymDim
 from ortable.errors import UnsupportedCase
 from ortable.prelude import inverse_perm, one_hot_index, rank_of, shape_of
@@ -23,6 +23,7 @@ from ortable.prelude_make import (
     reshape_to,
     unsqueezed,
 )
+from ortable.prelude_places import names_each_once
 from ortable.prelude_shape import sliced
 from ortable.rules import broadcast
 
@@ -88,12 +89,51 @@ def index_put(
     turned = permuted(graph, self, order)
     wanted = _put_shape(graph, turned, place)
     updates = _updates(graph, cast(graph, values, graph.get_type(self)), place, rank, wanted)
-    reduction = "add" if accumulate else "none"
     dtype = graph.get_type(self)
     if accumulate and dtype in _ADDED_IN:
         turned, updates = (cast(graph, each, _ADDED_IN[dtype]) for each in (turned, updates))
-    written = graph.make_node("ScatterND", [turned, place.tuples, updates], reduction=reduction)
+    if accumulate and not names_each_once(graph, place.tuples):
+        written = _added(graph, turned, place, updates)
+    else:
+        reduction = "add" if accumulate else "none"
+        written = graph.make_node("ScatterND", [turned, place.tuples, updates], reduction=reduction)
     return permuted(graph, cast(graph, written, dtype), inverse_perm(order))
+
+
+def _added(graph: GraphBuilder, turned: str, place: _Placement, updates: str) -> str:
+    """``turned`` with updates added in turn, for tuples that may name one place twice."""
+    make, count = graph.make_node, len(place.axes)
+    shape = list(shape_of(graph, turned))
+    sizes, rest = shape[:count], shape[count:]
+    flat = _flat_places(graph, place, sizes)
+    length = unsqueezed(graph, make("Size", [flat]), [0])
+    rows = make("Concat", [length, as_vec(graph, rest)], axis=0) if rest else length
+    ones = consts(graph, [1] * len(rest), dtypes.int64)
+    column = make("Concat", [length, ones], axis=0) if rest else length
+    index = make("Expand", [make("Reshape", [flat, column], allowzero=1), rows])
+    base = reshape_to(graph, turned, [dims.prod(sizes), *rest]) if count > 1 else turned
+    found = make(
+        "ScatterElements",
+        [base, index, make("Reshape", [updates, rows], allowzero=1)],
+        axis=0,
+        reduction="add",
+    )
+    return reshape_to(graph, found, shape) if count > 1 else found
+
+
+def _flat_places(graph: GraphBuilder, place: _Placement, sizes: Sequence[Any]) -> str:
+    """Tuples as places among all elements of these axes; one that lies outside is made larger than
+    any, so that ONNX Runtime refuses it."""
+    make, tuples = graph.make_node, place.tuples
+    if len(sizes) == 1:
+        return tuples
+    size, zero = as_vec(graph, list(sizes)), const(graph, 0, dtypes.int64)
+    inner = as_vec(graph, [dims.prod(sizes[axis + 1 :]) for axis in range(len(sizes))])
+    wrapped = make("Where", [make("Less", [tuples, zero]), make("Add", [tuples, size]), tuples])
+    low, high = make("Less", [wrapped, zero]), make("GreaterOrEqual", [wrapped, size])
+    beyond = const(graph, 2**48, dtypes.int64)
+    parts = make("Where", [make("Or", [low, high]), beyond, make("Mul", [wrapped, inner])])
+    return make("ReduceSum", [parts, consts(graph, [place.index_rank], dtypes.int64)], keepdims=0)
 
 
 def _place(graph: GraphBuilder, self: str, indices: Sequence[str | None]) -> _Placement:

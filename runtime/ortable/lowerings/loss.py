@@ -65,10 +65,13 @@ def nll_loss_backward(
     dtype = graph.get_type(self)
     rank = rank_of(graph, self)
     classes = static(shape_of(graph, self)[axis])
-    numbers = graph.make_initializer("", np.arange(classes).reshape([-1] + [1] * (rank - axis - 1)))
-    seen, safe = _targets(graph, target, ignore_index)
-    same = graph.make_node("Equal", [unsqueezed(graph, safe, [axis]), numbers])
-    hot = graph.make_node("And", [same, unsqueezed(graph, seen, [axis])])
+    # int32: half as much to compare; a class that is none stands for the ignored targets
+    numbers = np.arange(classes, dtype=np.int32).reshape([-1] + [1] * (rank - axis - 1))
+    wide = cast(graph, target, dtypes.int64)
+    ignored = graph.make_node("Equal", [wide, const(graph, ignore_index, dtypes.int64)])
+    counted = graph.make_node("Where", [ignored, const(graph, -1, dtypes.int64), wide])
+    places = unsqueezed(graph, cast(graph, counted, dtypes.int32), [axis])
+    hot = graph.make_node("Equal", [places, graph.make_initializer("", numbers)])
     grad = unsqueezed(graph, grad_output, [axis]) if reduction == NONE else grad_output
     if reduction == MEAN:
         grad = graph.make_node("Div", [grad, total_weight])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ortable import dtypes
 from ortable.prelude import dim_of, dtype_of, rank_of
 from ortable.prelude_make import cast, const, consts, per_channel
 from ortable.prelude_nn import count_over, or_filled, scaled, wide_dtype, without
+from ortable.prelude_sums import summed_over
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -180,6 +181,44 @@ def batch_norm_backward(
         grad_input,
         cast(graph, along, res[1].dtype) if output_mask[1] else None,
         cast(graph, total, res[2].dtype) if output_mask[2] else None,
+    )
+
+
+def layer_norm_backward(
+    graph: GraphBuilder,
+    res: Res,
+    grad_out: str,
+    input: str,
+    normalized_shape: Sequence[Any],
+    mean: str,
+    rstd: str,
+    weight: str | None,
+    output_mask: Sequence[bool],
+) -> tuple[str | None, str | None, str | None]:
+    """aten::native_layer_norm_backward: gradients of input, weight and bias; None where the mask
+    asks for none. The sums over rows are those of grad * weight and of grad * normal * weight."""
+    make, rank = graph.make_node, rank_of(graph, input)
+    wide = wide_dtype(dtype_of(graph, input))
+    rows = rank - len(normalized_shape)
+    inner = consts(graph, list(range(rows, rank)), dtypes.int64)
+    grad, x, middle, inverse = (cast(graph, each, wide) for each in (grad_out, input, mean, rstd))
+    normal = make("Mul", [make("Sub", [x, middle]), inverse])
+    along = make("Mul", [grad, normal])
+    found: list[str | None] = [None, None, None]
+    if output_mask[0]:
+        gain = None if weight is None else cast(graph, weight, wide)
+        scaled_grad, scaled_along = (
+            each if gain is None else make("Mul", [each, gain]) for each in (grad, along)
+        )
+        level, slope = (make("ReduceMean", [x, inner]) for x in (scaled_grad, scaled_along))
+        away = make("Sub", [make("Sub", [scaled_grad, level]), make("Mul", [normal, slope])])
+        found[0] = make("Mul", [away, inverse])
+    for place, each in ((1, along), (2, grad)):
+        if output_mask[place]:
+            found[place] = summed_over(graph, each, list(range(rows)), False) if rows else each
+    kinds = (res[0].dtype, res[1].dtype, res[2].dtype)
+    return tuple(  # type: ignore[return-value]
+        None if x is None else cast(graph, x, kind) for x, kind in zip(found, kinds, strict=True)
     )
 
 

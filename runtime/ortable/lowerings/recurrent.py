@@ -41,6 +41,31 @@ def lstm(
     return output, h_n, c_n
 
 
+def one_layer_lstm(
+    graph: GraphBuilder,
+    res: Res,
+    input: str,
+    weight0: str,
+    weight1: str,
+    weight2: str,
+    weight3: str,
+    hx_: str,
+    cx_: str,
+    reverse: bool,
+    has_biases: bool,
+) -> tuple[str, str, str, None]:
+    """aten::mkldnn_rnn_layer for one direction of one LSTM layer: (output [T, N, H], h_n [1, N, H],
+    c_n [1, N, H]).
+
+    The fourth result, a workspace for the backward, has no reader in inference.
+    """
+    direction = "reverse" if reverse else "forward"
+    network = _Network("LSTM", _LSTM_GATES, has_biases, 1, False, False, {"direction": direction})
+    params = [weight0, weight1, weight2, weight3] if has_biases else [weight0, weight1]
+    output, h_n, c_n = _run(graph, network, input, [hx_, cx_], params)
+    return output, h_n, c_n, None
+
+
 def gru(
     graph: GraphBuilder,
     res: Res,
@@ -157,8 +182,8 @@ def _run(
             [x, *tensors, None, *(start[layer] for start in starts)],
             1 + len(states),
             hidden_size=hidden,
-            direction="bidirectional" if network.bidirectional else "forward",
-            **network.attributes,
+            **{"direction": "bidirectional" if network.bidirectional else "forward"}
+            | network.attributes,
         )
         x = _join_directions(graph, found[0], directions, hidden)
         for kept, state in zip(last, found[1:], strict=True):

@@ -151,7 +151,9 @@ def _compiler(compile_it: Callable[[GraphModule], Compiled], options: OrtOptions
                 raise
             return Artifact(functools.partial(_fail, exc), None, options)
         compiled = getattr(run, "compiled", None)
-        key = compiled.key if isinstance(compiled, CompiledGraph) else None
+        key = None
+        if isinstance(compiled, CompiledGraph) and compiled.device == "cpu":
+            key = compiled.key
         return Artifact(run, key, options)
 
     return SerializableAOTDispatchCompiler(Artifact, compile_graph)

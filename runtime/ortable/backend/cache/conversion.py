@@ -18,27 +18,42 @@ __all__ = ["compile_cached", "load_cached"]
 
 
 def compile_cached(
-    graph_module: GraphModule, options: OrtOptions, static: frozenset[int] = frozenset()
+    graph_module: GraphModule,
+    options: OrtOptions,
+    static: frozenset[int] = frozenset(),
+    whole: GraphModule | None = None,
 ) -> CompiledGraph:
     """What `compile_graph` returns, converted here or found in a cache: `CompiledGraph.cache` says
     which (`miss`, `memory`, `disk`). Raises what `compile_graph` raises.
     """
     begin = time.perf_counter()
     try:
-        key = conversion_key(graph_module, options, static)
+        key = conversion_key(graph_module, options, static, whole)
     except Uncacheable as exc:
         _tell(options, f"not cached: {exc}")
-        return compile_graph(graph_module, options, static)
+        return compile_graph(graph_module, options, static, whole)
     seconds = {"key": time.perf_counter() - begin}
     found = _find(key, options, seconds)
     if found is None:
-        made = compile_graph(graph_module, options, static)
+        made = compile_graph(graph_module, options, static, whole)
         seconds |= made.timings
-        found = replace(made, key=key)
+        found = replace(made, key=key, fx_names=_numbered(graph_module, made))
         conversions.put(key, found)
         _save(key, found, options)
-    # timings are those of this graph
-    return replace(found, timings=seconds)
+    # timings are those of this graph, and so are the names of nodes
+    return replace(found, timings=seconds, fx_names=_named(graph_module, found))
+
+
+def _numbered(graph_module: GraphModule, compiled: CompiledGraph) -> dict[str, str]:
+    """`fx_names` with positions in place of names, which equal graphs may have others of."""
+    places = {node.name: str(place) for place, node in enumerate(graph_module.graph.nodes)}
+    return {result: places[name] for result, name in compiled.fx_names.items()}
+
+
+def _named(graph_module: GraphModule, compiled: CompiledGraph) -> dict[str, str]:
+    """The inverse of `_numbered`, for another graph of the same key."""
+    names = [node.name for node in graph_module.graph.nodes]
+    return {result: names[int(place)] for result, place in compiled.fx_names.items()}
 
 
 def load_cached(key: str, options: OrtOptions) -> CompiledGraph | None:
@@ -46,7 +61,7 @@ def load_cached(key: str, options: OrtOptions) -> CompiledGraph | None:
     neither memory nor the folder has it."""
     seconds: dict[str, float] = {}
     found = _find(key, options, seconds)
-    return None if found is None else replace(found, timings=seconds)
+    return None if found is None else replace(found, timings=seconds, fx_names={})
 
 
 def _find(key: str, options: OrtOptions, seconds: dict[str, float]) -> CompiledGraph | None:

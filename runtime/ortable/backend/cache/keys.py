@@ -16,15 +16,22 @@ from torch.fx import GraphModule
 from ortable.specs import loaded_specs
 
 from ..compile import CompiledGraph, target_opset
+from ..devices import resolve
 from ..options import OrtOptions
+from ..outputs import graph_kind
 from ..session import provider_names
 from .graph_key import Uncacheable, graph_text
 
 __all__ = ["conversion_key", "disk_key", "session_key", "versions"]
 
 
-def conversion_key(graph_module: GraphModule, options: OrtOptions, static: frozenset[int]) -> str:
-    """Digest of all that `compile_graph(graph_module, options, static)` reads, in this process.
+def conversion_key(
+    graph_module: GraphModule,
+    options: OrtOptions,
+    static: frozenset[int],
+    whole: GraphModule | None = None,
+) -> str:
+    """Digest of all that `compile_graph` reads of these arguments, in this process.
 
     :raises Uncacheable: the graph holds what has no content to compare, or the options hold
         functions that change the model
@@ -35,8 +42,9 @@ def conversion_key(graph_module: GraphModule, options: OrtOptions, static: froze
         target_opset(options.target_opset),
         options.optimize,
         sorted(options.raise_on),
-        provider_names(options.providers),
+        provider_names(resolve(graph_module, options).providers or ()),
         sorted(static),
+        None if whole is None else graph_kind(whole),
         str(torch.get_default_dtype()),
         len(loaded_specs()),
     ]

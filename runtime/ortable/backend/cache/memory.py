@@ -67,19 +67,13 @@ class Conversions:
 
 
 class _Slot:
-    """One shared session: a lock for its making, and weak references."""
+    """One shared session, while it lives: a lock for its making, and the memory of its weights, so
+    that no other tensor is found at their addresses."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.session: weakref.ref[Any] | None = None
-        self.weights: tuple[weakref.ref[torch.Tensor], ...] = ()
-
-    def find(self, weights: Sequence[torch.Tensor]) -> Any:
-        session = self.session() if self.session is not None else None
-        same = len(weights) == len(self.weights) and all(
-            ref() is weight for ref, weight in zip(self.weights, weights, strict=True)
-        )
-        return session if same else None
+        self.memory: list[Any] = []
 
 
 class Sessions:
@@ -106,7 +100,7 @@ class Sessions:
         # `setdefault` is atomic; the slot's own lock makes two threads wait for one session
         slot = self._slots.setdefault(full, _Slot())
         with slot.lock:
-            session = slot.find(weights)
+            session = slot.session() if slot.session is not None else None
             if session is None:
                 try:
                     session = make()
@@ -114,7 +108,8 @@ class Sessions:
                     self._slots.pop(full, None)
                     raise
                 slot.session = weakref.ref(session, lambda dead: self._drop(full, dead))
-                slot.weights = tuple(map(weakref.ref, weights))
+                # not the tensors, nor weak references: they have owners, who may swap them
+                slot.memory = [weight.untyped_storage() for weight in weights]
                 self._slots[full] = slot  # the death of an earlier session may have removed it
         return session
 

@@ -1,0 +1,154 @@
+"""What is compared: eager, inductor, a bare ONNX Runtime session, and the backend `ortable`.
+
+Each maker compiles the model, runs it once, and returns the call to measure. What can be known
+before (fake inputs of a session) is prepared outside of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+__all__ = ["Candidate", "bare", "eager", "floor", "has_compiler", "inductor", "ortable", "prepare"]
+
+Candidate = Callable[[], Any]
+Arguments = tuple[torch.Tensor, ...]
+
+
+def prepare(threads: int) -> None:
+    """Settings of the whole process: caches off, recurrent networks captured, imports done."""
+    import torch._inductor.config as inductor_config
+
+    warnings.simplefilter("ignore")
+    logging.disable(logging.WARNING)
+    torch.set_num_threads(threads)
+    inductor_config.force_disable_caches = True  # a compile time is that of a first compilation
+    torch._dynamo.config.allow_rnn = True
+    torch._dynamo.config.recompile_limit = 64  # several backends share the code of one model
+    _register()
+    # torch.compile, sympy, onnx and onnxruntime are imported now, not in a measured compilation
+    tiny, arguments = torch.nn.Linear(2, 2).eval(), (torch.randn(1, 2),)
+    ortable(tiny, arguments)
+    bare(tiny, arguments, threads)
+    if has_compiler():
+        inductor(tiny, arguments)
+    torch._dynamo.reset()
+
+
+def _register() -> None:
+    """The name "ortable", where the package is on the path and not installed."""
+    from torch._dynamo.backends.registry import _BACKENDS, list_backends, register_backend
+
+    from ortable.backend.entry import ortable as function
+
+    if "ortable" not in list_backends() and "ortable" not in _BACKENDS:
+        register_backend(function, name="ortable")
+
+
+def has_compiler() -> bool:
+    """Whether inductor can compile C++ here."""
+    names = (os.environ.get("CXX", "g++"), "g++", "clang++")
+    return any(shutil.which(name) for name in names)
+
+
+def eager(model: torch.nn.Module, arguments: Arguments) -> Candidate:
+    """The model as it is, without gradients."""
+
+    def call() -> Any:
+        with torch.no_grad():
+            return model(*arguments)
+
+    return call
+
+
+def ortable(model: torch.nn.Module, arguments: Arguments, grad: bool = False) -> Candidate:
+    """The backend with its default options. With `grad`, the graph is one that could train: the
+    weights are not frozen."""
+    return _compiled(model, arguments, "ortable", grad)
+
+
+def named(model: torch.nn.Module, arguments: Arguments, backend: Any) -> Candidate:
+    """Any backend of torch.compile, under no_grad."""
+    return _compiled(model, arguments, backend)
+
+
+def _compiled(
+    model: torch.nn.Module, arguments: Arguments, backend: Any, grad: bool = False
+) -> Candidate:
+    compiled = torch.compile(model, backend=backend, fullgraph=True)
+
+    def call() -> Any:
+        with torch.set_grad_enabled(grad):
+            return compiled(*arguments)
+
+    call()
+    return call
+
+
+def inductor(model: torch.nn.Module, arguments: Arguments, freezing: bool = False) -> Candidate:
+    """torch's own compiler; with `freezing`, weights become constants of its graph."""
+    import torch._inductor.config as inductor_config
+    from torch._inductor.compile_fx import compile_fx
+
+    def backend(graph: torch.fx.GraphModule, inputs: Any) -> Any:
+        with inductor_config.patch(freezing=freezing):
+            return compile_fx(graph, inputs)
+
+    return _compiled(model, arguments, backend)
+
+
+def floor(model: torch.nn.Module, arguments: Arguments) -> Candidate:
+    """dynamo and AOTAutograd around a graph that does nothing: what every backend pays."""
+    from torch._dynamo.backends.common import aot_autograd
+
+    def compiler(graph: torch.fx.GraphModule, inputs: Any) -> Any:
+        output = next(node for node in graph.graph.nodes if node.op == "output")
+        shapes = [node.meta["val"].shape for node in output.args[0]]
+        results = [torch.zeros(*[int(size) for size in shape]) for shape in shapes]
+
+        def run(args: list[Any]) -> list[torch.Tensor]:
+            args.clear()
+            return list(results)
+
+        run._boxed_call = True  # type: ignore[attr-defined]
+        return run
+
+    return _compiled(model, arguments, aot_autograd(fw_compiler=compiler))
+
+
+def bare(model: torch.nn.Module, arguments: Arguments, threads: int) -> Candidate:
+    """An ONNX Runtime session of torch.onnx.export's optimized graph, weights as constants; the
+    inputs are numpy arrays that are there already."""
+    import onnxruntime
+
+    quiet = contextlib.redirect_stdout(io.StringIO())
+    with torch.no_grad(), quiet, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = torch.onnx.export(model, arguments, dynamo=True, optimize=True, verbose=False)
+    assert program is not None
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 3
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        program.save(path, external_data=True)  # past 2 GB no other way exists
+        del program
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    names = [value.name for value in session.get_inputs()]
+    feeds = {name: value.detach().numpy() for name, value in zip(names, arguments, strict=True)}
+
+    def call() -> Any:
+        return session.run(None, feeds)
+
+    call()
+    return call

@@ -1,0 +1,99 @@
+"""A graph that runs partly in torch: its regions compiled one by one, and the straight-line code
+that calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+from torch.fx.graph import _BoxedCodeGen
+
+from .cache.conversion import compile_cached
+from .compile import CompiledGraph
+from .inputs import InputPlan
+from .options import OrtOptions
+from .outputs import graph_kind, is_mutation
+from .placement import is_ordered
+from .regions import Region, Split, split
+
+__all__ = ["MixedGraph", "Part", "convert_parts", "cut", "join_parts"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A region and what it was converted to."""
+
+    region: Region
+    compiled: CompiledGraph
+
+
+class MixedGraph:
+    """One compiled graph, of sessions and torch operators.  Called with a list of arguments, which
+    it clears; returns a list of results.
+
+    `regions` are the callables of its regions; a call is safe from several threads if theirs are.
+    """
+
+    def __init__(self, forward: Callable[[list[Any]], list[Any]], regions: tuple[Any, ...]) -> None:
+        self._boxed_call = True  # on the object: dynamo wraps backward graphs, copying `__dict__`
+        self._forward = forward
+        self.regions = regions
+
+    def __repr__(self) -> str:
+        return f"MixedGraph({len(self.regions)} regions)"
+
+    def __call__(self, args: list[Any]) -> list[Any]:
+        return self._forward(args)
+
+
+def cut(graph_module: GraphModule, in_torch: Mapping[Node, str]) -> Split:
+    """The regions and the outer graph, when torch runs the nodes of `in_torch`."""
+    return split(graph_module, in_torch, [node for node in in_torch if is_ordered(node)])
+
+
+def convert_parts(
+    graph_module: GraphModule, cuts: Split, options: OrtOptions, static: frozenset[int]
+) -> list[Part]:
+    """Converts each region.  Arguments that the outer graph writes are no constants there, and
+    neither are those that an inference graph returns."""
+    plan = InputPlan(graph_module)
+    nodes = graph_module.graph.nodes
+    changed = {node.args[0] for node in nodes if is_mutation(node, plan)}
+    if graph_kind(graph_module) == "inference":
+        changed.update(graph_module.graph.output_node().all_input_nodes)
+    constant = {plan.nodes[index] for index in static} - changed
+    return [
+        Part(
+            region,
+            compile_cached(
+                region.module,
+                options,
+                frozenset(i for i, node in enumerate(region.inputs) if node in constant),
+                whole=graph_module,
+            ),
+        )
+        for region in cuts.regions
+    ]
+
+
+def join_parts(graph_module: GraphModule, cuts: Split, callables: Mapping[str, Any]) -> MixedGraph:
+    """The callable of a graph whose regions run as `callables`, by their names."""
+    root = torch.nn.Module()
+    for node in cuts.outer.nodes:
+        if node.op == "get_attr":
+            _adopt(root, graph_module, str(node.target))
+    for name, function in callables.items():
+        object.__setattr__(root, name, function)
+    cuts.outer.set_codegen(_BoxedCodeGen())
+    outer = GraphModule(root, cuts.outer, "Outer")
+    return MixedGraph(outer.forward, tuple(callables.values()))
+
+
+def _adopt(root: torch.nn.Module, source: torch.nn.Module, path: str) -> None:
+    """Gives `root` the constant or the subgraph that `source` has at a dotted path."""
+    name = path.partition(".")[0]
+    if not hasattr(root, name):
+        setattr(root, name, getattr(source, name))

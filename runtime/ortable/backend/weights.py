@@ -1,0 +1,164 @@
+"""What tells that a weight has changed, or that nobody uses it any more: its memory, its version,
+an optimizer's step, `refresh`, and the count of references to it."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+import weakref
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import torch
+from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
+
+__all__ = [
+    "Holder",
+    "Signature",
+    "hold",
+    "is_watchable",
+    "refresh",
+    "signature",
+    "storage_of",
+    "sweep",
+    "versions_of",
+]
+
+Signature = tuple[list[int], list[int], int]
+
+
+class Holder(Protocol):
+    """What keeps weights between calls, `references` times each, and can let them go; `storages`
+    are those whose values it keeps."""
+
+    references: int
+    tensors: list[torch.Tensor]
+    storages: frozenset[int]
+
+    def let_go(self) -> None:
+        """Nobody else has one of the tensors any more."""
+
+    def invalidate(self) -> None:
+        """The values may have changed."""
+
+
+def is_watchable(tensor: Any) -> bool:
+    """Whether a write into the tensor shows: tensors made under inference_mode count no versions,
+    and memory shared between processes is written elsewhere."""
+    return (
+        isinstance(tensor, torch.Tensor)
+        and not tensor.is_inference()
+        and tensor.layout is torch.strided
+        and tensor.device.type == "cpu"
+        and not tensor.is_shared()
+    )
+
+
+def versions_of(tensors: Sequence[torch.Tensor]) -> list[int]:
+    """How often each tensor was written, -1 where torch does not count."""
+    return [-1 if t.is_inference() else t._version for t in tensors]
+
+
+def storage_of(tensor: torch.Tensor) -> int:
+    """Where the memory begins that the tensor, and all views of it, lie in."""
+    return tensor.untyped_storage().data_ptr()
+
+
+def signature(tensors: Sequence[torch.Tensor]) -> Signature:
+    """Where the tensors are, how often they were written, and how often optimizers stepped."""
+    return [t.data_ptr() for t in tensors], versions_of(tensors), _steps[0]
+
+
+_holders: weakref.WeakSet[Any] = weakref.WeakSet()
+_steps = [0]
+_started: list[Any] = []
+_lock = threading.Lock()
+
+
+def hold(holder: Holder) -> None:
+    """Tells `holder` from now on when its weights change or are abandoned.
+
+    The two hooks behind it, on optimizers and on full garbage collections, are set once and stay:
+    they cost nothing while nothing is held.
+    """
+    with _lock:
+        if not _started:
+            _started.append(register_optimizer_step_post_hook(_stepped))
+            gc.callbacks.append(_collected)
+        _holders.add(holder)
+
+
+def after_fork() -> None:
+    """In a forked child, where a thread that had the lock does not exist."""
+    global _lock
+    _lock = threading.Lock()
+
+
+def _stepped(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+    """After a step: fused optimizers and those that write through `.data` count no version."""
+    _steps[0] += 1
+    watched = [h for h in list(_holders) if h.storages]
+    if not watched:
+        return
+    written = {
+        storage_of(p)
+        for group in optimizer.param_groups
+        for p in group["params"]
+        if p.layout is torch.strided
+    }
+    for holder in watched:
+        if not written.isdisjoint(holder.storages):
+            holder.invalidate()
+
+
+def _collected(phase: str, info: dict[str, Any]) -> None:
+    if phase == "stop" and info["generation"] == 2:
+        sweep()
+
+
+def sweep() -> None:
+    """Lets weights go that nobody but their holders refers to.
+
+    Weak references would tell at once, but `torch.utils.swap_tensors`, and with it `module.to` of
+    some modules, refuses tensors that have any.
+    """
+    holders = list(_holders)
+    held: Counter[int] = Counter()
+    for holder in holders:
+        for tensor in holder.tensors:
+            held[id(tensor)] += holder.references
+    for holder in holders:
+        # two more: the loop's own name and the argument
+        if any(sys.getrefcount(t) <= held[id(t)] + 2 for t in holder.tensors):
+            holder.let_go()
+
+
+def refresh(target: Any = None) -> None:
+    """Makes compiled graphs read their weights again at the next call.
+
+    For writes that leave no trace: `p.data.mul_()`, numpy arrays over the memory of a parameter.
+    All other changes are noticed without it.
+
+    :param target: a module, compiled or not, or a tensor: only graphs that hold its memory as
+        constants are concerned; None: all graphs
+    :raises TypeError: `target` is something else
+    """
+    _steps[0] += 1  # sessions that others share hold the values of before
+    written = None if target is None else {storage_of(t) for t in _tensors_of(target)}
+    for holder in list(_holders):
+        if written is None or not written.isdisjoint(holder.storages):
+            holder.invalidate()
+
+
+def _tensors_of(target: Any) -> list[torch.Tensor]:
+    if isinstance(target, torch.Tensor):
+        return [target]
+    if isinstance(target, torch.nn.Module):
+        tensors = [*target.parameters(), *target.buffers()]
+        return [t for t in tensors if t.layout is torch.strided]
+    raise TypeError(
+        f"refresh() takes a module, a tensor or nothing, not a {type(target).__name__}; "
+        "refresh() without an argument concerns every compiled graph."
+    )

@@ -1,0 +1,156 @@
+"""The values of an FX graph run by torch, beside those of the ONNX graph: the first result that
+differs is an error that names the FX node, the entry of the specs and the line of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from onnx import NodeProto
+from torch.fx import GraphModule, Interpreter, Node
+
+from ortable.errors import MismatchError
+from ortable.interpreter.failures import describe_node
+
+from .arrays import describe, to_numpy
+
+__all__ = ["EagerValues", "Tolerance"]
+
+# What torch leaves uninitialised has no value to compare.
+_EMPTY = frozenset(
+    f"aten::{name}"
+    for name in ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty")
+) | {"aten::new_empty_strided"}
+
+
+# How far floats may be from eager's where nothing is given: absolute, relative.
+_TOLERANCES = {
+    "float64": (1e-7, 1e-5),
+    "float32": (1e-4, 1e-3),
+    "float16": (1e-2, 1e-2),
+    "bfloat16": (5e-2, 5e-2),
+}
+
+
+class Tolerance:
+    """How far a float may be from eager's: `atol + rtol * |eager|`; by dtype where not given."""
+
+    def __init__(self, atol: float | None, rtol: float | None) -> None:
+        self.atol, self.rtol = atol, rtol
+
+    def of(self, dtype: np.dtype) -> tuple[float, float]:
+        """Absolute and relative tolerance; none for integers and booleans."""
+        atol, rtol = _TOLERANCES.get(dtype.name, (0.0, 0.0))
+        if atol == 0.0:
+            return 0.0, 0.0
+        return atol if self.atol is None else self.atol, rtol if self.rtol is None else self.rtol
+
+
+class EagerValues:
+    """What every node of an FX graph computes in torch for one list of arguments, which are left
+    alone, and the comparison with results of the ONNX graph.
+
+    :param wanted: names of the nodes whose values are kept
+    """
+
+    def __init__(
+        self,
+        graph_module: GraphModule,
+        args: Sequence[Any],
+        wanted: Mapping[str, str],
+        tolerance: Tolerance,
+    ) -> None:
+        self.fx_names = wanted
+        self.tolerance = tolerance
+        self.agreed = 0
+        recorder = _Recorder(graph_module, set(wanted.values()))
+        copies = [a.clone() if isinstance(a, torch.Tensor) else a for a in args]
+        with torch.no_grad():
+            recorder.run(*copies)
+        self.values = recorder.values
+        self.nodes = {node.name: node for node in graph_module.graph.nodes}
+
+    def check(self, proto: NodeProto, known: Mapping[str, Any]) -> None:
+        """Compares the results that `proto` has just added to `known`.
+
+        :raises MismatchError: one is not eager's
+        """
+        for name in proto.output:
+            fx_name = self.fx_names.get(name)
+            if fx_name not in self.values:
+                continue
+            expected, got = to_numpy(self.values[fx_name]), np.asarray(known[name])
+            difference = self._difference(expected, got)
+            if difference is not None:
+                node = self.nodes[fx_name]
+                raise MismatchError(self._message(node, proto, known, expected, got, difference))
+            self.agreed += 1
+
+    def _difference(self, expected: np.ndarray, got: np.ndarray) -> str | None:
+        if expected.dtype != got.dtype:
+            return f"dtype {got.dtype} in place of {expected.dtype}"
+        if expected.shape != got.shape:
+            return f"shape {list(got.shape)} in place of {list(expected.shape)}"
+        atol, rtol = self.tolerance.of(expected.dtype)
+        if atol == 0.0:
+            wrong = expected != got
+            gap = wrong.astype(np.float64)
+        else:
+            a, b = expected.astype(np.float64), got.astype(np.float64)
+            with np.errstate(invalid="ignore"):
+                gap = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
+                wrong = (gap != 0) & ~(gap <= atol + rtol * np.abs(a))
+        if not wrong.any():
+            return None
+        gap = np.where(np.isnan(gap), np.inf, gap)
+        place = np.unravel_index(int(np.argmax(np.where(wrong, gap, -1.0))), gap.shape)
+        return (
+            f"{int(wrong.sum())} of {wrong.size} values, most at {[int(i) for i in place]}: "
+            f"{got[place]} in place of {expected[place]} (atol {atol:g}, rtol {rtol:g})"
+        )
+
+    def _message(
+        self,
+        node: Node,
+        proto: NodeProto,
+        known: Mapping[str, Any],
+        expected: np.ndarray,
+        got: np.ndarray,
+        difference: str,
+    ) -> str:
+        from ortable_generated.aten.dispatch import SPEC_FILES
+
+        call = f"{proto.op_type}({', '.join(proto.input)}) -> {', '.join(proto.output)}"
+        lines = [
+            f"The ONNX graph differs from eager at FX node '{node.name}': {difference}",
+            *describe_node(node, SPEC_FILES),
+            f"  eager: {describe(expected)}",
+            f"  ONNX: {describe(got)}",
+            f"  computed by: {call}",
+            *(f"    {name}: {describe(known[name])}" for name in proto.input if name),
+            f"  {self.agreed} results before it agree with eager",
+        ]
+        return "\n".join(lines)
+
+
+class _Recorder(Interpreter):
+    """Runs an FX graph and keeps the tensors that some nodes compute."""
+
+    def __init__(self, graph_module: GraphModule, wanted: set[str]) -> None:
+        super().__init__(graph_module)
+        self.wanted = wanted
+        self.values: dict[str, torch.Tensor] = {}
+
+    def run_node(self, n: Node) -> Any:
+        value = super().run_node(n)
+        if n.name in self.wanted and isinstance(value, torch.Tensor) and not _is_empty(n):
+            self.values[n.name] = value
+        return value
+
+
+def _is_empty(node: Node) -> bool:
+    target = node.target
+    name = target._schema.name if isinstance(target, torch._ops.OpOverload) else ""
+    return name in _EMPTY

@@ -1,0 +1,169 @@
+"""Standard operators that onnx's reference evaluator runs wrongly, or refuses, for valid graphs of
+ours: the same operators, complete. What a class adds is said in its first line."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from onnx.reference.op_run import OpRun
+from onnx.reference.ops.op_conv_transpose import ConvTranspose as OnnxConvTranspose
+from onnx.reference.ops.op_loop import Loop as OnnxLoop
+
+__all__ = ["ConvTranspose", "GatherElements", "Loop", "Pad", "ReduceLogSumExp"]
+
+
+class ConvTranspose(OnnxConvTranspose):
+    """Groups, and any number of dimensions."""
+
+    op_domain = ""
+
+    def _run(
+        self,
+        X: np.ndarray,
+        W: np.ndarray,
+        B: np.ndarray | None = None,
+        auto_pad: str | None = None,
+        dilations: Sequence[int] | None = None,
+        group: int | None = None,
+        kernel_shape: Sequence[int] | None = None,
+        output_padding: Sequence[int] | None = None,
+        output_shape: Sequence[int] | None = None,
+        pads: Sequence[int] | None = None,
+        strides: Sequence[int] | None = None,
+    ) -> tuple[np.ndarray]:
+        if output_shape is not None or auto_pad not in (None, "NOTSET"):
+            result = super()._run(
+                X, W, B, auto_pad, dilations, group, kernel_shape, output_padding, output_shape,
+                pads, strides,
+            )  # fmt: skip
+            return (result[0],)
+        rank, groups = X.ndim - 2, group or 1
+        steps, gaps = strides or [1] * rank, dilations or [1] * rank
+        cut, more = pads or [0] * (2 * rank), output_padding or [0] * rank
+        size, kernel = X.shape[2:], W.shape[2:]
+        full = [
+            (n - 1) * s + (k - 1) * d + 1 + p
+            for n, s, k, d, p in zip(size, steps, kernel, gaps, more, strict=True)
+        ]
+        wide = np.float64 if X.dtype == np.float64 else np.float32
+        x: Any = X.astype(wide).reshape(X.shape[0], groups, -1, *size)
+        w: Any = W.astype(wide).reshape(groups, x.shape[2], W.shape[1], *kernel)
+        found: Any = np.zeros((X.shape[0], groups, W.shape[1], *full), dtype=wide)
+        for place in itertools.product(*(range(k) for k in kernel)):
+            part = np.einsum("ngc...,gcm->ngm...", x, w[(..., *place)])
+            where: list[Any] = [
+                slice(at * d, at * d + (n - 1) * s + 1, s)
+                for at, d, n, s in zip(place, gaps, size, steps, strict=True)
+            ]
+            found[(..., *where)] += part
+        kept: list[Any] = [slice(cut[i], full[i] - cut[rank + i]) for i in range(rank)]
+        result = found[(..., *kept)].reshape(X.shape[0], -1, *(s.stop - s.start for s in kept))
+        if B is not None:
+            result = result + B.reshape(1, -1, *[1] * rank)
+        return (result.astype(X.dtype),)
+
+
+class GatherElements(OpRun):
+    """Indices that are smaller than the data along other axes, and any number of values."""
+
+    op_domain = ""
+
+    def _run(
+        self, data: np.ndarray, indices: np.ndarray, axis: int | None = None
+    ) -> tuple[np.ndarray]:
+        along = (axis or 0) % data.ndim
+        grid = list(np.ogrid[tuple(slice(n) for n in indices.shape)])
+        grid[along] = np.where(indices < 0, indices + data.shape[along], indices)
+        return (data[tuple(grid)],)
+
+
+class Loop(OnnxLoop):
+    """A condition that is left out holds; results of the rounds are stacked along a new axis."""
+
+    op_domain = ""
+
+    def _run(  # type: ignore[override]
+        self,
+        M: np.ndarray | None,
+        cond: np.ndarray | None,
+        *args: Any,
+        context: Mapping[str, Any] | None = None,
+        body: Any = None,
+        attributes: Any = None,
+        bindings: Any = None,
+    ) -> tuple[Any, ...]:
+        node: Any = self  # its graph is an attribute that the base class sets by name
+        names = node.body.input_names
+        states = list(args[: self.N])
+        scanned: list[list[Any]] = [[] for _ in range(self.K)]
+        going = True if cond is None else bool(np.asarray(cond))
+        rounds = 0
+        while going and (M is None or rounds < int(np.asarray(M))):
+            inputs = dict(context or {})
+            values = [np.array(rounds, np.int64), np.array(True), *states]
+            inputs.update(zip(names, values, strict=True))
+            outputs = node._run_body(inputs, attributes=attributes, bindings=bindings)
+            going = bool(np.asarray(outputs[0]))
+            states = list(outputs[1 : 1 + self.N])
+            for rows, row in zip(scanned, outputs[1 + self.N :], strict=True):
+                rows.append(row)
+            rounds += 1
+        stacked = [np.stack(rows) if rows else np.empty((0,)) for rows in scanned]
+        return (*states, *stacked)
+
+
+class Pad(OpRun):
+    """Negative pads, which cut."""
+
+    op_domain = ""
+
+    def _run(
+        self,
+        data: np.ndarray,
+        pads: np.ndarray,
+        constant_value: np.ndarray | None = None,
+        axes: np.ndarray | None = None,
+        mode: str | None = None,
+    ) -> tuple[np.ndarray]:
+        chosen = [int(a) % data.ndim for a in axes] if axes is not None else range(data.ndim)
+        before, after = [0] * data.ndim, [0] * data.ndim
+        for place, axis in enumerate(chosen):
+            before[axis], after[axis] = int(pads[place]), int(pads[len(chosen) + place])
+        kept = tuple(
+            slice(max(0, -b), n - max(0, -a))
+            for b, a, n in zip(before, after, data.shape, strict=True)
+        )
+        width = [(max(0, b), max(0, a)) for b, a in zip(before, after, strict=True)]
+        kind: Any = mode or "constant"
+        if kind == "constant":
+            value = data.dtype.type(0) if constant_value is None else np.ravel(constant_value)[0]
+            return (np.pad(data[kept], width, mode=kind, constant_values=value),)
+        return (np.pad(data[kept], width, mode=kind),)
+
+
+class ReduceLogSumExp(OpRun):
+    """Infinities: the sum of nothing but -inf is -inf, one with inf is inf."""
+
+    op_domain = ""
+
+    def _run(
+        self,
+        data: np.ndarray,
+        axes: Any = None,
+        keepdims: int | None = 1,
+        noop_with_empty_axes: int | None = 0,
+    ) -> tuple[np.ndarray]:
+        along = tuple(int(a) for a in np.ravel(axes)) if axes is not None else ()
+        if not along and noop_with_empty_axes:
+            return (data,)
+        greatest = np.max(data, axis=along or None, keepdims=True, initial=-np.inf)
+        with np.errstate(divide="ignore"):
+            shifted = np.exp(data - np.where(np.isfinite(greatest), greatest, 0))
+            total = np.log(np.sum(shifted, axis=along or None, keepdims=True))
+        result = total + np.where(np.isfinite(greatest), greatest, 0)
+        if not keepdims:
+            result = np.squeeze(result, axis=along or None)
+        return (result.astype(data.dtype),)

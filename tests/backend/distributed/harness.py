@@ -1,0 +1,74 @@
+"""What the workers share: a process group, cases run in order, outcomes written for pytest.
+A worker is started by torchrun, twice; `run_cases` is its main function."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import sys
+import traceback
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+
+def run_cases(cases):
+    """Runs functions, one after the other, in all processes; the first failure ends the run, since
+    the other processes would wait for its collectives.  Process 0 prints nothing: outcomes go to
+    `<argv[1]>/<rank>.json`."""
+    torch.set_num_threads(1)
+    rank = int(os.environ["RANK"])
+    outcome = Path(sys.argv[1]) / f"{rank}.json"
+    results = {}
+    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=30))
+    _register()
+    for case in cases:
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        try:
+            case(rank, dist.get_world_size())
+            results[case.__name__] = "ok"
+        except BaseException:
+            results[case.__name__] = traceback.format_exc()
+        outcome.write_text(json.dumps(results))
+        if results[case.__name__] != "ok":
+            os._exit(1)
+    dist.destroy_process_group()
+
+
+def _register():
+    from torch._dynamo.backends.registry import _BACKENDS, list_backends, register_backend
+
+    from ortable.backend.entry import ortable
+
+    if "ortable" not in list_backends() and "ortable" not in _BACKENDS:
+        register_backend(ortable, name="ortable")  # the package is on the path, not installed
+
+
+def share(tensor, rank, world):
+    """The part of a batch that belongs to one process."""
+    return tensor.chunk(world)[rank]
+
+
+def assert_gradients(expected, got, atol=1e-5):
+    """Gradients of `got` equal those of `expected`, parameter by parameter.
+
+    Both are named parameters or modules; sharded gradients are gathered first."""
+    got = dict(got.named_parameters() if isinstance(got, torch.nn.Module) else got)
+    for name, parameter in expected.named_parameters():
+        mine = next(p for n, p in got.items() if plain(n) == name)
+        gradient = mine.grad.full_tensor() if hasattr(mine.grad, "full_tensor") else mine.grad
+        if parameter.grad is None:
+            assert gradient is None or not gradient.any(), name
+            continue
+        assert gradient is not None, f"{name} has no gradient"
+        torch.testing.assert_close(
+            gradient, parameter.grad, rtol=1e-3, atol=atol, msg=lambda m, n=name: f"{n}: {m}"
+        )
+
+
+def plain(name):
+    """A parameter's name without what DistributedDataParallel and torch.compile put in front."""
+    return ".".join(p for p in name.split(".") if p not in ("module", "_orig_mod"))

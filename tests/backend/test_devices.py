@@ -1,0 +1,340 @@
+"""Providers and devices. No test here has an accelerator: graphs of CUDA tensors are traced with
+fake tensors, and what would touch a device (streams, ONNX Runtime's CUDA session) is a stand-in
+that records what it is told. On the CPU everything is real."""
+
+from __future__ import annotations
+
+import onnxruntime
+import pytest
+import torch
+from torch._dynamo.exc import BackendCompilerFailed
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from ortable import OrtOptions
+from ortable.backend import devices, session
+from ortable.backend.call import OrtBackend
+from ortable.backend.compile import compile_graph
+from ortable.backend.runner import run_with_onnxruntime
+from ortable.errors import OptionError, ProviderError
+
+CUDA = "CUDAExecutionProvider"
+
+
+def traced(fn, *arguments):
+    """The ATen graph of `fn`; an argument is `(shape, dtype, device)`."""
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        values = [torch.empty(s, dtype=t, device=d) for s, t, d in arguments]
+        return make_fx(fn)(*values)
+
+
+def on_cuda(shape=(2, 3), dtype=torch.float32, index=0):
+    return shape, dtype, f"cuda:{index}"
+
+
+class Stream:
+    """A stand-in for `torch.cuda.Stream` that writes down who waits for whom."""
+
+    def __init__(self, number, log):
+        self.cuda_stream, self.log = number, log
+        self.device = torch.device("cuda", 0)
+
+    def wait_stream(self, other):
+        self.log.append(f"{self.cuda_stream} waits for {other.cuda_stream}")
+
+
+@pytest.fixture
+def streams(monkeypatch):
+    """Stream 7 is torch's current one; `streams.append(n)` makes another one current."""
+    log, current = [], [7]
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device=None: Stream(current[-1], log))
+    return log, current
+
+
+@pytest.fixture
+def gpu_build(monkeypatch):
+    """An ONNX Runtime that says it has CUDA; its sessions are those of the CPU and write down how
+    they were made and run."""
+    log = []
+    real = onnxruntime.InferenceSession
+
+    class Recording:
+        def __init__(self, model, options, providers, **arguments):
+            log.append(("session", providers))
+            self.real = real(model, options, providers=["CPUExecutionProvider"])
+            self.names = [p if isinstance(p, str) else p[0] for p in providers]
+            self.known = {p[0]: {**p[1], "arena": ""} for p in providers if not isinstance(p, str)}
+            self._sess = self
+
+        def get_providers(self):
+            return self.names
+
+        def get_provider_options(self):
+            return self.known
+
+        def run_with_ortvaluevector(self, run_options, names, values, wanted, fetched, places):
+            kinds = [(place.device_type(), place.device_id()) for place in places]
+            key = "disable_synchronize_execution_providers"
+            try:
+                entry = run_options.get_run_config_entry(key)
+            except RuntimeError:
+                entry = ""
+            log.append(("run", kinds, entry))
+            cpu = [devices._ort_device("cpu")] * len(places)
+            self.real._sess.run_with_ortvaluevector(
+                run_options, names, values, wanted, fetched, cpu
+            )
+
+    names = [CUDA, "CPUExecutionProvider"]
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: names)
+    monkeypatch.setattr(onnxruntime, "InferenceSession", Recording)
+    return log
+
+
+def test_the_cpu_is_chosen_for_tensors_of_the_cpu():
+    graph = traced(lambda x: x + 1, ((2,), torch.float32, "cpu"))
+    assert devices.resolve(graph, OrtOptions()).providers == ("CPUExecutionProvider",)
+    storage = {}
+    torch.compile(lambda x: x + 1, backend="ortable", options={"storage": storage})(torch.ones(2))
+    assert storage["instance"][0]["providers"] == ["CPUExecutionProvider"]
+
+
+def test_cuda_tensors_without_a_cuda_build_name_package_and_device():
+    graph = traced(lambda x: x + 1, on_cuda())
+    with pytest.raises(ProviderError) as error:
+        compile_graph(graph, OrtOptions())
+    text = str(error.value)
+    assert "Argument 0 (x_1) is on cuda:0" in text
+    assert "has only: " in text and "CPUExecutionProvider" in text
+    assert "'onnxruntime-gpu' in place of 'onnxruntime'" in text
+
+
+def test_cuda_tensors_with_providers_of_the_cpu_are_refused():
+    graph = traced(lambda x: x + 1, on_cuda())
+    with pytest.raises(ProviderError, match=r"is on cuda:0.*Add 'CUDAExecutionProvider'"):
+        compile_graph(graph, OrtOptions(providers=["CPUExecutionProvider"]))
+
+
+def test_a_graph_that_makes_its_tensors_on_cuda_is_one_of_cuda(gpu_build):
+    graph = traced(lambda: torch.zeros(3, device="cuda:0") + 1)
+    assert devices.graph_device(graph) == "cuda:0"
+    assert compile_graph(graph, OrtOptions()).fetches[0].device == "cuda:0"
+
+
+def test_devices_that_no_provider_serves_are_refused():
+    graph = traced(lambda x: x + 1, ((2,), torch.float32, "xpu"))
+    with pytest.raises(ProviderError, match=r"is on xpu:0.*the CPU and of CUDA"):
+        compile_graph(graph, OrtOptions())
+
+
+def test_two_accelerators_in_one_graph_are_refused(gpu_build):
+    graph = traced(lambda x, y: (x + 1, y + 1), on_cuda(), on_cuda(index=1))
+    with pytest.raises(ProviderError, match=r"one accelerator.*cuda:0.*cuda:1"):
+        compile_graph(graph, OrtOptions())
+
+
+def test_device_index_and_user_s_options_reach_the_provider(gpu_build):
+    graph = traced(lambda x: x + 1, on_cuda(index=1))
+    asked = OrtOptions(providers=[(CUDA, {"gpu_mem_limit": "1000"}), "CPUExecutionProvider"])
+    chosen = devices.resolve(graph, asked).providers
+    assert chosen == (
+        (CUDA, {"gpu_mem_limit": "1000", "device_id": "1"}),
+        "CPUExecutionProvider",
+    )
+    assert devices.resolve(graph, devices.resolve(graph, asked)).providers == chosen
+    with pytest.raises(ProviderError, match=r"is on cuda:1.*device_id 0"):
+        devices.resolve(graph, OrtOptions(providers=[(CUDA, {"device_id": 0})]))
+
+
+def test_mixed_arguments_and_results_know_their_devices(gpu_build):
+    def fn(x, scale):
+        return x * scale, (x + 1).cpu()
+
+    compiled = compile_graph(traced(fn, on_cuda(), ((), torch.float32, "cpu")), OrtOptions())
+    assert compiled.device == "cuda:0"
+    assert [role.device for role in compiled.inputs] == ["cuda:0", "cpu"]
+    assert [fetch.device for fetch in compiled.fetches] == ["cuda:0", "cpu"]
+
+
+def prepared(fn, *arguments, **options):
+    graph = traced(fn, *arguments)
+    resolved = devices.resolve(graph, OrtOptions(**options))
+    return run_with_onnxruntime(compile_graph(graph, resolved), resolved)
+
+
+def test_a_cuda_session_runs_on_torch_s_stream_without_waiting(gpu_build, streams):
+    log, _ = streams
+    backend = prepared(lambda x, y: x @ y, on_cuda(), on_cuda((3, 4)))
+    providers = [(CUDA, {"device_id": "0", "user_compute_stream": "7"}), "CPUExecutionProvider"]
+    assert gpu_build == [("session", providers)]
+    x, y = torch.randn(2, 3), torch.randn(3, 4)  # real tensors stand where those of CUDA would be
+    [result] = backend([x, y])
+    torch.testing.assert_close(result, x @ y)
+    gpu = onnxruntime.capi._pybind_state.OrtDevice.cuda()
+    assert gpu_build[1:] == [("run", [(gpu, 0)], "1")]
+    assert log == []
+
+
+def test_another_current_stream_is_ordered_by_events(gpu_build, streams):
+    """Memory of results goes back to ONNX Runtime while the stream that called may still read it,
+    so later runs wait for that stream whoever calls."""
+    log, current = streams
+    backend = prepared(lambda x: x + 1, on_cuda())
+    current.append(9)
+    x = torch.randn(2, 3)
+    [result] = backend([x])
+    torch.testing.assert_close(result, x + 1)
+    assert log == ["7 waits for 9", "9 waits for 7"]
+    log.clear()
+    current.append(11)
+    backend([x])
+    assert log == ["7 waits for 9", "7 waits for 11", "11 waits for 7"]
+    log.clear()
+    current.append(7)
+    backend([x])
+    assert log == ["7 waits for 9", "7 waits for 11"]
+
+
+def test_the_default_stream_is_stood_for_by_one_of_torch_s_pool(gpu_build, streams, monkeypatch):
+    """ONNX Runtime takes handle 0 for no stream, and would run on one that nothing is ordered
+    with."""
+    log, current = streams
+    current.append(0)
+    monkeypatch.setattr(torch.cuda, "Stream", lambda device: Stream(33, log))
+    devices._own_stream.cache_clear()
+    try:
+        backend = prepared(lambda x: x + 1, on_cuda())
+        prepared(lambda x: x + 2, on_cuda())
+    finally:
+        devices._own_stream.cache_clear()
+    sessions = [entry[1][0][1]["user_compute_stream"] for entry in gpu_build]
+    assert sessions == ["33", "33"]
+    backend([torch.randn(2, 3)])
+    assert log == ["33 waits for 0", "0 waits for 33"]
+    assert gpu_build[-1][2] == "1"
+
+
+def test_a_session_that_does_not_take_the_stream_is_refused():
+    class Session:
+        get_providers = staticmethod(lambda: [CUDA])
+        get_provider_options = staticmethod(lambda: {CUDA: {"user_compute_stream": "0"}})
+
+    with pytest.raises(ProviderError, match="did not take torch's stream 7, but 0"):
+        session.check_session(Session, [(CUDA, {"user_compute_stream": "7"})])
+
+
+def test_the_host_waits_when_a_result_or_an_argument_is_its_own(gpu_build, streams):
+    backend = prepared(lambda x, s: x * s, on_cuda(), ((), torch.float32, "cpu"))
+    backend([torch.randn(2, 3), torch.tensor(2.0)])
+    backend = prepared(lambda x: (x + 1).cpu(), on_cuda())
+    backend([torch.randn(2, 3)])
+    assert [entry[2] for entry in gpu_build if entry[0] == "run"] == ["", ""]
+
+
+def test_run_options_of_the_user_are_left_alone(gpu_build, streams):
+    given = onnxruntime.RunOptions()
+    backend = prepared(lambda x: x + 1, on_cuda(), run_options=given)
+    backend([torch.randn(2, 3)])
+    assert gpu_build[-1][2] == ""
+
+
+def test_a_stream_of_the_user_is_kept(gpu_build, streams, monkeypatch):
+    log, _ = streams
+    monkeypatch.setattr(torch.cuda, "ExternalStream", lambda pointer, device: Stream(pointer, log))
+    providers = [(CUDA, {"user_compute_stream": "5"})]
+    backend = prepared(lambda x: x + 1, on_cuda(), providers=providers)
+    assert gpu_build[0][1][0][1]["user_compute_stream"] == "5"
+    backend([torch.randn(2, 3)])
+    assert log == ["5 waits for 7", "7 waits for 5"]
+
+
+def test_a_vector_run_on_the_cpu_equals_the_session_s_own():
+    """:class:`DeviceRun` with a real session and a real device."""
+    graph = traced(lambda x, y: (x + y, x > y), *[((2, 3), torch.float32, "cpu")] * 2)
+    options = devices.resolve(graph, OrtOptions())
+    compiled = compile_graph(graph, options)
+    backend = run_with_onnxruntime(compiled, options)
+    assert compiled.device == "cpu" and backend._execute is None
+    x, y = torch.randn(2, 3), torch.randn(2, 3)
+
+    def execute(session):
+        return devices.DeviceRun(session, Stream(7, []), ["cpu", "cpu"])._run
+
+    other = OrtBackend(compiled, backend.session, backend.run_options, execute=execute)
+    for a, b in zip(backend([x, y]), other([x, y]), strict=True):
+        assert a.dtype == b.dtype and torch.equal(a, b)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_casts_that_only_the_cpu_needs_are_not_made_for_cuda(gpu_build, dtype):
+    def fn(x, y):
+        return torch.relu(x @ y) * 2
+
+    def operators(device):
+        places = [((2, 3), dtype, device), ((3, 4), dtype, device)]
+        return [
+            n.op_type for n in compile_graph(traced(fn, *places), OrtOptions()).model.graph.node
+        ]
+
+    assert "Cast" not in operators("cuda:0")
+    if dtype is torch.bfloat16:
+        assert "Cast" in operators("cpu")
+
+
+def test_casts_of_integers_are_made_for_cuda_too(gpu_build):
+    """A node without a kernel on CUDA runs on the CPU, and there is no MatMul of int16 there."""
+    models = [
+        compile_graph(traced(torch.mm, *[((2, 2), torch.int16, device)] * 2), OrtOptions()).model
+        for device in ("cpu", "cuda:0")
+    ]
+    listed = [[node.op_type for node in model.graph.node] for model in models]
+    assert listed[0] == listed[1] and "Cast" in listed[0]
+
+
+def test_duplicate_providers_are_refused_by_name():
+    with pytest.raises(OptionError, match=r"each provider once \(CPUExecutionProvider\)"):
+        OrtOptions(providers=["CPUExecutionProvider", ("CPUExecutionProvider", {})])
+
+
+@pytest.mark.skipif(
+    "AzureExecutionProvider" not in onnxruntime.get_available_providers(),
+    reason="this build of ONNX Runtime has no second provider for tensors of the CPU",
+)
+def test_order_of_providers_is_kept_and_the_cpu_is_the_last_resort():
+    for names, expected in (
+        (["AzureExecutionProvider"], ["AzureExecutionProvider", "CPUExecutionProvider"]),
+        (["CPUExecutionProvider", "AzureExecutionProvider"],) * 2,
+    ):
+        torch._dynamo.reset()
+        storage = {}
+        options = {"providers": names, "storage": storage}
+        fn = torch.compile(lambda x: x * 2, backend="ortable", options=options)
+        torch.testing.assert_close(fn(torch.ones(2)), torch.full((2,), 2.0))
+        assert storage["instance"][0]["providers"] == expected
+
+
+def test_an_option_that_a_provider_does_not_have_is_refused():
+    providers = [("CPUExecutionProvider", {"arena": "1"})]
+    fn = torch.compile(lambda x: x + 1, backend="ortable", options={"providers": providers})
+    with pytest.raises(BackendCompilerFailed, match=r"has no option arena; it has none"):
+        fn(torch.ones(2))
+
+
+def test_an_unknown_option_of_cuda_lists_the_known(gpu_build):
+    class Session:
+        get_providers = staticmethod(lambda: [CUDA])
+        get_provider_options = staticmethod(lambda: {CUDA: {"device_id": "0", "do_copy": "1"}})
+
+    with pytest.raises(OptionError, match=r"no option memory; known: device_id, do_copy"):
+        session.check_session(Session, [(CUDA, {"memory": "1"})])
+
+
+def test_a_provider_that_does_not_start_is_an_error():
+    """ONNX Runtime goes on with the CPU when the libraries of CUDA are missing, and warns."""
+
+    class Session:
+        get_providers = staticmethod(lambda: ["CPUExecutionProvider"])
+        get_provider_options = staticmethod(dict)
+
+    with pytest.raises(ProviderError, match=r"'CUDAExecutionProvider' could not start"):
+        session.check_session(Session, [CUDA, "CPUExecutionProvider"])

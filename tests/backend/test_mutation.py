@@ -1,0 +1,599 @@
+"""Mutation and aliasing: what a function writes lands where eager puts it, and results share memory
+with arguments and with each other as they do in eager."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+
+import pytest
+import torch
+from torch.utils import _pytree as pytree
+
+F = torch.nn.functional
+
+
+def randn(*shape, **kwargs):
+    return torch.randn(shape, **kwargs)
+
+
+def tensors_of(values):
+    return [t for t in pytree.tree_leaves(values) if isinstance(t, torch.Tensor)]
+
+
+def properties(tensor):
+    """What eager promises of one tensor besides its values."""
+    return {
+        "dtype": tensor.dtype,
+        "shape": tensor.shape,
+        "strides": tensor.stride() if tensor.numel() else None,
+        "offset": tensor.storage_offset(),
+        "requires_grad": tensor.requires_grad,
+        "leaf": tensor.is_leaf,
+        "written": not tensor.is_inference() and tensor._version > 0,
+    }
+
+
+def relations(tensors):
+    """Which pairs are one object, share memory, or are views of each other or of a third tensor."""
+    found = {}
+    for (i, a), (j, b) in itertools.combinations(enumerate(tensors), 2):
+        start = a.untyped_storage().data_ptr()
+        found[i, j] = {
+            "same": a is b,
+            "memory": start != 0 and start == b.untyped_storage().data_ptr(),
+            "view": a._base is b or b._base is a,
+            "siblings": a._base is not None and a._base is b._base,
+        }
+    return found
+
+
+def compare(fn, make, *, grad=False, calls=2, **kwargs):
+    """Runs `fn` in eager and compiled on the arguments that `make` gives, several times, and
+    compares arguments and results after each call, then the values of all calls again."""
+    kwargs.setdefault("fullgraph", True)
+    compiled = torch.compile(fn, backend="ortable", **kwargs)
+    kept = []
+    for call in range(calls):
+        torch.manual_seed(call)
+        eager_args = make()
+        torch.manual_seed(call)
+        compiled_args = make()
+        with torch.set_grad_enabled(grad):
+            expected = tensors_of((eager_args, fn(*eager_args)))
+            got = tensors_of((compiled_args, compiled(*compiled_args)))
+        assert len(got) == len(expected)
+        assert [properties(t) for t in got] == [properties(t) for t in expected]
+        assert relations(got) == relations(expected)
+        kept.append((got, expected))
+    for got, expected in kept:
+        for a, b in zip(got, expected, strict=True):
+            torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-5, equal_nan=True)
+    return kept
+
+
+# -- writes into arguments ----------------------------------------------------------------------
+
+
+def written_and_read(x):
+    x.mul_(2)
+    return x.sum()
+
+
+def two_written(x, y):
+    x.mul_(2)
+    y.add_(x)
+    return x + y
+
+
+def column(x):
+    x[:, 0].mul_(2)
+    return x + 1
+
+
+def transposed(x):
+    x.t().add_(1)
+    return x * 2
+
+
+def diagonal(x):
+    x.diagonal().fill_(0)
+    return x.sum()
+
+
+def strided(x):
+    x.as_strided((2, 2), (1, 3)).add_(1)
+    return x + 1
+
+
+def nested_views(x):
+    x[1:].t()[0].sub_(1)
+    return x.sum()
+
+
+def halves(x):
+    a, b = x.chunk(2)
+    a.add_(1)
+    b.mul_(2)
+    return a, b
+
+
+def rows(x):
+    for i, row in enumerate(x.unbind(0)):
+        row.add_(i)
+    return x
+
+
+def view_returned(x):
+    y = x[:, 0]
+    y.mul_(2)
+    return y
+
+
+def view_and_base(x):
+    y = x.t()
+    y.mul_(2)
+    return y, x
+
+
+def written_twice(x):
+    x.add_(1)
+    y = x.clone()
+    x.mul_(y)
+    return x, y
+
+
+def swapped(x, y):
+    old = x.clone()
+    x.copy_(y)
+    y.copy_(old)
+
+
+def from_itself(x):
+    x.copy_(x.t().clone())
+    return x
+
+
+def in_a_dict(d):
+    d["a"].add_(1)
+    d["b"] = d["a"] * 2
+    return d["b"]
+
+
+def views_of_written(x):
+    x.add_(1)
+    return x.t(), x[1:], x
+
+
+def filled(x):
+    x.zero_()
+    return x + 1
+
+
+def copied(x, y):
+    x.copy_(y)
+    return x.sum()
+
+
+WRITES = {
+    "returned": (lambda x: x.add_(1), lambda: (randn(3, 4),)),
+    "nothing_returned": (lambda x: [x.add_(1), None][1], lambda: (randn(3, 4),)),
+    "read": (written_and_read, lambda: (randn(3, 4),)),
+    "two": (two_written, lambda: (randn(3, 4), randn(3, 4))),
+    "column": (column, lambda: (randn(3, 4),)),
+    "transposed": (transposed, lambda: (randn(3, 4),)),
+    "diagonal": (diagonal, lambda: (randn(4, 4),)),
+    "as_strided": (strided, lambda: (randn(3, 4),)),
+    "nested_views": (nested_views, lambda: (randn(3, 4),)),
+    "chunks": (halves, lambda: (randn(4, 2),)),
+    "unbind": (rows, lambda: (randn(4, 2),)),
+    "view_returned": (view_returned, lambda: (randn(3, 4),)),
+    "view_and_base": (view_and_base, lambda: (randn(3, 4),)),
+    "views_of_written": (views_of_written, lambda: (randn(3, 4),)),
+    "twice": (written_twice, lambda: (randn(4, 4),)),
+    "swapped": (swapped, lambda: (randn(3, 4), randn(3, 4))),
+    "from_itself": (from_itself, lambda: (randn(4, 4),)),
+    "dict": (in_a_dict, lambda: ({"a": randn(3)},)),
+    "expanded": (lambda x, y: x.add_(y.expand(3, 4)), lambda: (randn(3, 4), randn(4))),
+    "filled": (filled, lambda: (randn(3),)),
+    "zero_dim": (lambda x: x.add_(1), lambda: (torch.tensor(2.0),)),
+    "no_rows": (written_and_read, lambda: (randn(0, 4),)),
+    "no_columns": (transposed, lambda: (randn(3, 0),)),
+    "empty_slice": (lambda x: [x[:, 0:0].mul_(2), x * 2][1], lambda: (randn(3, 4),)),
+    "t": (transposed, lambda: (randn(4, 6).t(),)),
+    "every_second": (transposed, lambda: (randn(4, 6)[:, ::2],)),
+    "offset": (transposed, lambda: (randn(2, 4, 6)[1],)),
+    "channels_last": (
+        lambda x: x.add_(1) * 2,
+        lambda: (randn(2, 3, 4, 5).to(memory_format=torch.channels_last),),
+    ),
+    "to_int": (copied, lambda: (torch.zeros(3, dtype=torch.int64), torch.tensor([1.7, -2.3, 4]))),
+    "to_half": (lambda x, y: x.copy_(y), lambda: (torch.zeros(9, dtype=torch.half), randn(9))),
+    "from_int": (copied, lambda: (torch.zeros(2, 3), torch.arange(3))),
+    "to_bool": (lambda x, y: x.copy_(y), lambda: (torch.zeros(4) > 0, torch.arange(4))),
+    "bool": (
+        lambda x, y: [x.logical_and_(y), ~x][1],
+        lambda: (torch.rand(5) > 0.3, torch.rand(5) > 0.5),
+    ),
+    "bfloat16": (lambda x, y: x.add_(y), lambda: (randn(5).bfloat16(), randn(5).bfloat16())),
+    "complex": (
+        lambda x, y: [x.mul_(y), x + y][1],
+        lambda: (randn(5, dtype=torch.complex64), randn(5, dtype=torch.complex64)),
+    ),
+    "out": (
+        lambda x, out: torch.add(x, 1, out=out) * 2,
+        lambda: (randn(3, 4), torch.zeros(3, 4)),
+    ),
+    "out_matmul": (
+        lambda x, y, out: torch.mm(x, y, out=out),
+        lambda: (randn(3, 4), randn(4, 5), torch.zeros(3, 5)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_writes_into_arguments(name):
+    compare(*WRITES[name])
+
+
+@pytest.mark.parametrize("name", ["column", "transposed", "view_and_base", "chunks", "offset"])
+def test_writes_under_dynamic_shapes(name):
+    compare(*WRITES[name], dynamic=True)
+
+
+def test_writes_in_inference_mode():
+    with torch.inference_mode():
+        compare(column, lambda: (randn(3, 4),))
+        torch._dynamo.reset()
+        compare(views_of_written, lambda: (randn(3, 4),))
+
+
+# -- caches, counters, scatters -----------------------------------------------------------------
+
+
+def with_write(write):
+    def fn(cache, index, values):
+        write(cache, index, values)
+        return cache * 2
+
+    return fn
+
+
+INDEXED = {
+    "index_copy": (
+        with_write(lambda c, i, v: c.index_copy_(1, i, v)),
+        lambda: (randn(2, 8, 4), torch.tensor([3, 5]), randn(2, 2, 4)),
+    ),
+    "slice": (
+        with_write(lambda c, i, v: c[:, 2:4].copy_(v)),
+        lambda: (randn(2, 8, 4), torch.tensor(0), randn(2, 2, 4)),
+    ),
+    "setitem": (
+        with_write(lambda c, i, v: c.__setitem__(i, v)),
+        lambda: (randn(8, 4), torch.tensor([3, 5]), randn(2, 4)),
+    ),
+    "mask": (
+        with_write(lambda c, i, v: c.__setitem__(i > 0, 0.0)),
+        lambda: (randn(8, 4), randn(8, 4), randn(1)),
+    ),
+    "masked_fill": (
+        with_write(lambda c, i, v: c.masked_fill_(i > 0, 1.0)),
+        lambda: (randn(8, 4), randn(8, 4), randn(1)),
+    ),
+    "accumulate": (
+        with_write(lambda c, i, v: c.index_put_((i,), v, accumulate=True)),
+        lambda: (randn(8, 4), torch.tensor([3, 3]), randn(2, 4)),
+    ),
+    "scatter": (
+        with_write(lambda c, i, v: c.scatter_(1, i, v)),
+        lambda: (randn(2, 8), torch.tensor([[3, 5], [1, 2]]), randn(2, 2)),
+    ),
+    "scatter_add": (
+        with_write(lambda c, i, v: c.scatter_add_(1, i, v)),
+        lambda: (randn(2, 8), torch.tensor([[3, 3], [1, 2]]), randn(2, 2)),
+    ),
+    "index_add": (
+        with_write(lambda c, i, v: c.index_add_(0, i, v)),
+        lambda: (randn(8, 4), torch.tensor([3, 3]), randn(2, 4)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", INDEXED)
+def test_indexed_writes(name):
+    compare(*INDEXED[name])
+
+
+class Attention(torch.nn.Module):
+    """One head that keeps its keys in a buffer, at a position that it counts."""
+
+    def __init__(self):
+        super().__init__()
+        self.proj = torch.nn.Linear(4, 4)
+        self.register_buffer("keys", torch.zeros(1, 8, 4))
+        self.register_buffer("position", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, x):
+        self.keys.index_copy_(1, self.position[None], self.proj(x))
+        self.position.add_(1)
+        seen = torch.arange(8) < self.position
+        scores = (x @ self.keys.transpose(1, 2)).masked_fill(~seen, float("-inf"))
+        return torch.softmax(scores, -1) @ self.keys
+
+
+def test_cache_in_buffers():
+    model = Attention()
+    eager = copy.deepcopy(model)
+    keys = model.keys
+    storage = {}
+    options = {"storage": storage}
+    compiled = torch.compile(model, backend="ortable", fullgraph=True, options=options)
+    with torch.no_grad():
+        for step in range(5):
+            x = randn(1, 1, 4)
+            torch.testing.assert_close(compiled(x), eager(x))
+            torch.testing.assert_close(model.keys, eager.keys)
+            assert int(model.position) == step + 1
+    assert model.keys is keys
+    assert len(storage["instance"]) == 1
+
+
+# -- arguments that alias each other ------------------------------------------------------------
+
+
+def first_written(a, b):
+    a.mul_(2)
+    return a + b
+
+
+def both_written(a, b):
+    a.mul_(2)
+    b.add_(1)
+    return a * b
+
+
+def overlapping():
+    base = randn(6)
+    return base[:3], base[2:5]
+
+
+def base_and_transposed():
+    base = randn(4, 4)
+    return base, base.t()
+
+
+def one_twice():
+    x = randn(3)
+    return x, x
+
+
+ALIASED = {
+    "overlapping": (first_written, overlapping),
+    "overlapping_both": (both_written, overlapping),
+    "base_and_view": (both_written, base_and_transposed),
+    "twice": (first_written, one_twice),
+    "twice_unwritten": (lambda a, b: (a + b, a, b), one_twice),
+    "twice_returned": (lambda a, b: (a.mul_(2) + b, b), one_twice),
+}
+
+
+@pytest.mark.parametrize("name", ALIASED)
+def test_arguments_that_alias(name):
+    compare(*ALIASED[name])
+
+
+def test_arguments_that_alias_and_require_gradients():
+    def make():
+        base = randn(6, requires_grad=True) * 1
+        return base[:3], base[2:5]
+
+    compare(first_written, make, grad=True)
+
+
+# -- results that alias -------------------------------------------------------------------------
+
+
+def several_views(x):
+    y = x + 1
+    return y.t(), y[0], y.view(-1)
+
+
+def view_and_value(x):
+    y = x + 1
+    return y, y.t()
+
+
+def twice_the_same(x):
+    y = x + 1
+    return y, y
+
+
+RESULTS = {
+    "argument": (lambda x: (x, x + 1), lambda: (randn(3, 4),)),
+    "views_of_argument": (lambda x: (x.t(), x[0], x.view(-1)), lambda: (randn(3, 4),)),
+    "other_dtype": (
+        lambda x: (x.view(torch.int32), torch.view_as_complex(x)),
+        lambda: (randn(4, 2),),
+    ),
+    "view_and_value": (view_and_value, lambda: (randn(3, 4),)),
+    "several_views": (several_views, lambda: (randn(3, 4),)),
+    "split": (lambda x: (x + 1).split(2), lambda: (randn(4, 2),)),
+    "same_object": (twice_the_same, lambda: (randn(3),)),
+    "detached": (lambda x: (x.detach(), (x * 2).detach()), lambda: (randn(3, 4),)),
+    "real": (lambda x: x.real, lambda: (randn(4, dtype=torch.complex64),)),
+    "complex": (lambda x: x * 2, lambda: (randn(4, dtype=torch.complex64),)),
+    "layout_kept": (lambda x: torch.exp(x), lambda: (randn(3, 4).t(),)),
+}
+
+
+@pytest.mark.parametrize("name", RESULTS)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_results_that_alias(name, dynamic):
+    compare(*RESULTS[name], dynamic=dynamic)
+
+
+def test_a_write_into_a_result_is_seen_by_its_views():
+    fn = torch.compile(view_and_value, backend="ortable")
+    y, turned = fn(randn(3, 4))
+    y.zero_()
+    assert float(turned.abs().sum()) == 0
+
+
+def test_a_write_into_a_result_leaves_the_next_call_alone():
+    fn = torch.compile(lambda x: x * 0 + torch.arange(3.0), backend="ortable")
+    x = randn(3)
+    fn(x).add_(10)
+    torch.testing.assert_close(fn(x), torch.arange(3.0))
+
+
+# -- gradients ----------------------------------------------------------------------------------
+
+
+def running_average(buffer, x, weight):
+    buffer.mul_(0.9).add_(x.detach() * 0.1)
+    return (x * weight).sum()
+
+
+def own_writes(x):
+    y = x * 2
+    y.mul_(3)
+    y[0].add_(1)
+    return y.sum()
+
+
+def under_no_grad(weight, x):
+    with torch.no_grad():
+        weight.add_(1)
+    return x * weight
+
+
+def not_leaf(x):
+    x.mul_(2)
+    return x * 3
+
+
+TRAINED = {
+    "buffer": (
+        running_average,
+        lambda: (randn(3, 4), randn(3, 4), randn(3, 4, requires_grad=True)),
+    ),
+    "own": (own_writes, lambda: (randn(3, 4, requires_grad=True),)),
+    "leaf_under_no_grad": (under_no_grad, lambda: (randn(3, requires_grad=True), randn(3))),
+    "not_leaf": (not_leaf, lambda: (randn(3, 4, requires_grad=True) * 1,)),
+    "mixed_results": (
+        lambda x, y: (x * 2, y * 2, x.t(), y.t(), x, (x * 3).detach()),
+        lambda: (randn(3, 4, requires_grad=True), randn(3, 4)),
+    ),
+    "views": (view_and_value, lambda: (randn(3, 4, requires_grad=True),)),
+    "view_of_not_leaf": (lambda x: x.t(), lambda: (randn(3, 4, requires_grad=True) * 1,)),
+}
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_writes_and_aliases_while_training(name):
+    for got, expected in compare(*TRAINED[name], grad=True):
+        for a, b in zip(got, expected, strict=True):
+            assert (a.grad_fn is None) == (b.grad_fn is None)
+
+
+@pytest.mark.parametrize("make", [lambda: randn(3, 4).t(), lambda: randn(3, 4)])
+def test_results_may_be_written_while_training(make):
+    """A result that is a view for autograd would refuse this."""
+    x = make().requires_grad_()
+    y = torch.compile(lambda x: torch.sinh(x).t().contiguous().t(), backend="ortable")(x)
+    y.mul_(2)
+    (got,) = torch.autograd.grad(y.sum(), x)
+    torch.testing.assert_close(got, 2 * torch.cosh(x))
+
+
+def test_a_write_into_what_the_backward_needs_is_refused():
+    x = randn(3, 4, requires_grad=True)
+    y = torch.compile(lambda x: torch.exp(x), backend="ortable")(x)
+    y.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_batch_norm_statistics(training):
+    def run(compile_it):
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(
+            torch.nn.Conv2d(2, 3, 3), torch.nn.BatchNorm2d(3), torch.nn.ReLU()
+        )
+        statistics = dict(model.named_buffers())
+        fn = torch.compile(model, backend="ortable", fullgraph=True) if compile_it else model
+        for _ in range(3):
+            with torch.set_grad_enabled(training):
+                result = fn(randn(2, 2, 6, 6))
+            if training:
+                result.sum().backward()
+        assert all(statistics[name] is buffer for name, buffer in model.named_buffers())
+        assert int(model[1].num_batches_tracked) == 3
+        return result, statistics, [p.grad for p in model.parameters()]
+
+    torch.testing.assert_close(run(True), run(False), atol=1e-5, rtol=1e-4)
+
+
+# -- memory itself ------------------------------------------------------------------------------
+
+
+def resized(x):
+    x.resize_(6)
+    return x * 2
+
+
+def own_resized(x):
+    y = x * 2
+    y.resize_(2, 3)
+    return y + 1
+
+
+def replaced(x, y):
+    x.set_(y)
+    return x * 2
+
+
+def out_resized(x, out):
+    return torch.add(x, 1, out=out) * 2
+
+
+def turned_in_place(x):
+    x.t_()
+    return x * 2
+
+
+MEMORY = {
+    "resize": (resized, lambda: (randn(3, 4),)),
+    "resize_own": (own_resized, lambda: (randn(3, 4),)),
+    "set": (replaced, lambda: (randn(3, 4), randn(2, 2))),
+    "out_resize": (out_resized, lambda: (randn(3, 4), torch.empty(0))),
+    "transpose": (turned_in_place, lambda: (randn(3, 4),)),
+    "unsqueeze": (lambda x: x.unsqueeze_(0) * 2, lambda: (randn(3, 4),)),
+}
+
+
+@pytest.mark.parametrize("name", MEMORY)
+@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+def test_changes_of_memory(name):
+    compare(*MEMORY[name], fullgraph=False)
+
+
+def test_what_torch_cannot_functionalise_is_an_error():
+    """AOTAutograd refuses these, by name; nothing runs."""
+
+    def data_replaced(x, y):
+        x.data = y
+        return x * 2
+
+    def two_dtypes(a, b):
+        a.fill_(1.0)
+        return b + 1
+
+    base = randn(4)
+    for fn, args, reason in [
+        (data_replaced, (randn(3), randn(3)), "set_ on a graph input"),
+        (two_dtypes, (base, base.view(torch.int32)), "views with different dtypes"),
+    ]:
+        with pytest.raises(Exception, match=reason):
+            torch.compile(fn, backend="ortable")(*args)
