@@ -145,8 +145,9 @@ def test_a_graph_from_a_file_computes_the_same(name, tmp_path):
     assert cached(first) == ["miss"] * len(first)
     assert sorted(c.kind for c in second) == sorted(c.kind for c in first)
     assert cached(second) == ["disk"] * len(second)
-    # the gradient of a convolution runs in torch: that graph is traced again, its regions are found
-    assert counters["aot_autograd"]["autograd_cache_hit"] == (name != "batch norm")
+    # gradients that run in torch: such a graph is traced again, and its regions are found
+    in_torch = name in ("batch norm", "embedding")
+    assert counters["aot_autograd"]["autograd_cache_hit"] == (not in_torch)
     torch.testing.assert_close(got, expected, rtol=0, atol=0)
     torch.testing.assert_close(copies[1], copies[0], rtol=0, atol=0)
 

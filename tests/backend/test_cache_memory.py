@@ -120,6 +120,21 @@ def test_names_of_nodes_and_symbols_do_not_matter():
     assert backend.cached == ["miss", "memory"]
 
 
+def test_names_of_nodes_in_a_record_are_those_of_its_own_graph():
+    def first(x, y):
+        return x.exp() + y.sin()
+
+    def second(x, y):
+        return x.exp() + y.sin()
+
+    backend = compiled_twice(first, second, torch.ones(3), torch.ones(3))
+    assert backend.cached == ["miss", "memory"]
+    graphs = [record["graph_module"].graph for record in backend.options.storage["instance"]]
+    for graph, made in zip(graphs, backend.made, strict=True):
+        names = {node.name for node in graph.nodes}
+        assert made.compiled.fx_names and set(made.compiled.fx_names.values()) <= names
+
+
 def test_symbols_of_other_names_are_the_same_graph():
     def fn(x):
         return x * 2
