@@ -9,10 +9,10 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help run test codegen check format opsets conformance bench clean
+.PHONY: help run test codegen check format opsets conformance bench bench-conversion bench-training clean
 
 help:  ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
 
 # The stamp is written last, so an interrupted installation starts again.
 $(READY): pyproject.toml constraints.txt
@@ -46,8 +46,14 @@ opsets: $(READY)  ## every sample call of every spec, at every opset, against ea
 conformance: $(READY)  ## PyTorch's own operator tests against eager (ARGS=--bounded: the short run)
 	$(BIN)/python -m tests.conformance --jobs $(JOBS) $(ARGS)
 
-bench: $(READY)  ## conversion time, next to torch.onnx
+bench: $(READY)  ## the backend: latency, compilation, call overhead, next to eager and inductor
+	$(BIN)/python benchmarks/backend.py $(ARGS)
+
+bench-conversion: $(READY)  ## conversion time, next to torch.onnx
 	$(BIN)/python benchmarks/conversion.py $(ARGS)
+
+bench-training: $(READY)  ## training steps, next to eager
+	$(BIN)/python benchmarks/training.py $(ARGS)
 
 clean:  ## remove the environment, caches and build products
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

@@ -44,7 +44,7 @@ COVERAGE: tuple[tuple[str, str, str, str, str, bool, int, int, int, str, str, st
     ('aten::_conj_copy', 'specs/aten/complex.yaml', 'aten::_conj', '18', 'c64', False, 1, 0, 1, '', '', ''),
     ('aten::_conj_physical', 'specs/aten/complex.yaml', '', '18', 'f32 c64', False, 2, 0, 2, '', '', ''),
     ('aten::_efficientzerotensor', 'specs/aten/backward_places.yaml', 'aten::zeros', '18', '', False, 1, 0, 2, '', '', ''),
-    ('aten::_embedding_bag', 'specs/aten/bags.yaml', '', '18', 'f32 f64 i64 i32', True, 1, 0, 16, 'bags.embedding_bag', '', ''),
+    ('aten::_embedding_bag', 'specs/aten/bags.yaml', '', '18', 'f32 f64 i64 i32', True, 1, 0, 17, 'bags.embedding_bag', '', ''),
     ('aten::_embedding_bag_backward', 'specs/aten/backward_places.yaml', '', '18', 'f32 f64 i64 i32', False, 4, 2, 6, '', '', ''),
     ('aten::_embedding_bag_forward_only', 'specs/aten/bags.yaml', '', '18', 'f16 i64', False, 1, 0, 1, 'bags.embedding_bag', '', ''),
     ('aten::_embedding_bag_per_sample_weights_backward', 'specs/aten/backward_places.yaml', '', '18', 'f32 f64 i64 i32', False, 1, 0, 2, '', '', ''),

@@ -20,7 +20,12 @@ __all__ = [
 
 
 class OrtableError(Exception):
-    """Base class of every error that ortable raises on purpose."""
+    """Base class of every error that ortable raises on purpose.
+
+    ``fx_node`` is the name of the node of the graph that was being converted, where there is one.
+    """
+
+    fx_node: str | None = None
 
 
 class BuilderError(OrtableError, ValueError):

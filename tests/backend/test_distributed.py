@@ -19,10 +19,13 @@ FOLDER = Path(__file__).parent / "distributed"
 ROOT = FOLDER.parents[2]
 TIMEOUT = 120
 
-pytestmark = pytest.mark.skipif(
-    not (torch.distributed.is_available() and torch.distributed.is_gloo_available()),
-    reason="this build of torch has no gloo",
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not (torch.distributed.is_available() and torch.distributed.is_gloo_available()),
+        reason="this build of torch has no gloo",
+    ),
+]
 
 
 @functools.cache
@@ -75,7 +78,7 @@ def cases_of(script):
 def every_case():
     return [
         pytest.param(script, case, id=f"{script[:-3]}-{case}")
-        for script in ("collectives.py", "ddp.py", "ddp_training.py", "fsdp.py")
+        for script in ("collectives.py", "ddp.py", "ddp_training.py", "fsdp.py", "fsdp_frozen.py")
         for case in cases_of(script)
     ]
 

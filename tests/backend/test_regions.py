@@ -37,15 +37,15 @@ def test_values_and_strides_around_torch_nodes(in_torch, run_both, dynamic):
 
     def fn(x, w):
         a = (x @ w).relu()
-        b = torch.sin(a) + a
-        c = torch.sin(b.t()) * 2
+        b = torch.sin(a) + a @ a.t() @ a
+        c = torch.sin(b.t()) @ a * 2
         return c, b, a.t(), x, c, None, 3
 
     x, w = torch.rand(3, 4), torch.rand(4, 5)
     run_both(fn, x, w, dynamic=dynamic, options={"storage": storage})
-    assert [p.operator for p in placed(storage)] == ["aten::sin", "aten::sin"]
-    assert placed(storage)[0].why == "a test places it there"
-    assert "torch.sin(a) + a" in placed(storage)[0].line
+    ours = [p for p in placed(storage) if p.why == "a test places it there"]
+    assert [p.operator for p in ours] == ["aten::sin", "aten::sin"]
+    assert "torch.sin(a) + a" in ours[0].line
     assert len(storage["instance"]) == 3
     assert {record["kind"] for record in storage["instance"]} == {"inference"}
 
@@ -96,10 +96,9 @@ def test_gradients_through_torch_nodes(in_torch):
     for p, q in zip(model.buffers(), twin.buffers(), strict=True):
         torch.testing.assert_close(q, p)
     backward = [r for r in storage["instance"] if r["kind"] == "backward"]
-    assert [p.operator for p in backward[0]["placement"] if p.where == "torch"] == [
-        "aten::convolution_backward",
-        "aten::convolution_backward",
-    ]
+    torch_nodes = [p.operator for p in backward[0]["placement"] if p.where == "torch"]
+    assert torch_nodes.count("aten::convolution_backward") == 2
+    assert all(p.why for p in backward[0]["placement"] if p.where == "torch")
 
 
 def test_mutations_land_after_every_reader(in_torch, run_both):
@@ -145,6 +144,17 @@ def test_symbols_that_only_an_outer_argument_has(in_torch, run_both):
 
     for shape in ((3, 5), (4, 6)):
         run_both(fn, torch.rand(shape), dynamic=True)
+
+
+def test_symbols_of_an_argument_of_which_only_a_view_leaves_the_region(in_torch, run_both):
+    in_torch("aten::sin")
+
+    def fn(x, weight):
+        rows = torch.arange(0, x.numel(), x.shape[1]).float()
+        heavy = rows[:, None] @ weight  # worth a session of its own
+        return torch.sin(x.view(-1)), torch.sin(heavy)
+
+    run_both(fn, torch.rand(4, 6), torch.rand(1, 3), dynamic=True)
 
 
 def test_sizes_that_depend_on_data(in_torch, run_both):

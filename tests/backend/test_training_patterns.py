@@ -111,7 +111,7 @@ def test_autograd_grad_of_weights_and_inputs():
 
 
 def test_second_derivatives_are_refused_by_autograd():
-    _, other, compiled = pair()
+    _, _, compiled = pair()
     x = torch.randn(5, 6, requires_grad=True)
     (gradient,) = torch.autograd.grad(compiled(x).square().sum(), x, create_graph=True)
     with pytest.raises(RuntimeError, match="double backward"):

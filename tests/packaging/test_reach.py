@@ -19,7 +19,6 @@ CORE_WITHOUT_ENTRY = {
     "aten::atan2.out": "an out= form: functionalised to atan2 and a copy",
     "aten::resize_": "changes the storage of its input: functionalised to resize",
     "aten::native_group_norm_backward": "decomposed by torch, in reductions ONNX has",
-    "aten::native_layer_norm_backward": "decomposed by torch, in reductions ONNX has",
 }
 
 # Python functions over sizes and numbers of a graph, and graphs inside it: the interpreter itself

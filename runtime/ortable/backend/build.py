@@ -13,16 +13,22 @@ from onnx import ModelProto, printer
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import GraphModule, Node
 
+from ortable.errors import InputError, OptionError, OrtableError
+
 from .cache.conversion import compile_cached
 from .compile import CompiledGraph
 from .devices import CPU, resolve
+from .fallback import culprits, missing_error, unsupported_nodes
 from .islands import with_islands
-from .mixed import convert_parts, cut, join_parts
+from .mixed import Part, convert_parts, cut, join_parts
 from .options import OrtOptions
 from .outputs import graph_kind
 from .placement import Placed, place, placements, report
+from .recompose import recompose
+from .regions import Split
 from .roles import OutputKind
 from .session import provider_names
+from .shards import inner_arguments
 from .storage import dump_model, store
 
 __all__ = ["Compiled", "Runner", "compile_one", "compile_region", "load", "static_arguments"]
@@ -38,11 +44,46 @@ def compile_one(graph_module: GraphModule, options: OrtOptions, runner: Runner) 
     static = static_arguments(graph_module)
     options = resolve(graph_module, options)
     with unset_fake_temporarily():
-        graph_module, in_torch = place(graph_module)
-        if in_torch:
-            in_torch = with_islands(graph_module, in_torch)
-            return compile_mixed(graph_module, options, runner, static, in_torch)
-        return compile_region(graph_module, options, runner, static)
+        recompose(graph_module)
+        if options.fallback is not None:
+            return compile_with_fallback(graph_module, options, runner, static)
+        graph_module, in_torch, _ = place(graph_module)
+        if not in_torch:
+            return compile_region(graph_module, options, runner, static)
+        error = missing_error(graph_module, in_torch)
+        if error is not None:
+            raise error  # one for all regions
+        in_torch = with_islands(graph_module, in_torch)
+        cuts = cut(graph_module, in_torch)
+        parts = list(convert_parts(graph_module, cuts, options, static))
+        return run_mixed(graph_module, options, runner, in_torch, cuts, parts)
+
+
+def compile_with_fallback(
+    graph_module: GraphModule, options: OrtOptions, runner: Runner, static: frozenset[int]
+) -> Compiled:
+    """Compiles what can be, and leaves the rest to torch.  A node whose conversion fails changes
+    sides, and the graph is cut anew: each round takes at least one node away from ONNX Runtime."""
+    left = unsupported_nodes(graph_module, options.raise_on)
+    tried: dict[str, int] = {}
+    while True:
+        graph, in_torch, before = place(graph_module, left)
+        in_torch = with_islands(graph, in_torch, everywhere=True)
+        parts: list[Part] = []
+        cuts = cut(graph, in_torch)
+        try:
+            if not in_torch:
+                return compile_region(graph, options, runner, static)
+            for part in convert_parts(graph, cuts, options, static):
+                parts.append(part)
+            return run_mixed(graph, options, runner, in_torch, cuts, parts)
+        except (OptionError, InputError):
+            raise
+        except OrtableError as error:
+            if len(parts) == len(cuts.regions):
+                raise  # all are converted: a session cannot be made
+            found = culprits(error, cuts.regions[len(parts)].nodes, tried)
+            left |= {before[node]: why for node, why in found.items()}
 
 
 def compile_region(
@@ -57,18 +98,17 @@ def compile_region(
     return _finished(compiled, graph_module, options, runner, placements(graph_module, {}))
 
 
-def compile_mixed(
+def run_mixed(
     graph_module: GraphModule,
     options: OrtOptions,
     runner: Runner,
-    static: frozenset[int],
     in_torch: Mapping[Node, str],
+    cuts: Split,
+    parts: Sequence[Part],
 ) -> Compiled:
-    """The same for a graph of which torch runs the nodes `in_torch` (with reasons): each region in
-    between is converted, run and recorded by itself."""
-    cuts = cut(graph_module, in_torch)
+    """The same for a graph of which torch runs the nodes `in_torch` (with reasons): its regions,
+    which are converted, each with what runs it and a record."""
     placed = placements(graph_module, in_torch)
-    parts = convert_parts(graph_module, cuts, options, static)
     output = graph_module.graph.output_node().args[0]
     # the strides are those that were traced: regions keep them, and so does torch
     report_strides([None] * (len(output) if isinstance(output, list | tuple) else 1))
@@ -79,6 +119,8 @@ def compile_mixed(
         part.region.name: _finished(part.compiled, part.region.module, options, runner, placed)
         for part in parts
     }
+    if not parts:  # nothing is left for ONNX Runtime: the record says so
+        store(options.storage, {**_torch_record(graph_module), "placement": placed})
     return join_parts(graph_module, cuts, callables)
 
 
@@ -114,7 +156,7 @@ def _finished(
 
 def static_arguments(graph_module: GraphModule) -> frozenset[int]:
     """Positions of the arguments that are parameters and buffers, the same tensors at every call,
-    as AOTAutograd knows them; none for a backward graph."""
+    as AOTAutograd knows them; none for a backward graph, and none inside a tensor subclass."""
     context = torch._guards.TracingContext.try_get()
     metadata = context.fw_metadata if context is not None else None
     if metadata is None or graph_kind(graph_module) == "backward":
@@ -122,7 +164,7 @@ def static_arguments(graph_module: GraphModule) -> frozenset[int]:
     tokens = len(getattr(metadata, "tokens", ()))  # effects' tokens are the first arguments
     written = set(metadata.mutated_inp_runtime_indices or ())  # by torch, after the graph has run
     static = set(metadata.static_input_indices or ()) - written
-    return frozenset(index + tokens for index in static)
+    return frozenset(index + tokens for index in static) - inner_arguments(graph_module)
 
 
 def report_strides(found: Sequence[tuple[int, ...] | None]) -> None:
@@ -159,6 +201,22 @@ def _record(
         "frozen": getattr(callable_graph, "frozen", "not run by ONNX Runtime"),
         "timings": dict(compiled.timings),
         "cache": compiled.cache,
+    }
+
+
+def _torch_record(graph_module: GraphModule) -> dict[str, Any]:
+    """What `storage["instance"]` receives for a graph that torch runs whole."""
+    return {
+        "kind": graph_kind(graph_module),
+        "onnx": None,
+        "providers": [],
+        "graph_module": graph_module,
+        "inputs": [],
+        "outputs": [],
+        "mutations": [],
+        "frozen": "not run by ONNX Runtime",
+        "timings": {},
+        "cache": "miss",
     }
 
 

@@ -23,6 +23,7 @@ from .fork import protect
 from .frozen import BackOff, Frozen, History, freezable, with_constants
 from .results import Results, SymbolValues, as_promised
 from .roles import InputKind
+from .shards import gathered_by_fsdp
 from .weights import is_watchable, signature, sweep
 
 __all__ = ["OrtBackend", "Results", "SymbolValues", "as_promised"]
@@ -82,6 +83,7 @@ class OrtBackend:
         self._lock = threading.RLock()
         self._sets: dict[tuple[int, ...], Frozen] = {}
         self._histories: dict[tuple[int, ...], History] = {}
+        self._never: set[tuple[int, ...]] = set()  # sets of weights none of which can be watched
         self._back_off = BackOff()
         self._source: CallSource | None = None
         protect(self)
@@ -123,6 +125,8 @@ class OrtBackend:
                 self._call, self.session = call, found.session
                 return call
             found.let_go()
+        if key in self._never:
+            return self._unfrozen()
         first = self._back_off.given_up == 0 and len(self._sets) < _MOST_FROZEN
         call = self._freeze(key, args) if first or self._rested(key, tensors) else None
         if call is None:
@@ -144,10 +148,16 @@ class OrtBackend:
     def _freeze(self, key: tuple[int, ...], args: Sequence[Any]) -> Call | None:
         """A session with these weights as constants; None when a write into them would not show, or
         one came while the session was made."""
-        positions = [i for i in self._constant if is_watchable(args[i])]
+        gathered = gathered_by_fsdp()
+        positions = [
+            i for i in self._constant if is_watchable(args[i]) and id(args[i]) not in gathered
+        ]
         self._histories.pop(key, None)
         make = self._make
         if not positions or make is None:
+            if len(self._never) >= _MOST_FROZEN:
+                self._never.clear()
+            self._never.add(key)
             return None
         sweep()
         weights = [args[i] for i in positions]

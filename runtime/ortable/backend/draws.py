@@ -4,7 +4,7 @@ the operator is converted. `torch.manual_seed` then gives the numbers of eager."
 from __future__ import annotations
 
 import keyword
-from collections.abc import Collection
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -16,41 +16,45 @@ from torch.utils._sympy.reference import PythonReferenceAnalysis
 
 from ortable import dims, dtypes
 from ortable.draws import Draw
+from ortable.errors import UnsupportedCase
 from ortable.interpreter.unsupported import missing_name
 
 from .inputs import InputPlan, shape_of
 
-__all__ = ["write_draws"]
+__all__ = ["refuse_lost_dropout", "write_draws"]
 
 aten = torch.ops.aten
+_RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 _ORIGIN = ("stack_trace", "nn_module_stack")
 
 
 def write_draws(
-    graph_module: GraphModule, in_torch: Collection[str]
-) -> tuple[GraphModule, dict[Node, str]]:
-    """`graph_module` with the draws of its random operators as torch nodes, and those nodes with
-    the reason why torch runs them.
+    graph_module: GraphModule, in_torch: Mapping[Node, str]
+) -> tuple[GraphModule, dict[Node, str], dict[Node, Node]]:
+    """`graph_module` with the draws of its random operators as torch nodes; the nodes that torch
+    runs there, with the reasons; and which node each one of the new graph was in `graph_module`.
 
     A node that is only a draw is replaced; any other one gets the drawn tensor as its argument
     `drawn`, which its converter reads.  The module itself is returned when there is nothing to do.
 
-    :param in_torch: names of nodes that torch runs whole
+    :param in_torch: nodes of `graph_module` that torch runs whole, with reasons
     """
     found = {
         node: draw
         for node in graph_module.graph.nodes
-        if node.name not in in_torch and (draw := _draw_of(node)) is not None
+        if node not in in_torch and (draw := _draw_of(node)) is not None
     }
     if not found:
-        return graph_module, {}
+        return graph_module, dict(in_torch), {node: node for node in graph_module.graph.nodes}
     writer = _Writer(graph_module)
     for node in graph_module.graph.nodes:
         if node in found:
             writer.draw(node, found[node])
         else:
             writer.copy(node)
-    return GraphModule(graph_module, writer.graph), writer.placed
+    placed = writer.placed | {writer.made[node]: why for node, why in in_torch.items()}
+    before = {copy: node for node, copy in writer.made.items()}
+    return GraphModule(graph_module, writer.graph), placed, before
 
 
 def _draw_of(node: Node) -> Draw | None:
@@ -64,6 +68,26 @@ def _draw_of(node: Node) -> Draw | None:
         return None
     draw = function(node, *node.args, **node.kwargs)
     return draw if draw is None or isinstance(draw.like, Node) else None
+
+
+def refuse_lost_dropout(graph_module: GraphModule) -> None:
+    """Fails for a graph of dynamo with dropout between the layers of a recurrent network: what
+    torch makes of these operators before any backend sees them never drops (torch 2.13).
+
+    :raises UnsupportedCase: naming the operator, and what to write in its place
+    """
+    for node in graph_module.graph.nodes:
+        name = getattr(node.target, "__name__", "")
+        if node.op != "call_function" or name not in _RECURRENT or len(node.args) < 9:
+            continue
+        first = 3 if isinstance(node.args[3], bool) else 4  # packed sequences have one more
+        _, layers, dropout, train = node.args[first : first + 4]
+        if dropout and train and layers > 1:
+            raise UnsupportedCase(
+                f"{name} with dropout={dropout} between {layers} layers, in training: torch's own "
+                "tracing loses this dropout. Use one module per layer and torch.nn.Dropout between "
+                "them, or dropout=0."
+            )
 
 
 class _Writer:

@@ -167,4 +167,5 @@ def _bytes_of(tensor: torch.Tensor) -> bytes:
     flat = tensor.reshape(-1)
     if flat.dtype is torch.bool:
         flat = as_bytes(flat)
-    return bytes(flat.view(torch.uint8).numpy().tobytes())
+    # Of a copy: numpy() marks the memory as shared for good, and FSDP could not free it.
+    return bytes(flat.view(torch.uint8).clone().numpy().tobytes())

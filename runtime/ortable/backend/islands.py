@@ -11,7 +11,7 @@ from torch.fx import GraphModule, Node
 
 from ortable.interpreter.unsupported import missing_name
 
-from .placement import is_ordered, mixes_dtypes
+from .placement import is_draw, is_ordered, mixes_dtypes
 from .regions import Region, split
 
 __all__ = ["with_islands"]
@@ -29,15 +29,18 @@ _MANY = 24  # so many small operators cost torch's dispatcher more than a sessio
 _WHY = "too little between operators that run in torch to be worth a session"
 
 
-def with_islands(graph_module: GraphModule, in_torch: Mapping[Node, str]) -> dict[Node, str]:
+def with_islands(
+    graph_module: GraphModule, in_torch: Mapping[Node, str], everywhere: bool = False
+) -> dict[Node, str]:
     """`in_torch` with the regions that are too small, and the reason.
 
-    Only neighbours of operators that torch runs because it is faster: around those that it must run
-    the user wants sessions.  Regions merge and vanish as nodes change sides, so this repeats until
-    nothing changes; each round takes at least one region away.
+    Only neighbours of operators that torch runs because it is faster, unless `everywhere`: around
+    those that it must run the user wants sessions, and around draws, too.  Regions merge and vanish
+    as nodes change sides, so this repeats until nothing changes; each round takes at least one
+    region away.
     """
     found = dict(in_torch)
-    faster = {node for node in found if _is_choice(node)}
+    faster = {node for node in found if not is_draw(node) and (everywhere or _is_choice(node))}
     while faster:
         ordered = [node for node in found if is_ordered(node)]
         regions = split(graph_module, found, ordered).regions
@@ -77,7 +80,10 @@ def _is_worth_it(region: Region) -> bool:
 
 
 def _name(node: Node) -> str:
-    """The name of an ATen operator without its overload; "getitem"; "" for anything else."""
+    """The name of an operator without its overload; "" for what torch cannot call by itself: the
+    rest of an operator whose draw is a node of its own, and Python functions."""
+    if "drawn" in node.kwargs:
+        return ""
     if node.target is operator.getitem:
         return "view"
     if isinstance(node.target, torch._ops.OpOverload):

@@ -3,7 +3,8 @@ that calls them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,27 +57,18 @@ def cut(graph_module: GraphModule, in_torch: Mapping[Node, str]) -> Split:
 
 def convert_parts(
     graph_module: GraphModule, cuts: Split, options: OrtOptions, static: frozenset[int]
-) -> list[Part]:
-    """Converts each region.  Arguments that the outer graph writes are no constants there, and
-    neither are those that an inference graph returns."""
+) -> Iterator[Part]:
+    """Converts the regions, one at a step.  Arguments that the outer graph writes are no constants
+    there, and neither are those that an inference graph returns."""
     plan = InputPlan(graph_module)
     nodes = graph_module.graph.nodes
     changed = {node.args[0] for node in nodes if is_mutation(node, plan)}
     if graph_kind(graph_module) == "inference":
         changed.update(graph_module.graph.output_node().all_input_nodes)
     constant = {plan.nodes[index] for index in static} - changed
-    return [
-        Part(
-            region,
-            compile_cached(
-                region.module,
-                options,
-                frozenset(i for i, node in enumerate(region.inputs) if node in constant),
-                whole=graph_module,
-            ),
-        )
-        for region in cuts.regions
-    ]
+    for region in cuts.regions:
+        fixed = frozenset(i for i, node in enumerate(region.inputs) if node in constant)
+        yield Part(region, compile_cached(region.module, options, fixed, whole=graph_module))
 
 
 def join_parts(graph_module: GraphModule, cuts: Split, callables: Mapping[str, Any]) -> MixedGraph:
@@ -88,8 +80,9 @@ def join_parts(graph_module: GraphModule, cuts: Split, callables: Mapping[str, A
     for name, function in callables.items():
         object.__setattr__(root, name, function)
     cuts.outer.set_codegen(_BoxedCodeGen())
-    outer = GraphModule(root, cuts.outer, "Outer")
-    return MixedGraph(outer.forward, tuple(callables.values()))
+    code: Any = type(GraphModule(root, cuts.outer, "Outer")).forward
+    # bound to the constants and the regions alone: the graph and its fake tensors may go
+    return MixedGraph(functools.partial(code, root), tuple(callables.values()))
 
 
 def _adopt(root: torch.nn.Module, source: torch.nn.Module, path: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
@@ -14,7 +15,15 @@ from ortable.interpreter.unsupported import missing_name
 
 from .draws import write_draws
 
-__all__ = ["Placed", "is_ordered", "mixes_dtypes", "place", "placements", "report"]
+__all__ = [
+    "Placed",
+    "is_draw",
+    "is_ordered",
+    "mixes_dtypes",
+    "place",
+    "placements",
+    "report",
+]
 
 _COLLECTIVES = ("_c10d_functional", "c10d", "fsdp")
 _ORDERED_HOPS = ("run_and_save_rng_state", "with_effects", "print")
@@ -44,17 +53,16 @@ def placed_by_table(graph_module: GraphModule) -> dict[Node, str]:
 
 
 def place(
-    graph_module: GraphModule, unsupported: Mapping[str, str] | None = None
-) -> tuple[GraphModule, dict[Node, str]]:
-    """The graph with its draws written out, and the nodes of it that torch runs, with reasons.
+    graph_module: GraphModule, unsupported: Mapping[Node, str] | None = None
+) -> tuple[GraphModule, dict[Node, str], dict[Node, Node]]:
+    """The graph with its draws written out, the nodes of it that torch runs, with reasons, and
+    which node each of its nodes was before.
 
-    :param unsupported: names of further nodes that torch runs, with reasons
+    :param unsupported: further nodes of `graph_module` that torch runs, with reasons
     """
-    more = unsupported or {}
-    graph_module, in_torch = write_draws(graph_module, more)
-    in_torch |= placed_by_table(graph_module)
-    in_torch |= {n: more[n.name] for n in graph_module.graph.nodes if n.name in more}
-    return graph_module, with_items(in_torch)
+    more = with_items(unsupported or {})
+    graph_module, in_torch, before = write_draws(graph_module, more)
+    return graph_module, with_items({**placed_by_table(graph_module), **in_torch}), before
 
 
 def mixes_dtypes(node: Node) -> bool:
@@ -84,13 +92,26 @@ def with_items(placed: Mapping[Node, str]) -> dict[Node, str]:
 def is_ordered(node: Node) -> bool:
     """Whether a node must run after the others of its kind that come before it in the graph: it
     draws random numbers, or has an effect."""
-    target = node.target
+    target: Any = node.target
+    if target is torch.ops.aten.empty_strided.default or target is operator.getitem:
+        return False
+    if isinstance(target, torch._ops.OpOverload):
+        changes = target._schema.is_mutable or target.namespace in _COLLECTIVES
+        return changes or is_draw(node)
+    return is_draw(node) or getattr(target, "__name__", "") in _ORDERED_HOPS
+
+
+def is_draw(node: Node) -> bool:
+    """Whether all that a node does is to draw random numbers, or to make room for them."""
+    target: Any = node.target
+    if target is operator.getitem:
+        return isinstance(node.args[0], Node) and is_draw(node.args[0])
     if isinstance(target, torch._ops.OpOverloadPacket):
         return True  # a draw: no other node is called by a packet
-    if isinstance(target, torch._ops.OpOverload):
-        drawn = torch.Tag.nondeterministic_seeded in target.tags
-        return drawn or target._schema.is_mutable or target.namespace in _COLLECTIVES
-    return getattr(target, "__name__", "") in _ORDERED_HOPS
+    if not isinstance(target, torch._ops.OpOverload):
+        return False
+    room = target is torch.ops.aten.empty_strided.default
+    return room or torch.Tag.nondeterministic_seeded in target.tags
 
 
 def placements(graph_module: GraphModule, in_torch: Mapping[Node, str]) -> list[Placed]:

@@ -16,6 +16,7 @@ from ortable.dims import Dim, SymDim
 
 from .inputs import InputPlan
 from .outputs import is_mutation
+from .views import is_view
 
 __all__ = ["Region", "Split", "split"]
 
@@ -210,8 +211,12 @@ class _Splitter:
         for node in (*inputs, *nodes):
             for dim in _dims_in(node.meta.get("val")):
                 needed.update(dict.fromkeys(sorted(dims.symbols(dim))))
+        # a tensor of which a region returns views alone is no input of its session
+        read = {n for node in nodes if not is_view(node) for n in node.all_input_nodes}
         for node in inputs:
             value = node.meta.get("val")
+            if isinstance(value, torch.Tensor) and node not in read:
+                continue
             sizes = value.shape if isinstance(value, torch.Tensor) else [value]
             found = [dims.from_torch(s) for s in sizes if isinstance(s, torch.SymInt)]
             own.update(str(d) for d in found if isinstance(d, SymDim) and dims.is_symbol(d))

@@ -14,6 +14,8 @@ from typing import Any, Protocol
 import torch
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
+from .shards import plain_tensors
+
 __all__ = [
     "Holder",
     "Signature",
@@ -103,10 +105,11 @@ def _stepped(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
     if not watched:
         return
     written = {
-        storage_of(p)
+        storage_of(part)
         for group in optimizer.param_groups
         for p in group["params"]
-        if p.layout is torch.strided
+        for part in plain_tensors(p)
+        if part.layout is torch.strided
     }
     for holder in watched:
         if not written.isdisjoint(holder.storages):
@@ -146,7 +149,10 @@ def refresh(target: Any = None) -> None:
     :raises TypeError: `target` is something else
     """
     _steps[0] += 1  # sessions that others share hold the values of before
-    written = None if target is None else {storage_of(t) for t in _tensors_of(target)}
+    written = None
+    if target is not None:
+        parts = [part for tensor in _tensors_of(target) for part in plain_tensors(tensor)]
+        written = {storage_of(part) for part in parts if part.layout is torch.strided}
     for holder in list(_holders):
         if written is None or not written.isdisjoint(holder.storages):
             holder.invalidate()
@@ -156,8 +162,7 @@ def _tensors_of(target: Any) -> list[torch.Tensor]:
     if isinstance(target, torch.Tensor):
         return [target]
     if isinstance(target, torch.nn.Module):
-        tensors = [*target.parameters(), *target.buffers()]
-        return [t for t in tensors if t.layout is torch.strided]
+        return [*target.parameters(), *target.buffers()]
     raise TypeError(
         f"refresh() takes a module, a tensor or nothing, not a {type(target).__name__}; "
         "refresh() without an argument concerns every compiled graph."

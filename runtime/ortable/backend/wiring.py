@@ -16,6 +16,7 @@ from ortable.errors import OrtableError
 
 from .build import Compiled, Runner, compile_one, load
 from .decompositions import get_decomposition_table, resolve_table
+from .draws import refuse_lost_dropout
 from .options import OrtOptions
 from .retrace import decompose
 from .runner import run_with_onnxruntime
@@ -111,6 +112,7 @@ def compile_with_autograd(
     run = runner or run_with_onnxruntime
     if run is run_with_onnxruntime:
         check_providers(options.providers)
+    refuse_lost_dropout(graph_module)
     table = resolve_table(options.export_options)
 
     def compile_it(gm: GraphModule) -> Compiled:

@@ -130,7 +130,9 @@ class InterpreterState:
 
     def failure(self, error: Exception, node: Node) -> OrtableError:
         """``error`` with node, operator, arguments, module and source line."""
-        return failures.wrapped(error, node, self.tables.spec_files, self.builder)
+        found = failures.wrapped(error, node, self.tables.spec_files, self.builder)
+        found.fx_node = node.name  # of a graph inside the graph: the node that calls it, at last
+        return found
 
     def not_found(self, node: Node) -> OrtableError:
         """The error for one node that the first look at the graph could not judge."""

@@ -53,7 +53,7 @@ def missing_nodes(
     holder = graph_module if owner is None else owner
     for node in graph_module.graph.nodes:
         if node.op == "call_function":
-            if node not in harmless and not _is_known(node, tables, find_converter):
+            if node not in harmless and not is_known(node, tables, find_converter):
                 missing.append(node)
         elif node.op == "call_method":
             if node.target not in tables.methods and node.target not in calls.SIZE_METHODS:
@@ -69,7 +69,8 @@ def missing_nodes(
     return missing
 
 
-def _is_known(node: Node, tables: Tables, find_converter: FindConverter) -> bool:
+def is_known(node: Node, tables: Tables, find_converter: FindConverter) -> bool:
+    """Whether a function that a node calls has a converter, or needs none."""
     target = node.target
     if isinstance(target, torch._ops.OpOverload):
         name = target.name()

@@ -249,9 +249,11 @@ class _Largest:
         self.ramp = unsqueezed(graph, counting(graph, 0, bag.count, 1), [1])
         first = _reduced(graph, bag, self.owner, self.ramp, NOWHERE, "min")
         self.none = make("Equal", [first, const(graph, NOWHERE, dtypes.int64)])
-        self.first = make("Where", [self.none, const(graph, 0, dtypes.int64), first])
+        # a row after the last stands for that of an empty bag: there may be no row at all
+        self.first = make("Where", [self.none, as_scalar(graph, bag.count), first])
         flat = make("Squeeze", [self.first, consts(graph, [1], dtypes.int64)])
-        self.begin = make("Gather", [bag.rows, flat], axis=0)
+        more = make("Concat", [bag.rows, filled(graph, [1, bag.width], 0, bag.kind)], axis=0)
+        self.begin = make("Gather", [more, flat], axis=0)
         self.unordered = make("IsNaN", [self.begin])
 
     def values(self) -> str:
@@ -271,8 +273,9 @@ class _Largest:
         where = make("Where", [same, self.ramp, nowhere])
         where = _reduced(graph, self.bag, self.owner, where, NOWHERE, "min")
         where = make("Where", [make("Or", [self.unordered, self.none]), self.first, where])
-        found = make("Gather", [self.bag.places, where], axis=0)
-        return make("Where", [self.none, const(graph, 0, dtypes.int64), found])
+        none = consts(graph, [0], dtypes.int64)
+        named = make("Concat", [self.bag.places, none], axis=0)
+        return make("Gather", [named, where], axis=0)
 
 
 def _reduced(graph: Any, bag: _Bags, owner: str, values: str, start: Any, how: str) -> str:

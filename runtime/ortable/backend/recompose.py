@@ -1,0 +1,192 @@
+"""Puts together what AOTAutograd takes apart whatever its table of decompositions says: upsampling
+by whole factors, which arrives as indices into the image and is one Resize in ONNX.
+
+A match compares the indices and weights themselves, computed from the graph, with those of the
+operator: what is not exactly the same stays as it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
+
+__all__ = ["recompose"]
+
+aten = torch.ops.aten
+_Whole = tuple[Any, tuple[Any, ...]]  # an operator and its arguments
+# what torch computes indices and weights with
+_CONSTANT = frozenset(
+    {
+        aten._to_copy.default,
+        aten.add.Tensor,
+        aten.arange.default,
+        aten.arange.start,
+        aten.arange.start_step,
+        aten.clamp.default,
+        aten.floor.default,
+        aten.mul.Tensor,
+        aten.sub.Tensor,
+        aten.unsqueeze.default,
+        aten.view.default,
+    }
+)
+
+
+def recompose(graph_module: GraphModule) -> int:
+    """Replaces upsampled images in an ATen graph, in place; the number of replacements.
+
+    Nodes that nothing reads any more stay: a caller takes what the results depend on.
+    """
+    if not any(node.target is aten._unsafe_index.Tensor for node in graph_module.graph.nodes):
+        return 0
+    tables = _Tables()
+    count = 0
+    for node in list(graph_module.graph.nodes):
+        found = _bilinear(node, tables) or _nearest(node, tables)
+        if found is not None:
+            target, arguments = found
+            with graph_module.graph.inserting_before(node):
+                whole = graph_module.graph.call_function(target, arguments)
+            whole.meta = dict(node.meta)
+            node.replace_all_uses_with(whole)
+            count += 1
+    if count:
+        graph_module.recompile()
+    return count
+
+
+class _Tables:
+    """Values of nodes that depend on no argument of the graph."""
+
+    def __init__(self) -> None:
+        self._known: dict[Node, torch.Tensor | None] = {}
+
+    def get(self, node: Any) -> torch.Tensor | None:
+        """The value of a node; None when it depends on an argument or an operator that is no
+        arithmetic of indices."""
+        if not isinstance(node, Node):
+            return None
+        if node not in self._known:
+            self._known[node] = self._compute(node)
+        return self._known[node]
+
+    def _compute(self, node: Node) -> torch.Tensor | None:
+        value = node.meta.get("val")
+        fixed = isinstance(value, torch.Tensor) and all(isinstance(n, int) for n in value.shape)
+        if node.target not in _CONSTANT or not fixed:
+            return None
+        inputs = {each: self.get(each) for each in node.all_input_nodes}
+        if any(each is None for each in inputs.values()):
+            return None
+        arguments = map_arg(node.args, lambda each: inputs[each])
+        settings = map_arg(node.kwargs, lambda each: inputs[each])
+        settings = {**settings, "device": "cpu"} if "device" in settings else settings
+        return node.target(*arguments, **settings)  # type: ignore[operator, no-any-return]
+
+    def is_row(self, node: Any, wanted: torch.Tensor) -> bool:
+        """Whether a node has exactly these values along the last axis."""
+        value = self.get(node)
+        return value is not None and torch.equal(value, wanted)
+
+    def is_column(self, node: Any, wanted: torch.Tensor) -> bool:
+        """Whether a node has exactly these values along the last but one of two axes."""
+        return self.is_row(node, wanted.unsqueeze(1))
+
+
+def _factors(image: Node, result: Node) -> tuple[int, int] | None:
+    """How often the rows and columns of a float32 `image` go into those of `result`."""
+    small, large = image.meta.get("val"), result.meta.get("val")
+    if not isinstance(small, torch.Tensor) or not isinstance(large, torch.Tensor):
+        return None
+    plain = small.dim() == large.dim() == 4 and small.dtype == large.dtype == torch.float32
+    if not plain or not all(isinstance(n, int) for n in (*small.shape[2:], *large.shape[2:])):
+        return None
+    pairs = list(zip(small.shape[2:], large.shape[2:], strict=True))
+    if any(not have or wanted % have for have, wanted in pairs):
+        return None
+    return pairs[0][1] // pairs[0][0], pairs[1][1] // pairs[1][0]
+
+
+def _picked(node: Any) -> tuple[Node, Any, Any] | None:
+    """The parts of `image[:, :, rows, columns]`."""
+    if not isinstance(node, Node) or node.target is not aten._unsafe_index.Tensor:
+        return None
+    image, indices = node.args
+    if not isinstance(image, Node) or not isinstance(indices, list | tuple) or len(indices) != 4:
+        return None
+    return (image, indices[2], indices[3]) if indices[0] is indices[1] is None else None
+
+
+def _mix(node: Any) -> tuple[Any, Any, Any] | None:
+    """The parts of `a + (b - a) * weight`."""
+    if not _is_call(node, aten.add.Tensor) or not _is_call(node.args[1], aten.mul.Tensor):
+        return None
+    difference, weight = node.args[1].args
+    if not _is_call(difference, aten.sub.Tensor) or difference.args[1] is not node.args[0]:
+        return None
+    return node.args[0], difference.args[0], weight
+
+
+def _is_call(node: Any, target: Any) -> bool:
+    """Whether a node calls `target` with two arguments and no `alpha`."""
+    return (
+        isinstance(node, Node) and node.target is target and len(node.args) == 2 and not node.kwargs
+    )
+
+
+def _nearest(node: Node, tables: _Tables) -> _Whole | None:
+    """`image[:, :, rows, columns]` that repeats every row and column."""
+    picked = _picked(node)
+    factors = _factors(picked[0], node) if picked is not None else None
+    if picked is None or factors is None or factors == (1, 1):
+        return None
+    image, rows, columns = picked
+    height, width = node.meta["val"].shape[2:]
+    if not tables.is_column(rows, torch.arange(height) // factors[0]):
+        return None
+    if not tables.is_row(columns, torch.arange(width) // factors[1]):
+        return None
+    return aten.upsample_nearest2d.default, (image, [height, width])
+
+
+def _bilinear(node: Node, tables: _Tables) -> _Whole | None:
+    """`mix(mix(a, b, x), mix(c, d, x), y)` of four neighbours, by factors that are powers of two:
+    for these, the coordinates of ONNX are torch's to the last bit."""
+    outer = _mix(node)
+    upper = _mix(outer[0]) if outer is not None else None
+    lower = _mix(outer[1]) if outer is not None else None
+    if outer is None or upper is None or lower is None:
+        return None
+    corners = [_picked(each) for each in (upper[0], upper[1], lower[0], lower[1])]
+    if corners[0] is None:
+        return None
+    image = corners[0][0]
+    factors = _factors(image, node)
+    if factors is None or not all(each > 1 and each & (each - 1) == 0 for each in factors):
+        return None
+    height, width = image.meta["val"].shape[2:]
+    *rows, down = _neighbours(height, factors[0])
+    *columns, right = _neighbours(width, factors[1])
+    for place, corner in enumerate(corners):
+        if corner is None or corner[0] is not image:
+            return None
+        if not tables.is_column(corner[1], rows[place // 2]):
+            return None
+        if not tables.is_row(corner[2], columns[place % 2]):
+            return None
+    weights = tables.is_row(upper[2], right) and tables.is_row(lower[2], right)
+    if not weights or not tables.is_column(outer[2], down):
+        return None
+    sizes = [height * factors[0], width * factors[1]]
+    return aten.upsample_bilinear2d.default, (image, sizes, False)
+
+
+def _neighbours(size: int, factor: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Index of the element before, of the one after, and the weight of the latter, for every place
+    along an axis that is stretched by `factor`."""
+    place = ((torch.arange(size * factor, dtype=torch.float32) + 0.5) / factor - 0.5).clamp(min=0)
+    before = place.to(torch.int64)
+    return before, (before + 1).clamp(max=size - 1), place - before

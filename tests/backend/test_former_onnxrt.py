@@ -1,0 +1,454 @@
+"""What PyTorch's former backend `onnxrt` could do, as its own tests showed it: each behaviour with
+the API of this package."""
+
+from __future__ import annotations
+
+import copy
+import threading
+
+import onnx
+import onnxruntime
+import pytest
+import torch
+from torch._dynamo import mark_dynamic
+from torch.utils import _pytree as pytree
+
+F = torch.nn.functional
+
+
+def compiled(fn, dynamic=False, fullgraph=True, **options):
+    return torch.compile(
+        fn, backend="ortable", fullgraph=fullgraph, dynamic=dynamic, options=options
+    )
+
+
+def assert_close(got, expected):
+    got, expected = pytree.tree_leaves(got), pytree.tree_leaves(expected)
+    torch.testing.assert_close(got, expected, atol=1e-4, rtol=1e-3)
+
+
+def assert_equal_to_eager(model, calls, *, train=True, **kwargs):
+    """Results and gradients of a module at every call of `calls`; returns the records."""
+    storage = {}
+    eager = copy.deepcopy(model)
+    fn = compiled(model, storage=storage, **kwargs)
+    for args in calls:
+        with torch.no_grad():
+            assert_close(fn(*args), eager(*args))
+        if train:
+            expected = torch.autograd.grad(loss_of(eager(*args)), list(eager.parameters()))
+            got = torch.autograd.grad(loss_of(fn(*args)), list(model.parameters()))
+            assert_close(got, expected)
+    return storage["instance"]
+
+
+def loss_of(result):
+    return result.float().pow(2).mean()
+
+
+# -- functions and small networks ---------------------------------------------------------------
+
+
+def one_result(x):
+    y = x.relu()
+    return (y + y.sigmoid()) * y.cos()
+
+
+def several_results(x):
+    y = x.relu()
+    return y, y.sigmoid(), y.tanh() + x
+
+
+@pytest.mark.parametrize("fn", [one_result, several_results])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_elementwise_functions(fn, dynamic):
+    run = compiled(fn, dynamic=dynamic)
+    for size in (3, 5):
+        x = torch.randn(size, 2, requires_grad=True)
+        got, expected = run(x), fn(x)
+        assert_close(got, expected)
+        tensors = pytree.tree_leaves(got), pytree.tree_leaves(expected)
+        assert_close(*(torch.autograd.grad(sum(t.sum() for t in ts), x) for ts in tensors))
+
+
+def test_graph_without_inputs():
+    run = compiled(lambda: torch.ones(2, 3) + torch.arange(3))
+    assert_close(run(), torch.ones(2, 3) + torch.arange(3))
+
+
+def test_size_as_input_and_output():
+    run = compiled(lambda x, n: (x.reshape(-1, n) * n, x.shape[0]), dynamic=True)
+    for rows, n in ((4, 2), (9, 3)):
+        x = torch.randn(rows, 6)
+        result, size = run(x, n)
+        assert_close(result, x.reshape(-1, n) * n)
+        assert size == rows and type(size) is int
+
+
+def test_results_that_are_none():
+    """The backward has no gradient for arguments that want none; a result may be None itself."""
+    storage = {}
+    run = compiled(lambda x, w: (x * w, None), storage=storage)
+    x, w = torch.randn(3), torch.randn(3, requires_grad=True)
+    result, nothing = run(x, w)
+    assert nothing is None
+    result.sum().backward()
+    assert x.grad is None
+    assert_close(w.grad, x)
+    backward = next(r for r in storage["instance"] if r["kind"] == "backward")
+    assert [role.kind.value for role in backward["outputs"]].count("none") == 1
+
+
+class MLP(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc1 = torch.nn.Linear(2, 4)
+        self.fc2 = torch.nn.Linear(4, 2)
+
+    def forward(self, x):
+        return F.relu(self.fc2(F.relu(self.fc1(x))))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_mlp(dynamic):
+    sizes = (3, 5, 9) if dynamic else (3,)
+    records = assert_equal_to_eager(MLP(), [(torch.randn(n, 2),) for n in sizes], dynamic=dynamic)
+    assert [r["kind"] for r in records] == ["inference", "forward", "backward"]
+
+
+class MNIST(torch.nn.Module):
+    """Two convolutions and two dense layers; dropout is off, see test_training_random.py."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1 = torch.nn.Conv2d(1, 4, 3, 1)
+        self.conv2 = torch.nn.Conv2d(4, 8, 3, 1)
+        self.dropout = torch.nn.Dropout(0.0)
+        self.fc1 = torch.nn.Linear(8 * 6 * 6, 16)
+        self.fc2 = torch.nn.Linear(16, 10)
+
+    def forward(self, x):
+        x = F.relu(self.conv2(F.relu(self.conv1(x))))
+        x = self.dropout(F.max_pool2d(x, 2))
+        x = F.relu(self.fc1(torch.flatten(x, 1)))
+        return F.log_softmax(self.fc2(x), dim=1)
+
+
+@pytest.mark.parametrize("loss_inside", [False, True])
+def test_training_like_mnist(loss_inside):
+    def losses(compile_it):
+        torch.manual_seed(0)
+        model = MNIST()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+        def step(x, y):
+            return F.nll_loss(model(x), y)
+
+        if compile_it and loss_inside:
+            step = compiled(step)
+        elif compile_it:
+            run = compiled(model)
+            step = lambda x, y: F.nll_loss(run(x), y)  # noqa: E731
+        found = []
+        for _ in range(4):
+            x, y = torch.randn(8, 1, 16, 16), torch.randint(0, 10, (8,))
+            optimizer.zero_grad()
+            loss = step(x, y)
+            loss.backward()
+            optimizer.step()
+            found.append(loss.detach())
+        return found, [p.detach() for p in model.parameters()]
+
+    assert_close(losses(True), losses(False))
+
+
+# -- options ------------------------------------------------------------------------------------
+
+
+def test_transforms_of_the_model_run_in_order_and_take_effect():
+    seen = []
+
+    def count(model):
+        seen.append([node.op_type for node in model.graph.node])
+
+    def negate(model):
+        changed = onnx.ModelProto()
+        changed.CopyFrom(model)
+        for node in changed.graph.node:
+            if node.op_type == "Abs":
+                node.op_type = "Neg"
+        return changed
+
+    run = compiled(lambda x: torch.abs(x) + 1, pre_ort_model_transforms=[count, negate, count])
+    x = torch.randn(4)
+    assert_close(run(x), 1 - x)
+    assert seen == [["Abs", "Add"], ["Neg", "Add"]]
+
+
+def test_transforms_see_the_backward_too():
+    kinds = []
+    model = MLP()
+    run = compiled(model, pre_ort_model_transforms=lambda m: kinds.append(len(m.graph.node)))
+    run(torch.randn(3, 2)).sum().backward()
+    assert len(kinds) == 2
+
+
+@pytest.mark.parametrize(
+    "providers",
+    ["CPUExecutionProvider", ["CPUExecutionProvider"], [("CPUExecutionProvider", {})]],
+)
+def test_providers_are_chosen(providers):
+    storage = {}
+    x = torch.randn(3)
+    assert_close(compiled(torch.exp, providers=providers, storage=storage)(x), torch.exp(x))
+    assert storage["instance"][0]["providers"] == ["CPUExecutionProvider"]
+
+
+def test_a_preferred_provider_that_is_missing_is_an_error():
+    """The former backend went on with what was left; here nothing runs elsewhere in silence."""
+    missing = sorted(
+        set(onnxruntime.get_all_providers()) - set(onnxruntime.get_available_providers())
+    )
+    for name in (missing[0], "NoSuchExecutionProvider"):
+        with pytest.raises(Exception, match=f"{name}.* is not available"):
+            compiled(torch.exp, providers=[name, "CPUExecutionProvider"])(torch.randn(3))
+        torch._dynamo.reset()
+
+
+def test_tensors_on_two_devices():
+    """The former backend took mixed devices; here the provider must serve all of them."""
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    with pytest.raises(Exception, match="must be on the CPU"):
+        compiled(lambda x, y: x + y.cpu())(torch.randn(3), torch.randn(3, device="cuda"))
+
+
+@pytest.mark.parametrize("as_object", [False, True])
+def test_session_options_reach_the_session(tmp_path, as_object):
+    path = str(tmp_path / "optimized.onnx")
+    level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    settings = {"optimized_model_filepath": path, "graph_optimization_level": level}
+    if as_object:
+        options = onnxruntime.SessionOptions()
+        for name, value in settings.items():
+            setattr(options, name, value)
+        settings = options
+    x = torch.randn(3)
+    got = compiled(lambda x: torch.sigmoid(x) * x, session_options=settings)(x)
+    assert_close(got, torch.sigmoid(x) * x)
+    assert [n.op_type for n in onnx.load(path).graph.node] == ["Sigmoid", "Mul"]
+
+
+def test_run_options_reach_the_call():
+    options = onnxruntime.RunOptions()
+    run = compiled(lambda x: x * 2, run_options=options)
+    assert_close(run(torch.ones(3)), torch.full((3,), 2.0))
+    options.terminate = True
+    with pytest.raises(Exception, match=r"(?i)terminate"):
+        run(torch.ones(3))
+
+
+def test_models_are_dumped(tmp_path):
+    run = compiled(MLP(), dump_prefix=str(tmp_path / "model"))
+    run(torch.randn(3, 2)).sum().backward()
+    models = sorted(tmp_path.glob("model_*.onnx"))
+    assert len(models) == 2
+    for path in models:
+        onnx.checker.check_model(onnx.load(path))
+        assert path.with_suffix(".txt").exists()
+
+
+@pytest.mark.parametrize("opset", [18, 20])
+def test_the_opset_is_chosen(opset):
+    storage = {}
+    model = MLP()
+    x = torch.randn(3, 2)
+    assert_close(compiled(model, target_opset=opset, storage=storage)(x), model(x))
+    assert {r["onnx"].opset_import[0].version for r in storage["instance"]} == {opset}
+
+
+# -- one backend, many callers ------------------------------------------------------------------
+
+
+def in_threads(work, count=4):
+    """Runs `work(number)` in that many threads at once; the first error is raised here."""
+    errors = []
+    barrier = threading.Barrier(count)
+
+    def guarded(number):
+        try:
+            barrier.wait()
+            work(number)
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(i,)) for i in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+def test_one_compiled_function_in_many_threads():
+    model = MLP()
+    run = compiled(model, dynamic=True)
+    with torch.no_grad():
+        run(torch.randn(4, 2))
+
+    def work(number):
+        generator = torch.Generator().manual_seed(number)
+        with torch.no_grad():
+            for size in range(2, 40):
+                x = torch.randn(size, 2, generator=generator)
+                assert_close(run(x), model(x))
+
+    in_threads(work)
+
+
+def test_one_compiled_function_trains_in_many_threads():
+    weight = torch.randn(2, 3)
+    run = compiled(lambda x, w: torch.tanh(x @ w).sum())
+    run(torch.randn(4, 2), weight.clone().requires_grad_()).backward()
+
+    def work(number):
+        generator = torch.Generator().manual_seed(number)
+        for _ in range(20):
+            x = torch.randn(4, 2, generator=generator)
+            own, other = (weight.clone().requires_grad_() for _ in range(2))
+            run(x, own).backward()
+            torch.tanh(x @ other).sum().backward()
+            assert_close(own.grad, other.grad)
+
+    in_threads(work)
+
+
+def test_every_thread_compiles_its_own():
+    def work(number):
+        x = torch.randn(number + 2, 3)
+        assert_close(compiled(lambda x: torch.relu(x) * number)(x), torch.relu(x) * number)
+
+    in_threads(work)
+
+
+# -- blocks of language models ------------------------------------------------------------------
+
+
+def blocks(family):
+    """Modules and configuration class of a family of transformers, and the prefix of its names."""
+    if family == "llama":
+        from transformers import LlamaConfig as Config
+        from transformers import LlamaForCausalLM as Model
+        from transformers.models.llama import modeling_llama as module
+    else:
+        from transformers import PhiConfig as Config
+        from transformers import PhiForCausalLM as Model
+        from transformers.models.phi import modeling_phi as module
+    prefix = family.capitalize()
+    config = Config(
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        vocab_size=37,
+        max_position_embeddings=64,
+    )
+    return module, config, Model, prefix
+
+
+class Block(torch.nn.Module):
+    """An attention or a decoder layer behind its rotary embedding."""
+
+    def __init__(self, family, kind, attention):
+        super().__init__()
+        module, config, _, prefix = blocks(family)
+        config._attn_implementation = attention
+        self.rotary = getattr(module, f"{prefix}RotaryEmbedding")(config)
+        self.block = getattr(module, f"{prefix}{kind}")(config, 0)
+
+    def forward(self, x, mask):
+        positions = torch.arange(x.shape[1])[None]
+        rotated = self.rotary(x, positions)
+        found = self.block(x, position_embeddings=rotated, attention_mask=mask)
+        return found[0] if isinstance(found, tuple) else found
+
+
+class Language(torch.nn.Module):
+    def __init__(self, family, attention):
+        super().__init__()
+        _, config, model, _ = blocks(family)
+        config._attn_implementation = attention
+        self.model = model(config).eval()
+
+    def forward(self, tokens):
+        return self.model(tokens, use_cache=False).logits
+
+
+def masked(batch, length):
+    x = torch.randn(batch, length, 16)
+    mask = torch.full((length, length), float("-inf")).triu(1)
+    return x, mask.expand(batch, 1, length, length).contiguous()
+
+
+def marked(args):
+    """The same arguments with a dynamic batch and length."""
+    mark_dynamic(args[0], (0, 1))
+    if len(args) > 1:
+        mark_dynamic(args[1], (0, 2, 3))
+    return args
+
+
+@pytest.mark.parametrize(
+    ("kind", "attention"), [("Attention", "eager"), ("Attention", "sdpa"), ("DecoderLayer", "sdpa")]
+)
+@pytest.mark.parametrize("family", ["llama", "phi"])
+def test_blocks_of_language_models(family, kind, attention):
+    records = assert_equal_to_eager(Block(family, kind, attention), [masked(2, 5)])
+    assert [r["kind"] for r in records] == ["inference", "forward", "backward"]
+
+
+@pytest.mark.parametrize(
+    ("family", "kind"), [("llama", "Attention"), ("llama", "DecoderLayer"), ("phi", "DecoderLayer")]
+)
+def test_blocks_of_language_models_at_every_length(family, kind):
+    calls = [marked(masked(*sizes)) for sizes in ((2, 5), (3, 7))]
+    records = assert_equal_to_eager(Block(family, kind, "sdpa"), calls, dynamic=None)
+    assert [r["kind"] for r in records] == ["inference", "forward", "backward"]
+
+
+@pytest.mark.parametrize("family", ["llama", "phi"])
+def test_whole_language_models(family):
+    calls = [(torch.randint(0, 37, (2, 5)),)]
+    assert_equal_to_eager(Language(family, "sdpa"), calls)
+
+
+@pytest.mark.parametrize("family", ["llama", "phi"])
+def test_whole_language_models_at_every_length(family):
+    calls = [marked((torch.randint(0, 37, sizes),)) for sizes in ((2, 5), (3, 7), (4, 12))]
+    records = assert_equal_to_eager(Language(family, "sdpa"), calls, train=False, dynamic=None)
+    assert len(records) == 1
+
+
+@pytest.mark.parametrize("family", ["llama", "phi"])
+def test_decoding_with_a_static_cache(family):
+    """The cache is written in place, one token at a time."""
+    from transformers import StaticCache
+
+    _, config, make, _ = blocks(family)
+    config._attn_implementation = "sdpa"
+    model = make(config).eval()
+
+    def step(tokens, positions, cache):
+        return model(tokens, position_ids=positions, past_key_values=cache, use_cache=True).logits
+
+    caches = [StaticCache(config=config, max_cache_len=16) for _ in range(2)]
+    run = compiled(step)
+    with torch.no_grad():
+        for position in range(3):
+            tokens = torch.randint(0, 37, (1, 1))
+            positions = torch.tensor([[position]])
+            assert_close(run(tokens, positions, caches[0]), step(tokens, positions, caches[1]))
+            assert_close(caches[0].layers[0].keys, caches[1].layers[0].keys)
+            assert float(caches[0].layers[0].keys[:, :, position].abs().sum()) > 0

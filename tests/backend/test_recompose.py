@@ -1,0 +1,110 @@
+"""Upsampling, which AOTAutograd writes out as indices, is one Resize again; what differs in any
+index or weight is left alone. Max pooling keeps NaN without leaving the blocked layout."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+
+def run(function, *arguments, **kwargs):
+    """Eager's and our result, and the operators of the ONNX graph."""
+    storage = {}
+    options = {"storage": storage}
+    compiled = torch.compile(function, backend="ortable", fullgraph=True, options=options, **kwargs)
+    with torch.no_grad():
+        expected, got = function(*arguments), compiled(*arguments)
+    (record,) = storage["instance"]
+    torch.testing.assert_close(got, expected, atol=1e-6, rtol=1e-6, equal_nan=True)
+    assert got.stride() == expected.stride()
+    return [node.op_type for node in record["onnx"].graph.node]
+
+
+@pytest.mark.parametrize("factor", [2, 4, (2, 8)])
+def test_bilinear_upsampling_by_powers_of_two_is_one_resize(factor):
+    def function(x):
+        return F.interpolate(x, scale_factor=factor, mode="bilinear", align_corners=False)
+
+    assert run(function, torch.randn(2, 3, 5, 6)) == ["Resize"]
+
+
+@pytest.mark.parametrize("factor", [2, 3, (1, 2)])
+def test_nearest_upsampling_by_whole_factors_is_one_resize(factor):
+    def function(x):
+        return F.interpolate(x, scale_factor=factor, mode="nearest")
+
+    assert run(function, torch.randn(2, 3, 5, 6)) == ["Resize"]
+
+
+def test_upsampling_with_a_free_batch_size_is_one_resize():
+    def function(x):
+        return F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=False)
+
+    x = torch.randn(2, 3, 5, 6)
+    torch._dynamo.mark_dynamic(x, 0)
+    assert run(function, x) == ["Resize"]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"scale_factor": 2, "mode": "bilinear", "align_corners": True},
+        {"scale_factor": 3, "mode": "bilinear", "align_corners": False},
+        {"scale_factor": 1.5, "mode": "bilinear", "align_corners": False},
+        {"size": (10, 7), "mode": "bilinear", "align_corners": False},
+        {"scale_factor": 0.5, "mode": "nearest"},
+        {"size": (7, 12), "mode": "nearest"},
+        {"scale_factor": 2, "mode": "bicubic", "align_corners": False},
+        # the factor given sets the coordinates, not the quotient of the sizes
+        {"scale_factor": 2.1, "mode": "bilinear", "align_corners": False},
+    ],
+)
+def test_other_interpolation_stays_as_torch_writes_it(settings):
+    function = lambda x: F.interpolate(x, **settings)  # noqa: E731
+    assert "Resize" not in run(function, torch.randn(1, 3, 5, 6))
+
+
+def test_float64_stays_as_torch_writes_it():
+    def function(x):
+        return F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=False)
+
+    assert "Resize" not in run(function, torch.randn(1, 3, 5, 6, dtype=torch.float64))
+
+
+def test_a_mixture_of_other_neighbours_stays():
+    rows = torch.arange(10).unsqueeze(1) // 2
+
+    def function(x):
+        return torch.ops.aten._unsafe_index(x, [None, None, rows.flip(0), torch.arange(12) // 2])
+
+    assert "Resize" not in run(function, torch.randn(1, 3, 5, 6))
+
+
+def test_upsampling_has_the_gradient_of_eager():
+    def function(x):
+        return F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=False).square()
+
+    x = torch.randn(1, 2, 4, 4)
+    first, second = x.clone().requires_grad_(), x.clone().requires_grad_()
+    function(first).sum().backward()
+    torch.compile(function, backend="ortable", fullgraph=True)(second).sum().backward()
+    torch.testing.assert_close(second.grad, first.grad)
+
+
+@pytest.mark.parametrize("channels", [16, 12])
+def test_max_pooling_of_an_activation_keeps_nan_and_infinity(channels):
+    def function(x):
+        return F.max_pool2d(torch.relu(x), 3, stride=2, padding=1)
+
+    x = torch.randn(2, channels, 9, 11)
+    x[0, 1, 4, 4], x[1, 2, 0, 0], x[1, 3, 2, 2] = torch.nan, torch.inf, -torch.inf
+    x[0, 5] = 3e38  # the sum of a window is more than float32 holds
+    operators = run(function, x)
+    assert ("IsNaN" in operators) == (channels == 12)
+
+
+def test_max_pooling_of_negative_values_looks_for_nan_itself():
+    x = torch.randn(1, 16, 8, 8)
+    x[0, 0, 3, 3], x[0, 1, 2, 2], x[0, 1, 2, 3] = torch.nan, -torch.inf, torch.inf
+    assert "IsNaN" in run(lambda x: F.max_pool2d(x, 2), x)

@@ -1,0 +1,68 @@
+"""embedding_bag in an exported model, which runs it in ONNX Runtime: a table of rows where it has
+the room, else row by row; torch.compile leaves it to torch."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+
+import ortable
+
+SIZES = {
+    "even": [3, 3, 3, 3],
+    "uneven": [1, 4, 0, 2],
+    "skewed": [0, 5000, 0, 1],  # no room for four times 5,000 rows
+    "empty": [0, 0],
+}
+WEIGHT = torch.randn(6, 4, generator=torch.Generator().manual_seed(0))
+WEIGHT[0], WEIGHT[1] = float("nan"), float("inf")
+
+
+class _Bag(torch.nn.Module):
+    def __init__(self, mode: str) -> None:
+        super().__init__()
+        self.mode = mode
+
+    def forward(
+        self, weight: torch.Tensor, indices: torch.Tensor, offsets: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        return torch.nn.functional.embedding_bag(indices, weight, offsets, mode=self.mode)
+
+
+def _run(model: object, *args: torch.Tensor) -> torch.Tensor:
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    feeds = {known.name: arg.numpy() for known, arg in zip(session.get_inputs(), args, strict=True)}
+    return torch.from_numpy(np.asarray(session.run(None, feeds)[0]))
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize("name", SIZES)
+def test_offsets_of_any_sizes(mode: str, name: str) -> None:
+    """NaN and infinity of one bag stay out of the others."""
+    sizes = SIZES[name]
+    indices = torch.randint(2, 6, (sum(sizes),), generator=torch.Generator().manual_seed(1))
+    if len(indices):
+        indices[-1], indices[0] = 0, 1
+    offsets = torch.tensor([0, *sizes[:-1]]).cumsum(0)
+    args = (WEIGHT, indices, offsets)
+    model = ortable.to_onnx(_Bag(mode), args)
+    wanted = _Bag(mode)(*args)
+    torch.testing.assert_close(_run(model, *args), wanted, atol=1e-3, rtol=1e-4, equal_nan=True)
+    kinds = [node.op_type for node in model.graph.node]
+    assert "Loop" not in kinds
+    assert ("If" in kinds) == (mode != "max")
+
+
+@pytest.mark.parametrize("batch", [None, torch.export.Dim.DYNAMIC])
+def test_two_axes_need_no_branch(batch: object) -> None:
+    indices = torch.randint(0, 6, (5, 3))
+    shapes = None if batch is None else (None, {0: batch}, None)
+    model = ortable.to_onnx(_Bag("sum"), (WEIGHT, indices), dynamic_shapes=shapes and shapes[:2])
+    assert [node.op_type for node in model.graph.node] == [
+        "Reshape", "Gather", "Reshape", "ReduceSum",
+    ]  # fmt: skip
+    other = indices if batch is None else torch.randint(0, 6, (9, 3))
+    wanted = _Bag("sum")(WEIGHT, other)
+    torch.testing.assert_close(_run(model, WEIGHT, other), wanted, equal_nan=True)
