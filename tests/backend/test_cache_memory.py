@@ -13,18 +13,10 @@ from torch import nn
 
 from ortable.backend.cache.graph_key import Uncacheable
 from ortable.backend.cache.keys import conversion_key, session_key
-from ortable.backend.cache.memory import Conversions, Sessions, conversions, shared_session
+from ortable.backend.cache.memory import Conversions, Sessions, shared_session
 from ortable.backend.options import OrtOptions
 from ortable.backend.runner import run_with_onnxruntime
 from ortable.backend.wiring import compile_with_autograd
-
-
-@pytest.fixture(autouse=True)
-def empty_caches():
-    gc.collect()
-    conversions.clear()
-    yield
-    conversions.clear()
 
 
 class Watched:

@@ -14,7 +14,7 @@ import torch
 
 from ..compile import CompiledGraph
 
-__all__ = ["Conversions", "Sessions", "conversions", "shared_session"]
+__all__ = ["Conversions", "Sessions", "conversions", "forget", "shared_session"]
 
 _GRAPHS = 256
 _BYTES = 64 * 2**20
@@ -137,6 +137,12 @@ _sessions = Sessions()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=conversions.unlock)
     os.register_at_fork(after_in_child=_sessions.forget)
+
+
+def forget() -> None:
+    """Empties both tables; what is in use lives on, unshared."""
+    conversions.clear()
+    _sessions.forget()
 
 
 def shared_session(
