@@ -13,12 +13,16 @@ from ortable.errors import SpecError
 
 @dataclass(frozen=True)
 class LoadedSpecs:
-    """What :func:`load_specs` made: the operators it added and the Python text they were compiled
-    to."""
+    """What :func:`load_specs` made: the operators it added, the Python text they were compiled to,
+    and the names of the user's functions that it calls."""
 
     path: str
     operators: tuple[str, ...]
     source: str
+    lowerings: tuple[str, ...] = ()
+
+
+_loaded: list[LoadedSpecs] = []
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,14 @@ def load_specs(
         dispatch.RULES[entry.key] = namespace["rule_" + function]
         dispatch.SPEC_FILES[entry.key] = display
     dispatch.PLACE.update((placed.name, placed.why) for placed in specs.placed)
-    return LoadedSpecs(display, tuple(entry.key for entry in entries), source)
+    operators = tuple(entry.key for entry in entries)
+    _loaded.append(LoadedSpecs(display, operators, source, tuple(sorted(given))))
+    return _loaded[-1]
+
+
+def loaded_specs() -> tuple[LoadedSpecs, ...]:
+    """All that :func:`load_specs` added in this process, in order."""
+    return tuple(_loaded)
 
 
 def check_spec_file(path: str | Path, lowerings: frozenset[str] = frozenset()) -> tuple[str, ...]:

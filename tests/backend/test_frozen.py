@@ -565,7 +565,7 @@ def test_first_calls_at_the_same_time_make_one_session(backends):
     compiled = compile_frozen(model, backends)
     backend = backends[-1]
     backend._sets.clear()
-    backend._call = None
+    backend._call = backend._key = None  # its session of before would be shared
     backend.sessions.clear()
     barrier = threading.Barrier(4)
     results = []

@@ -5,17 +5,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
-from onnx import printer
+from onnx import ModelProto, printer
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import GraphModule, Node
 
 from ortable.errors import InputError, OptionError, OrtableError
 
-from .compile import CompiledGraph, compile_graph
-from .devices import resolve
+from .cache.conversion import compile_cached
+from .compile import CompiledGraph
+from .devices import CPU, resolve
 from .fallback import culprits, missing_error, unsupported_nodes
 from .islands import with_islands
 from .mixed import Part, convert_parts, cut, join_parts
@@ -29,7 +31,7 @@ from .session import provider_names
 from .shards import inner_arguments
 from .storage import dump_model, store
 
-__all__ = ["Compiled", "Runner", "compile_one", "compile_region", "static_arguments"]
+__all__ = ["Compiled", "Runner", "compile_one", "compile_region", "load", "static_arguments"]
 
 Compiled = Callable[..., Any]
 Runner = Callable[[CompiledGraph, OrtOptions], Compiled]
@@ -91,7 +93,7 @@ def compile_region(
 
     :param static: positions of arguments that are parameters or buffers
     """
-    compiled = compile_graph(graph_module, options, static)
+    compiled = compile_cached(graph_module, options, static)
     made = _finished(compiled, graph_module, options, runner, placements(graph_module, {}))
     report_strides([role.strides for role in compiled.outputs[: compiled.n_results]])
     return made
@@ -123,9 +125,15 @@ def run_mixed(
     return join_parts(graph_module, cuts, callables)
 
 
+def load(compiled: CompiledGraph, options: OrtOptions, runner: Runner) -> Compiled:
+    """What runs a conversion for the CPU that torch's cache named, recorded: nothing was traced."""
+    options = replace(options, providers=options.providers or CPU)
+    return _finished(compiled, None, options, runner, [])
+
+
 def _finished(
     compiled: CompiledGraph,
-    graph_module: GraphModule,
+    graph_module: GraphModule | None,
     options: OrtOptions,
     runner: Runner,
     placed: list[Placed],
@@ -134,15 +142,16 @@ def _finished(
     begin = time.perf_counter()
     callable_graph = runner(compiled, options)
     compiled.timings["session"] = time.perf_counter() - begin
-    text = str(graph_module.graph)
+    text = "(not traced: found in a cache)" if graph_module is None else str(graph_module.graph)
     path = dump_model(options.dump_prefix, compiled.model, text)
     attach = getattr(callable_graph, "attach", None)
     if attach is not None:  # the debug backend looks at the FX graph, and dumps inputs
         attach(graph_module, path)
     if options.verbose:
         _report(compiled, options.verbose, text)
-    record = _record(compiled, graph_module, callable_graph, options)
-    store(options.storage, {**record, "placement": placed})
+    if options.storage is not None:
+        record = _record(compiled, graph_module, callable_graph, options)
+        store(options.storage, {**record, "placement": placed})
     return callable_graph
 
 
@@ -172,14 +181,19 @@ def report_strides(found: Sequence[tuple[int, ...] | None]) -> None:
 
 
 def _record(
-    compiled: CompiledGraph, graph_module: GraphModule, callable_graph: Any, options: OrtOptions
+    compiled: CompiledGraph,
+    graph_module: GraphModule | None,
+    callable_graph: Any,
+    options: OrtOptions,
 ) -> dict[str, Any]:
     """What `storage["instance"]` receives for one graph."""
+    model = ModelProto()
+    model.CopyFrom(compiled.model)  # the caller's own: conversions are shared
     session = getattr(callable_graph, "session", None)
     names = list(provider_names(options.providers))
     return {
         "kind": compiled.kind,
-        "onnx": compiled.model,
+        "onnx": model,
         "providers": names if session is None else session.get_providers(),
         "graph_module": graph_module,
         "inputs": list(compiled.inputs),
@@ -187,6 +201,7 @@ def _record(
         "mutations": list(compiled.mutations),
         "frozen": getattr(callable_graph, "frozen", "not run by ONNX Runtime"),
         "timings": dict(compiled.timings),
+        "cache": compiled.cache,
     }
 
 
@@ -202,6 +217,7 @@ def _torch_record(graph_module: GraphModule) -> dict[str, Any]:
         "mutations": [],
         "frozen": "not run by ONNX Runtime",
         "timings": {},
+        "cache": "miss",
     }
 
 

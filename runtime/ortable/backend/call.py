@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch._C import _from_dlpack, _to_dlpack
 
+from .cache.memory import shared_session
 from .call_source import CallSource, code_of
 from .compile import CompiledGraph
 from .feeds import Bound, Dimensions, feed_any, from_dlpack
@@ -56,12 +57,14 @@ class OrtBackend:
         make: MakeSession | None = None,
         execute: Callable[[Any], Callable[..., Any]] | None = None,
         frozen: Sequence[int] | str = "no session is made for them",
+        key: str | None = None,
     ) -> None:
         """
         :param session: runs the model with all weights as inputs; None: made by `make` when needed
         :param make: `make(model, constants)` makes a session
         :param execute: what runs a session (`devices.DeviceRun`); None: its `run_with_ort_values`
         :param frozen: positions of arguments that become constants, or why none does
+        :param key: sessions of graphs with the same key are shared; None: none is
         """
         # On the object, not on the class: dynamo wraps backward graphs and copies `__dict__` only.
         self._boxed_call = True
@@ -71,6 +74,7 @@ class OrtBackend:
         self.frozen = frozen if isinstance(frozen, str) else _names(compiled, frozen)
         self._constant = () if isinstance(frozen, str) else tuple(frozen)
         self._make = make
+        self._key = key
         self._execute = execute
         self._plain_session = session
         self._dimensions = Dimensions()
@@ -149,7 +153,8 @@ class OrtBackend:
             i for i in self._constant if is_watchable(args[i]) and id(args[i]) not in gathered
         ]
         self._histories.pop(key, None)
-        if not positions or self._make is None:
+        make = self._make
+        if not positions or make is None:
             if len(self._never) >= _MOST_FROZEN:
                 self._never.clear()
             self._never.add(key)
@@ -160,7 +165,10 @@ class OrtBackend:
         begin = time.perf_counter()
         roles = [self.compiled.inputs[i] for i in positions]
         named = {r.name: (r, t) for r, t in zip(roles, weights, strict=True)}
-        session = self._make(*with_constants(self.compiled.model, named))
+        stamp = (tuple(positions), seen[2])
+        session = shared_session(
+            self._key, weights, lambda: make(*with_constants(self.compiled.model, named)), stamp
+        )
         if signature(weights) != seen:
             return None
         cost = time.perf_counter() - begin
@@ -211,8 +219,11 @@ class OrtBackend:
         """The call with all weights as inputs; its session is made when it is first needed."""
         if self._plain is None:
             if self._plain_session is None and self.compiled.fetches:
-                assert self._make is not None, "a graph with nodes needs a session"
-                self._plain_session = self._make(self.compiled.model, None)
+                make = self._make
+                assert make is not None, "a graph with nodes needs a session"
+                self._plain_session = shared_session(
+                    self._key, (), lambda: make(self.compiled.model, None)
+                )
             source = CallSource(self.compiled, (), self._bindable())
             self._plain = self._function(source, self._plain_session, {})
         self.session = self._plain_session

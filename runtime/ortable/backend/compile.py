@@ -39,7 +39,9 @@ class CompiledGraph:
     (those of `outputs` past `n_results`) into arguments.  `fed` holds the names of the ONNX inputs
     that a node reads.  `device` is where it runs.  `part` tells a region of a graph, which torch
     runs around it.  `timings` are seconds per phase.  `fx_names` tells which FX node a result of
-    the ONNX graph is the value of, for those that have one.
+    the ONNX graph is the value of, for those that have one.  `key` is a digest of all that the
+    conversion read, None where there is none; `cache` says where the conversion was found: `miss`
+    (nowhere), `memory` or `disk`.
     """
 
     model: ModelProto
@@ -55,6 +57,8 @@ class CompiledGraph:
     part: bool = False
     timings: dict[str, float] = field(default_factory=dict)
     fx_names: Mapping[str, str] = field(default_factory=dict)
+    key: str | None = None
+    cache: str = "miss"
 
 
 def compile_graph(

@@ -12,7 +12,8 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.fx.graph import _BoxedCodeGen
 
-from .compile import CompiledGraph, compile_graph
+from .cache.conversion import compile_cached
+from .compile import CompiledGraph
 from .inputs import InputPlan
 from .options import OrtOptions
 from .outputs import graph_kind, is_mutation
@@ -67,7 +68,7 @@ def convert_parts(
     constant = {plan.nodes[index] for index in static} - changed
     for region in cuts.regions:
         fixed = frozenset(i for i, node in enumerate(region.inputs) if node in constant)
-        yield Part(region, compile_graph(region.module, options, fixed, whole=graph_module))
+        yield Part(region, compile_cached(region.module, options, fixed, whole=graph_module))
 
 
 def join_parts(graph_module: GraphModule, cuts: Split, callables: Mapping[str, Any]) -> MixedGraph:

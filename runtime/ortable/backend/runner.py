@@ -8,6 +8,8 @@ from typing import Any
 
 from onnx import ModelProto
 
+from .cache.keys import session_key
+from .cache.memory import shared_session
 from .call import OrtBackend, freezable_positions
 from .compile import CompiledGraph
 from .devices import DeviceRun, run_ahead, session_providers
@@ -24,26 +26,33 @@ def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBac
     if not compiled.fetches:
         return OrtBackend(compiled, None, None, frozen=frozen)
 
+    training = compiled.part or compiled.kind != "inference"
+
     def make(model: ModelProto, constants: dict[str, Any] | None = None) -> Any:
         return make_session(
             model,
             providers,
             options.session_options,
-            training=compiled.part or compiled.kind != "inference",
+            training=training,
             constants=constants,
         )
 
-    session = make(compiled.model) if isinstance(frozen, str) else None
+    key = session_key(compiled, options, providers, training)
+    session = None
+    if isinstance(frozen, str):
+        session = shared_session(key, (), lambda: make(compiled.model))
     run_options = make_run_options(options.run_options)
     if stream is None:
-        return OrtBackend(compiled, session, run_options, make=make, frozen=frozen)
+        return OrtBackend(compiled, session, run_options, make=make, frozen=frozen, key=key)
     if run_options is not options.run_options:
         run_ahead(compiled, run_options)
 
     def execute(session: Any) -> DeviceRun:
         return DeviceRun(session, stream, [fetch.device for fetch in compiled.fetches])
 
-    return OrtBackend(compiled, session, run_options, make=make, execute=execute, frozen=frozen)
+    return OrtBackend(
+        compiled, session, run_options, make=make, execute=execute, frozen=frozen, key=key
+    )
 
 
 def frozen_weights(compiled: CompiledGraph, options: OrtOptions) -> tuple[int, ...] | str:

@@ -148,6 +148,7 @@ def refresh(target: Any = None) -> None:
         constants are concerned; None: all graphs
     :raises TypeError: `target` is something else
     """
+    _steps[0] += 1  # sessions that others share hold the values of before
     written = None
     if target is not None:
         parts = [part for tensor in _tensors_of(target) for part in plain_tensors(tensor)]

@@ -4,7 +4,9 @@ context and from the graph."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,7 +14,7 @@ from torch.fx import GraphModule
 
 from ortable.errors import OrtableError
 
-from .build import Compiled, Runner, compile_one
+from .build import Compiled, Runner, compile_one, load
 from .decompositions import get_decomposition_table, resolve_table
 from .draws import refuse_lost_dropout
 from .options import OrtOptions
@@ -113,14 +115,26 @@ def compile_with_autograd(
     refuse_lost_dropout(graph_module)
     table = resolve_table(options.export_options)
 
-    def compiler(gm: GraphModule, example_inputs: Sequence[Any]) -> Compiled:
+    def compile_it(gm: GraphModule) -> Compiled:
         return compile_one(gm, options, run)
 
-    backend = aot_autograd(
-        fw_compiler=compiler,
-        bw_compiler=compiler,
-        inference_compiler=compiler,
-        partition_fn=min_cut_rematerialization_partition,
-        decompositions=get_decomposition_table() if table is None else table,
-    )
-    return backend(graph_module, args)
+    looked_up: Any = nullcontext(_compiler)
+    if options.cache_dir is not None and run is run_with_onnxruntime:
+        from .cache.artifact import torch_cache  # imports inductor
+
+        loaded = partial(load, options=options, runner=run)
+        looked_up = torch_cache(graph_module, options, loaded, own_decompositions=table is not None)
+    with looked_up as compiler:
+        backend = aot_autograd(
+            fw_compiler=compiler(compile_it),
+            bw_compiler=compiler(compile_it),
+            inference_compiler=compiler(compile_it),
+            partition_fn=min_cut_rematerialization_partition,
+            decompositions=get_decomposition_table() if table is None else table,
+        )
+        return backend(graph_module, args)
+
+
+def _compiler(compile_it: Callable[[GraphModule], Compiled]) -> Callable[..., Compiled]:
+    """A compiler for AOTAutograd."""
+    return lambda gm, example_inputs: compile_it(gm)

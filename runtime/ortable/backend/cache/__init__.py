@@ -1,0 +1,4 @@
+"""Caches of the backend: conversions and sessions in memory, conversions on disk, and what torch's
+own cache of AOTAutograd keeps of a compiled graph."""
+
+from __future__ import annotations

@@ -1,0 +1,206 @@
+"""Compiled graphs in torch's own cache of AOTAutograd, so that a later process neither traces nor
+converts, forward or backward.
+
+What torch pickles into its folder (`TORCHINDUCTOR_CACHE_DIR`) is the key of a conversion; the model
+stands in `cache_dir` alone.  Torch's key does not know the backend: an attribute of the graph
+module adds versions, options and the values of constants, so that nobody loads what another backend
+or other options made.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._functorch import config as functorch_config
+from torch._functorch._aot_autograd.autograd_cache import BypassAOTAutogradCache, FXGraphCacheMiss
+from torch._functorch._aot_autograd.schemas import SerializableAOTDispatchCompiler
+from torch._inductor.output_code import OutputCode
+from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.fx import GraphModule
+
+from ortable.errors import OrtableError
+
+from ..compile import CompiledGraph
+from ..options import OrtOptions
+from ..outputs import graph_kind
+from . import disk
+from .conversion import load_cached
+from .graph_key import Uncacheable, constant_text
+from .keys import disk_key
+
+__all__ = ["Artifact", "torch_cache"]
+
+Compiled = Callable[..., Any]
+
+_SALT = "_ortable_cache_salt"
+_KNOWN = frozenset({"aten", "prim", "prims"})  # operators that torch's version describes
+
+
+@dataclass(frozen=True)
+class Loader:
+    """What a compilation in progress makes of a conversion that torch's cache names: `run` takes
+    it to a callable."""
+
+    options: OrtOptions
+    run: Callable[[CompiledGraph], Compiled]
+
+
+_loader: ContextVar[Loader | None] = ContextVar("ortable_loader", default=None)
+
+
+class Artifact(OutputCode):
+    """A compiled graph that torch can keep: pickled it is a key, loaded it runs again."""
+
+    def __init__(self, run: Compiled, key: str | None, options: OrtOptions) -> None:
+        super().__init__()
+        self._time_taken_ns = 0  # torch subtracts it
+        self._boxed_call = True  # on the object: dynamo copies `__dict__` only
+        self.run: Compiled | None = run
+        self.key = key
+        self.options: OrtOptions | None = options
+
+    def __call__(self, inputs: Sequence[Any]) -> Any:
+        return self.run(inputs)  # type: ignore[misc]
+
+    def prepare_for_serialization(self) -> None:
+        """Called on a copy: leaves the key alone.
+
+        :raises BypassAOTAutogradCache: the conversion is in no file, so that nobody could load it
+        """
+        folder = self.options.cache_dir if self.options is not None else None
+        try:
+            name = None if self.key is None else disk_key(self.key)
+        except Uncacheable as exc:
+            raise BypassAOTAutogradCache(str(exc)) from None
+        if folder is None or name is None or not disk.entry_path(folder, name).exists():
+            raise BypassAOTAutogradCache("ortable keeps this graph in no file")
+        self.run = self.options = None
+
+    def post_compile(self, example_inputs: Any, constants: Any, graph_kwargs: Any) -> None:
+        """Makes the graph run again, in the compilation that found it.
+
+        :raises FXGraphCacheMiss: the folder has lost the model: torch compiles again
+        """
+        loader = _loader.get()
+        if loader is None:
+            raise OrtableError(
+                "A graph that ortable compiled was loaded outside torch.compile: only the key of "
+                "its model is in torch's cache. Compile with backend='ortable' and the same "
+                "cache_dir."
+            )
+        compiled = load_cached(str(self.key), loader.options)
+        if compiled is None:
+            raise FXGraphCacheMiss(f"{loader.options.cache_dir} has no model for {self.key}")
+        self.options = loader.options
+        with unset_fake_temporarily():
+            self.run = loader.run(compiled)
+
+    def set_triton_bundle(self, triton_bundle: Any) -> None:
+        """Nothing: there are no Triton kernels."""
+
+
+@contextlib.contextmanager
+def torch_cache(
+    graph_module: GraphModule,
+    options: OrtOptions,
+    load: Callable[[CompiledGraph], Compiled],
+    own_decompositions: bool,
+) -> Iterator[Callable[[Callable[[GraphModule], Compiled]], Any]]:
+    """AOTAutograd called inside looks for a graph of dynamo in torch's cache, and keeps it there.
+    Yields what makes a compiler for it of a function.  Settings of torch are those of before on
+    leaving.
+
+    :param load: makes a callable of a conversion that torch's cache names
+    :param own_decompositions: the decompositions are the user's
+    """
+    salt = _salt(graph_module, options, own_decompositions)
+    if salt is None:
+        yield lambda compile_it: lambda gm, example_inputs: compile_it(gm)
+        return
+    setattr(graph_module, _SALT, salt)
+    token = _loader.set(Loader(options, load))
+    settings = {"bundled_autograd_cache": True, "force_non_lazy_backward_lowering": True}
+    try:
+        with functorch_config.patch(settings):
+            yield lambda compile_it: _compiler(compile_it, options)
+    finally:
+        _loader.reset(token)
+        delattr(graph_module, _SALT)
+
+
+def _compiler(compile_it: Callable[[GraphModule], Compiled], options: OrtOptions) -> Any:
+    """A compiler for AOTAutograd whose results torch's cache may keep.
+
+    Backward graphs are compiled with the forward ones here.  An error of ortable is raised when the
+    graph is called, as it is without a cache, where nobody compiles a backward that is not run.
+    """
+
+    def compile_graph(graph_module: GraphModule, example_inputs: Sequence[Any]) -> Artifact:
+        try:
+            run = compile_it(graph_module)
+        except OrtableError as exc:
+            if graph_kind(graph_module) != "backward":
+                raise
+            return Artifact(functools.partial(_fail, exc), None, options)
+        compiled = getattr(run, "compiled", None)
+        key = None
+        if isinstance(compiled, CompiledGraph) and compiled.device == "cpu":
+            key = compiled.key
+        return Artifact(run, key, options)
+
+    return SerializableAOTDispatchCompiler(Artifact, compile_graph)
+
+
+def _fail(error: OrtableError, inputs: Sequence[Any]) -> Any:
+    raise error
+
+
+def _salt(graph_module: GraphModule, options: OrtOptions, own_decompositions: bool) -> str | None:
+    """Versions, the options that change a compiled graph, and the constants of dynamo's graph,
+    which torch's key compares by shape and type only.
+
+    None for graphs that stay out of torch's cache: functions of the user, which no key compares,
+    change what becomes of them (transforms, decompositions, operators).
+    """
+    if own_decompositions or options.pre_ort_model_transforms or not _is_torchs(graph_module):
+        return None
+    settings = [
+        str(options.target_opset),
+        options.optimize,
+        options.providers,
+        options.raise_on,
+        options.fallback,
+        options.freeze,
+    ]
+    try:
+        with unset_fake_temporarily():
+            constants = [
+                f"{path}.{name} {constant_text(value)}"
+                for path, module in graph_module.named_modules()
+                for place in (vars(module), module._parameters, module._buffers)
+                for name, value in place.items()
+                if isinstance(value, torch.Tensor)
+            ]
+        key = disk_key(json.dumps(settings, default=repr))
+    except Uncacheable:
+        return None
+    return hashlib.sha256(f"{key} {constants}".encode()).hexdigest()
+
+
+def _is_torchs(graph_module: GraphModule) -> bool:
+    """Whether all operators of a graph are torch's own, which torch's version describes."""
+    return all(
+        str(node.target).partition(".")[0] in _KNOWN
+        for module in graph_module.modules()
+        if isinstance(module, GraphModule)
+        for node in module.graph.nodes
+        if isinstance(node.target, torch._ops.OpOverload | torch._ops.OpOverloadPacket)
+    )

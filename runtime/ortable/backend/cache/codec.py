@@ -1,0 +1,150 @@
+"""A CompiledGraph without its model as JSON and back: dataclasses of roles by their fields,
+dimensions as exact polynomials, view operators by name. Nothing that is read is executed or
+imported: names are looked up in fixed tables, and view operators among torch's own."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import operator
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from ortable.dims import SymDim
+from ortable.dims_text import flatten, rebuild
+
+from ..compile import CompiledGraph
+from ..outputs import Mutation
+from ..roles import DimSource, Fetch, InputKind, InputRole, OutputKind, OutputRole, ViewStep
+
+__all__ = ["Unserializable", "decode", "encode"]
+
+_RECORDS: dict[str, type] = {
+    kind.__name__: kind for kind in (DimSource, Fetch, InputRole, Mutation, OutputRole, ViewStep)
+}
+_ENUMS: dict[str, type[enum.Enum]] = {kind.__name__: kind for kind in (InputKind, OutputKind)}
+_TORCH: dict[str, Any] = {
+    str(value): value
+    for value in vars(torch).values()
+    if isinstance(value, torch.dtype | torch.memory_format | torch.layout)
+}
+_OMITTED = frozenset({"model", "timings", "key", "cache"})
+_VIEW = re.compile(r"aten::(\w+)(?:\.(\w+))?")
+
+
+class Unserializable(Exception):
+    """A value of a CompiledGraph that the file format has no form for; the message names it."""
+
+
+def encode(compiled: CompiledGraph) -> dict[str, Any]:
+    """The fields of `compiled`, without model and timings, as plain JSON.
+
+    :raises Unserializable: a Python constant or a view operator that has no form in a file
+    """
+    return {
+        f.name: _encode(getattr(compiled, f.name))
+        for f in dataclasses.fields(compiled)
+        if f.name not in _OMITTED
+    }
+
+
+def decode(fields: Mapping[str, Any], **others: Any) -> CompiledGraph:
+    """The CompiledGraph of what `encode` returned; `others` are the fields that it left out.
+
+    :raises Exception: any, when `fields` were not made by `encode`
+    """
+    return CompiledGraph(**{name: _decode(value) for name, value in fields.items()}, **others)
+
+
+def _encode(value: Any) -> Any:
+    kind: type = value.__class__
+    if kind in (bool, int, str) or value is None:
+        return value
+    if kind is tuple or kind is torch.Size:
+        return [_encode(item) for item in value]
+    if isinstance(value, enum.Enum) and kind.__name__ in _ENUMS:
+        return {kind.__name__: value.value}
+    if kind in _RECORDS.values():
+        return {kind.__name__: _encode_record(value)}
+    if kind is SymDim:
+        return {"dim": flatten(value)}
+    if kind is float:
+        return {"float": value.hex()}
+    if isinstance(value, list):
+        return {"list": [_encode(item) for item in value]}
+    if isinstance(value, Mapping):
+        return {"dict": [[_encode(k), _encode(v)] for k, v in value.items()]}
+    if kind is frozenset:
+        return {"set": sorted(map(_encode, value))}
+    if kind in (torch.dtype, torch.memory_format, torch.layout):
+        return {"torch": str(value)}
+    if kind is torch.device:
+        return {"device": str(value)}
+    return {"view": _view_name(value)}
+
+
+def _encode_record(value: Any) -> dict[str, Any]:
+    """The fields of a role that differ from their defaults."""
+    return {
+        f.name: _encode(item)
+        for f in dataclasses.fields(value)
+        if (item := getattr(value, f.name)) is not f.default
+    }
+
+
+def _view_name(op: Any) -> str:
+    if op is operator.getitem:
+        return "getitem"
+    if isinstance(op, torch._ops.OpOverload) and op.is_view and _VIEW.fullmatch(op.name()):
+        return str(op.name())
+    raise Unserializable(f"{op!r}, a {type(op).__name__}")
+
+
+def _view(name: str) -> Any:
+    """The view operator of torch called `name`.
+
+    :raises ValueError: it is none
+    """
+    if name == "getitem":
+        return operator.getitem
+    found = _VIEW.fullmatch(name)
+    packet = getattr(torch.ops.aten, found[1], None) if found else None
+    op = getattr(packet, (found[2] or "default") if found else "", None)
+    if not isinstance(op, torch._ops.OpOverload) or not op.is_view:
+        raise ValueError(f"{name!r} is no view operator of torch")
+    return op
+
+
+def _dim(flat: Any) -> Any:
+    dim = rebuild(flat)
+    if not isinstance(dim, SymDim):
+        raise ValueError("a dimension that is no polynomial")
+    return dim
+
+
+_DECODERS: dict[str, Callable[[Any], Any]] = {
+    "dim": _dim,
+    "float": float.fromhex,
+    "list": lambda items: [_decode(item) for item in items],
+    "dict": lambda items: {_decode(k): _decode(v) for k, v in items},
+    "set": lambda items: frozenset(_decode(item) for item in items),
+    "torch": lambda name: _TORCH[name],
+    "device": torch.device,
+    "view": _view,
+}
+
+
+def _decode(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(_decode(item) for item in value)
+    if not isinstance(value, dict):
+        return value
+    ((tag, content),) = value.items()
+    if tag in _RECORDS:
+        return _RECORDS[tag](**{name: _decode(item) for name, item in content.items()})
+    if tag in _ENUMS:
+        return _ENUMS[tag](content)
+    return _DECODERS[tag](content)

@@ -1,0 +1,105 @@
+"""`compile_graph` behind the caches: memory first, then the folder of option `cache_dir`."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from torch.fx import GraphModule
+
+from ..compile import CompiledGraph, compile_graph
+from ..options import OrtOptions
+from . import disk
+from .graph_key import Uncacheable
+from .keys import conversion_key, disk_key
+from .memory import conversions
+
+__all__ = ["compile_cached", "load_cached"]
+
+
+def compile_cached(
+    graph_module: GraphModule,
+    options: OrtOptions,
+    static: frozenset[int] = frozenset(),
+    whole: GraphModule | None = None,
+) -> CompiledGraph:
+    """What `compile_graph` returns, converted here or found in a cache: `CompiledGraph.cache` says
+    which (`miss`, `memory`, `disk`). Raises what `compile_graph` raises.
+    """
+    begin = time.perf_counter()
+    try:
+        key = conversion_key(graph_module, options, static, whole)
+    except Uncacheable as exc:
+        _tell(options, f"not cached: {exc}")
+        return compile_graph(graph_module, options, static, whole)
+    seconds = {"key": time.perf_counter() - begin}
+    found = _find(key, options, seconds)
+    if found is None:
+        made = compile_graph(graph_module, options, static, whole)
+        seconds |= made.timings
+        found = replace(made, key=key, fx_names=_numbered(graph_module, made))
+        conversions.put(key, found)
+        _save(key, found, options)
+    # timings are those of this graph, and so are the names of nodes
+    return replace(found, timings=seconds, fx_names=_named(graph_module, found))
+
+
+def _numbered(graph_module: GraphModule, compiled: CompiledGraph) -> dict[str, str]:
+    """`fx_names` with positions in place of names, which equal graphs may have others of."""
+    places = {node.name: str(place) for place, node in enumerate(graph_module.graph.nodes)}
+    return {result: places[name] for result, name in compiled.fx_names.items()}
+
+
+def _named(graph_module: GraphModule, compiled: CompiledGraph) -> dict[str, str]:
+    """The inverse of `_numbered`, for another graph of the same key."""
+    names = [node.name for node in graph_module.graph.nodes]
+    return {result: names[int(place)] for result, place in compiled.fx_names.items()}
+
+
+def load_cached(key: str, options: OrtOptions) -> CompiledGraph | None:
+    """The conversion of a key that `compile_cached` gave in this or another process; None when
+    neither memory nor the folder has it."""
+    seconds: dict[str, float] = {}
+    found = _find(key, options, seconds)
+    return None if found is None else replace(found, timings=seconds, fx_names={})
+
+
+def _find(key: str, options: OrtOptions, seconds: dict[str, float]) -> CompiledGraph | None:
+    begin = time.perf_counter()
+    found = conversions.get(key)
+    if found is not None:
+        _save(key, found, options, again=False)
+        found = replace(found, cache="memory")
+    elif options.cache_dir is not None:
+        found = _load(key, options)
+    seconds["load"] = time.perf_counter() - begin
+    return found
+
+
+def _load(key: str, options: OrtOptions) -> CompiledGraph | None:
+    assert options.cache_dir is not None
+    try:
+        found = disk.load(options.cache_dir, disk_key(key))
+    except Uncacheable:
+        return None
+    if found is not None:
+        found = replace(found, key=key)
+        conversions.put(key, found)
+    return found
+
+
+def _save(key: str, compiled: CompiledGraph, options: OrtOptions, again: bool = True) -> None:
+    """Writes a conversion into `cache_dir`; one that is there already only when `again`."""
+    if options.cache_dir is None:
+        return
+    try:
+        name = disk_key(key)
+        if again or not disk.entry_path(options.cache_dir, name).exists():
+            disk.save(options.cache_dir, name, compiled)
+    except Uncacheable as exc:
+        _tell(options, f"not written into {options.cache_dir}: {exc}")
+
+
+def _tell(options: OrtOptions, message: str) -> None:
+    if options.verbose:
+        print(f"[ortable] {message}")

@@ -1,0 +1,215 @@
+"""The digest of an ATen graph as the conversion sees it: operators, arguments, types, layouts and
+constants. Names of nodes and of symbols do not matter, nor do source lines: equal layers of a model
+share one conversion, whose nodes name the source lines of the first."""
+
+from __future__ import annotations
+
+import hashlib
+import types
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from ortable.interpreter.mutation import find_attribute
+
+from ..outputs import graph_kind
+
+__all__ = ["LARGEST_CONSTANTS", "Uncacheable", "constant_text", "digest_of", "graph_text"]
+
+LARGEST_CONSTANTS = 2**31 - 1  # bytes; what protobuf holds
+_TRUSTED = ("_operator", "builtins", "math", "operator", "torch")
+_SCALARS = frozenset({int, bool, str, complex, float, type(None), type(Ellipsis)})
+_TORCH_SCALARS = frozenset({torch.dtype, torch.device, torch.layout, torch.memory_format})
+_NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
+_PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
+
+
+class Uncacheable(Exception):
+    """A graph, or an option, whose content no digest can tell; the message says which and why."""
+
+
+def graph_text(graph_module: GraphModule) -> list[str]:
+    """What a conversion of `graph_module` depends on, as lines; equal lines, equal models.
+
+    Its constants are read: call it outside a fake tensor mode.
+
+    :raises Uncacheable: an argument, a target or a constant that has no content to compare
+    """
+    writer = _Writer()
+    writer.graph(graph_module)
+    return [f"kind {graph_kind(graph_module)}", *writer.lines]
+
+
+class _Writer:
+    """Lines of one graph and of the graphs inside it; symbols are numbered as they appear."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.symbols = 0  # numbered as they appear
+        self.expressions: dict[Any, str] = {}
+        self.tensors: dict[Any, str] = {}  # of static shape
+        self.constants = 0  # bytes
+
+    def graph(self, graph_module: GraphModule) -> None:
+        numbers: dict[Node, int] = {}
+        self.lines.append("graph")
+        for node in graph_module.graph.nodes:
+            self.lines.append(self.node(node, graph_module, numbers))
+            numbers[node] = len(numbers)
+        self.lines.append("end")
+
+    def node(self, node: Node, owner: GraphModule, numbers: dict[Node, int]) -> str:
+        op = node.op
+        if op == "placeholder":
+            return f"in {type(node.meta.get('desc')).__name__} {self.known(node)}"
+        if op == "get_attr":
+            return f"attr {self.attribute(find_attribute(owner, str(node.target), None))}"
+        if op == "call_module":
+            raise Uncacheable(f"{node.name} calls a module")
+        target = "" if op == "output" else self.function(node.target)
+        args = self.sequence(node.args, numbers)
+        kwargs = self.argument(node.kwargs, numbers) if node.kwargs else ""
+        if op == "output":
+            described = node.meta.get("desc") or ()
+            described = described if isinstance(described, list | tuple) else (described,)
+            return f"out {args} {' '.join(type(d).__name__ for d in described)}"
+        return f"{op} {target} {args} {kwargs} {self.known(node)}"
+
+    def known(self, node: Node) -> str:
+        """What FX says of the result: the fields that conversions read."""
+        for name in ("val", "example_value", "tensor_meta"):
+            if name in node.meta:
+                return self.value(node.meta[name])
+        return "?"
+
+    def value(self, value: Any) -> str:
+        if isinstance(value, torch.Tensor):
+            return self.tensor(value)
+        if isinstance(value, list | tuple):
+            return f"[{' '.join(map(self.value, value))}]"
+        return self.argument(value, {})
+
+    def tensor(self, value: torch.Tensor) -> str:
+        if value.layout is not torch.strided:
+            return f"T {value.dtype} {value.device} {value.layout} {self.dims(value.shape)}"
+        layout = (value.shape, value.stride(), value.storage_offset())
+        kind = (value.dtype, value.device, value.is_conj(), value.is_neg())
+        try:
+            found = self.tensors.get((layout, kind))
+        except TypeError:  # symbolic sizes have no hash
+            return self.tensor_text(layout, kind)
+        if found is None:
+            found = self.tensors[layout, kind] = self.tensor_text(layout, kind)
+        return found
+
+    def tensor_text(self, layout: tuple[Any, Any, Any], kind: tuple[Any, ...]) -> str:
+        sizes, strides, offset = layout
+        words = " ".join(map(str, kind))
+        return f"T {words} {self.dims(sizes)} {self.dims(strides)} {self.dims((offset,))}"
+
+    def dims(self, values: Iterable[Any]) -> str:
+        return ",".join([str(v) if v.__class__ is int else self.number(v) for v in values])
+
+    def argument(self, value: Any, numbers: dict[Node, int]) -> str:
+        kind = value.__class__
+        if kind is Node:
+            return f"%{numbers[value]}"
+        if kind in _SCALARS:
+            return repr(value)  # exact, and 1, 1.0, True and '1' differ
+        if kind in _TORCH_SCALARS:
+            return f"<{value}>"
+        if isinstance(value, list | tuple):
+            # FX makes its own kinds of list and dict of arguments
+            return f"{'l' if isinstance(value, list) else 't'}{self.sequence(value, numbers)}"
+        if isinstance(value, dict):
+            items = (
+                f"{self.argument(k, numbers)}:{self.argument(value[k], numbers)}" for k in value
+            )
+            return f"{{{' '.join(items)}}}"
+        if isinstance(value, _NUMBERS):
+            return self.number(value)
+        if kind is slice:
+            return f"s{self.sequence((value.start, value.stop, value.step), numbers)}"
+        if isinstance(value, torch.Tensor):
+            return self.tensor(value)
+        return self.function(value)
+
+    def sequence(self, values: Iterable[Any], numbers: dict[Node, int]) -> str:
+        return f"({' '.join([self.argument(value, numbers) for value in values])})"
+
+    def function(self, target: Any) -> str:
+        """An operator by its name; a Python function only when it is torch's or Python's."""
+        if isinstance(target, torch._ops.OpOverload | torch._ops.HigherOrderOperator):
+            return target.name()
+        if isinstance(target, types.FunctionType | types.BuiltinFunctionType | type):
+            module = target.__module__ or ""
+            if module.partition(".")[0] in _TRUSTED and "<" not in target.__qualname__:
+                return f"{module}.{target.__qualname__}"
+        raise Uncacheable(f"{target!r}, a {type(target).__name__}, has no content to compare")
+
+    def number(self, value: Any) -> str:
+        if not isinstance(value, _NUMBERS):
+            return repr(value)
+        env = getattr(value.node, "shape_env", None)
+        return f"{type(value).__name__}:{self.expression(value.node.expr, env)}"
+
+    def expression(self, expression: Any, env: Any) -> str:
+        """An expression of sympy, its symbols by number and by what dimensions know of them."""
+        key = (type(expression), expression)
+        found = self.expressions.get(key)
+        if found is None:
+            found = self.expressions[key] = self.spell(expression, env)
+        return found
+
+    def spell(self, expression: Any, env: Any) -> str:
+        args = getattr(expression, "args", ())
+        if args:
+            parts = [self.expression(arg, env) for arg in args]
+            kind = type(expression).__name__
+            if kind in ("Add", "Mul", "Max", "Min"):  # sympy orders them by the names of symbols
+                parts.sort()
+            return f"{kind}({' '.join(parts)})"
+        if not getattr(expression, "is_Symbol", False):
+            return f"{type(expression).__name__} {expression!r}"
+        known = getattr(env, "var_to_range", {}).get(expression)
+        facts = (
+            None if known is None else bool(known.lower >= 0),
+            expression.is_integer,
+            expression.is_nonnegative,
+            expression.name[:1] == "u",
+        )
+        self.symbols += 1
+        return f"${self.symbols}{facts}"
+
+    def attribute(self, value: Any) -> str:
+        """An attribute of the graph module by its content; a graph is written out in place."""
+        if isinstance(value, GraphModule):
+            self.graph(value)
+            return "graph"
+        if not isinstance(value, torch.Tensor):
+            return self.argument(value, {})
+        self.constants += value.numel() * value.element_size()
+        if self.constants > LARGEST_CONSTANTS:
+            raise Uncacheable("constants of more than 2 GB")
+        return constant_text(value)
+
+
+def constant_text(tensor: torch.Tensor) -> str:
+    """A real tensor by type, layout and content.
+
+    :raises Uncacheable: its content cannot be read as bytes
+    """
+    if type(tensor) not in _PLAIN_TENSORS or tensor.layout is not torch.strided:
+        raise Uncacheable(f"a constant is a {type(tensor).__name__} of layout {tensor.layout}")
+    if tensor.is_quantized or tensor.device.type == "meta":
+        raise Uncacheable(f"a constant is a tensor of {tensor.dtype} on {tensor.device}")
+    return f"{_Writer().tensor(tensor)} {digest_of(tensor)}"
+
+
+def digest_of(tensor: torch.Tensor) -> str:
+    """Digest of the elements of a real tensor, in row-major order."""
+    flat = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous().reshape(-1)
+    content: Any = flat.view(torch.uint8).numpy() if flat.numel() else b""
+    return hashlib.blake2b(content, digest_size=16).hexdigest()

@@ -1,0 +1,164 @@
+"""What this process keeps in memory: the latest conversions, because they hold no weights; and
+sessions, for as long as somebody runs them."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from ..compile import CompiledGraph
+
+__all__ = ["Conversions", "Sessions", "conversions", "forget", "shared_session"]
+
+_GRAPHS = 256
+_BYTES = 64 * 2**20
+
+
+class Conversions:
+    """The latest conversions by key, within a number and a size; safe for threads."""
+
+    def __init__(self, graphs: int = _GRAPHS, size: int = _BYTES) -> None:
+        self._limits = (graphs, size)
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[str, tuple[CompiledGraph, int]] = OrderedDict()
+        self._size = 0
+
+    def get(self, key: str) -> CompiledGraph | None:
+        """The conversion of `key`, which becomes the latest; None when there is none."""
+        with self._lock:
+            found = self._kept.get(key)
+            if found is None:
+                return None
+            self._kept.move_to_end(key)
+            return found[0]
+
+    def put(self, key: str, compiled: CompiledGraph) -> None:
+        """Keeps a conversion, and drops the oldest past the limits."""
+        size = compiled.model.ByteSize()
+        graphs, largest = self._limits
+        with self._lock:
+            self._discard(key)
+            self._kept[key] = (compiled, size)
+            self._size += size
+            while self._kept and (len(self._kept) > graphs or self._size > largest):
+                self._discard(next(iter(self._kept)))
+
+    def clear(self) -> None:
+        """Forgets everything."""
+        with self._lock:
+            self._kept.clear()
+            self._size = 0
+
+    def unlock(self) -> None:
+        """In a forked child: the thread that held the lock does not exist there."""
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def _discard(self, key: str) -> None:
+        self._size -= self._kept.pop(key, (None, 0))[1]
+
+
+class _Slot:
+    """One shared session, while it lives: a lock for its making, and the memory of its weights, so
+    that no other tensor is found at their addresses."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.session: weakref.ref[Any] | None = None
+        self.memory: list[Any] = []
+
+
+class Sessions:
+    """Sessions in use, by key; each lives as long as its users."""
+
+    def __init__(self) -> None:
+        self._slots: dict[Any, _Slot] = {}
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def shared(
+        self,
+        key: str | None,
+        weights: Sequence[torch.Tensor],
+        make: Callable[[], Any],
+        stamp: Any = None,
+    ) -> Any:
+        """See `shared_session`."""
+        states = _states(weights)
+        if key is None or states is None:
+            return make()
+        full = (key, stamp, states)
+        # `setdefault` is atomic; the slot's own lock makes two threads wait for one session
+        slot = self._slots.setdefault(full, _Slot())
+        with slot.lock:
+            session = slot.session() if slot.session is not None else None
+            if session is None:
+                try:
+                    session = make()
+                except BaseException:
+                    self._slots.pop(full, None)
+                    raise
+                slot.session = weakref.ref(session, lambda dead: self._drop(full, dead))
+                # not the tensors, nor weak references: they have owners, who may swap them
+                slot.memory = [weight.untyped_storage() for weight in weights]
+                self._slots[full] = slot  # the death of an earlier session may have removed it
+        return session
+
+    def forget(self) -> None:
+        """Empties the table: threads of sessions do not exist in a forked process."""
+        self._slots = {}
+
+    def _drop(self, full: Any, dead: Any) -> None:
+        """Called when a session dies, by whatever thread: it takes no lock."""
+        slot = self._slots.get(full)
+        if slot is not None and slot.session is dead:
+            self._slots.pop(full, None)
+
+
+def _states(weights: Sequence[torch.Tensor]) -> tuple[tuple[int, int, int], ...] | None:
+    """Identity, place and version of each tensor; None when one has no version (made under
+    `torch.inference_mode`), so that a write into it would not be seen."""
+    if any(weight.is_inference() for weight in weights):
+        return None
+    return tuple((id(weight), weight.data_ptr(), weight._version) for weight in weights)
+
+
+conversions = Conversions()
+_sessions = Sessions()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=conversions.unlock)
+    os.register_at_fork(after_in_child=_sessions.forget)
+
+
+def forget() -> None:
+    """Empties both tables; what is in use lives on, unshared."""
+    conversions.clear()
+    _sessions.forget()
+
+
+def shared_session(
+    key: str | None,
+    weights: Sequence[torch.Tensor],
+    make: Callable[[], Any],
+    stamp: Any = None,
+) -> Any:
+    """The session that somebody in this process uses for the same model, options and weights; a new
+    one when nobody does.
+
+    :param key: of `session_key`; None: never shared
+    :param weights: tensors whose values are constants of the session; shared are sessions of the
+        same tensors, at the same place in memory and of the same version
+    :param make: makes the session (any object that weak references can point to)
+    :param stamp: a hashable value that differs when weights changed in a way that their versions
+        do not show
+    """
+    return _sessions.shared(key, weights, make, stamp)

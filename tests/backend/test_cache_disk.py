@@ -1,0 +1,551 @@
+"""The cache on disk: what a second process finds, and everything that must be a miss."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import json
+import multiprocessing
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from torch import nn
+from torch._dynamo.utils import counters
+
+from ortable.backend import wiring
+from ortable.backend.cache import codec, disk
+from ortable.backend.cache.graph_key import Uncacheable
+from ortable.backend.cache.keys import disk_key
+from ortable.backend.cache.memory import conversions
+from ortable.backend.compile import CompiledGraph
+from ortable.backend.options import OrtOptions
+from ortable.backend.roles import InputKind, InputRole, OutputKind, OutputRole, ViewStep
+from ortable.backend.runner import run_with_onnxruntime
+from ortable.backend.wiring import compile_with_autograd
+
+aten = torch.ops.aten
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path, monkeypatch):
+    """Torch's own cache is that of the test alone, and memory holds nothing."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "torch"))
+    forget()
+    yield
+    forget()
+
+
+def forget():
+    """What a new process does not have."""
+    torch._dynamo.reset()
+    gc.collect()
+    conversions.clear()
+    counters.clear()
+
+
+def capture(fn, *args, **options):
+    """The compiled graphs of a call, forward and backward, and its results."""
+    settings = OrtOptions(**options)
+    found = []
+
+    def run(compiled, options):
+        found.append(compiled)
+        return run_with_onnxruntime(compiled, options)
+
+    def backend(graph_module, example_inputs):
+        return compile_with_autograd(graph_module, example_inputs, settings, run)
+
+    dynamic = any(isinstance(a, torch.Tensor) and a.dim() and a.shape[0] == 5 for a in args)
+    # taken for what runs graphs in general: others need the traced graph, and skip torch's cache
+    with mock.patch.object(wiring, "run_with_onnxruntime", run):
+        fast = torch.compile(fn, backend=backend, dynamic=dynamic or None, fullgraph=True)
+        result = fast(*args)
+    tensors = [result] if isinstance(result, torch.Tensor) else result
+    total = [t.sum() for t in tensors if isinstance(t, torch.Tensor) and t.requires_grad]
+    if total:
+        sum(total).backward()
+    return found, result
+
+
+def cached(found):
+    return [compiled.cache for compiled in found]
+
+
+def entries(folder):
+    return sorted(Path(folder).glob("*.ortable"))
+
+
+# -- files and roles
+
+
+def with_batch_norm():
+    return nn.Sequential(nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3), nn.ReLU()).train()
+
+
+def in_place(x):
+    x.add_(1)
+    return x[1:], x
+
+
+def many_kinds(x, n):
+    y = x.exp()
+    return y.t(), y, None, x, n, y > 1, y.shape[0] * 2, x.view(-1), y.unbind(1)[0]
+
+
+LAST = torch.ones(2, 3, 4, 4).to(memory_format=torch.channels_last)
+GRAPHS = {
+    "mlp": (nn.Sequential(nn.Linear(3, 4), nn.GELU(), nn.Linear(4, 2)), (torch.ones(2, 3),)),
+    "dynamic": (nn.Linear(3, 4), (torch.ones(5, 3),)),
+    "dynamic views": (lambda x: (x * 2).view(-1, 2).t(), (torch.ones(5, 4),)),
+    "batch norm": (with_batch_norm(), (torch.ones(2, 2, 5, 5),)),
+    "mutation": (in_place, (torch.ones(4, 3),)),
+    "kinds": (many_kinds, (torch.ones(4, 3), 3)),
+    "kinds, dynamic": (many_kinds, (torch.ones(5, 3), 3)),
+    "split": (lambda x: x.exp().split(2), (torch.ones(4, 3),)),
+    "embedding": (nn.Embedding(7, 3), (torch.tensor([1, 2, 2]),)),
+    "constant": (lambda x: x + torch.tensor([1.0, 2.0, 4.0]), (torch.ones(2, 3),)),
+    "channels last": (lambda x: x.relu(), (LAST,)),
+    "division": (lambda x: x.exp()[: x.shape[0] // 2].flatten(), (torch.ones(5, 3),)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_what_is_read_equals_what_was_written(name, tmp_path):
+    fn, args = GRAPHS[name]
+    written, _ = capture(fn, *args)
+    assert written
+    for compiled in written:
+        assert disk.save(str(tmp_path), "k", compiled)
+        read = disk.load(str(tmp_path), "k")
+        for field in dataclasses.fields(CompiledGraph):
+            if field.name not in ("timings", "key", "cache"):
+                assert getattr(read, field.name) == getattr(compiled, field.name), field.name
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_a_graph_from_a_file_computes_the_same(name, tmp_path):
+    fn, args = GRAPHS[name]
+    copies = [[a.clone() if isinstance(a, torch.Tensor) else a for a in args] for _ in range(2)]
+    if isinstance(fn, nn.Module):
+        state = {k: v.clone() for k, v in fn.state_dict().items()}
+    first, expected = capture(fn, *copies[0], cache_dir=str(tmp_path / "c"))
+    forget()
+    if isinstance(fn, nn.Module):
+        fn.load_state_dict(state)
+        fn.zero_grad()
+    second, got = capture(fn, *copies[1], cache_dir=str(tmp_path / "c"))
+    assert cached(first) == ["miss"] * len(first)
+    assert sorted(c.kind for c in second) == sorted(c.kind for c in first)
+    assert cached(second) == ["disk"] * len(second)
+    # gradients that run in torch: such a graph is traced again, and its regions are found
+    in_torch = name in ("batch norm", "embedding")
+    assert counters["aot_autograd"]["autograd_cache_hit"] == (not in_torch)
+    torch.testing.assert_close(got, expected, rtol=0, atol=0)
+    torch.testing.assert_close(copies[1], copies[0], rtol=0, atol=0)
+
+
+def test_python_values_keep_their_types():
+    values = (None, True, 1, 1.5, float("inf"), -0.0, "x", (1, (2,)), [1, 2], {"a": 1}, {1: [2.0]},
+              torch.float16, torch.channels_last, torch.strided, torch.device("cpu"))  # fmt: skip
+    for value in values:
+        text = json.dumps(codec._encode(value))
+        back = codec._decode(json.loads(text))
+        assert repr(back) == repr(value)
+
+
+def test_only_view_operators_of_torch_are_read():
+    def role(name):
+        return {"view": name}
+
+    assert codec._decode(role("aten::view")) is aten.view.default
+    assert codec._decode(role("aten::transpose.int")) is aten.transpose.int
+    wrong = ["add.Tensor", "view.nothing", "nothing", "copy_", "view.__class__", "__class__"]
+    for name in (*(f"aten::{each}" for each in wrong), "aten", "os::system", "prims::view_of"):
+        with pytest.raises((ValueError, AttributeError)):
+            codec._decode(role(name))
+    with pytest.raises((KeyError, ValueError)):
+        codec._decode({"CompiledGraph": {}})
+
+
+def one_graph(**fields):
+    (compiled,), _ = capture(torch.exp, torch.ones(3))
+    return dataclasses.replace(compiled, **fields)
+
+
+def test_what_a_file_cannot_hold_is_skipped(tmp_path):
+    odd = OutputRole(0, OutputKind.CONSTANT, "output_0", value=object())
+    step = ViewStep(aten.add.Tensor, (1,), {})
+    for role in (odd, dataclasses.replace(odd, value=None, steps=(step,))):
+        with pytest.raises(Uncacheable, match="cannot hold"):
+            disk.save(str(tmp_path), "k", one_graph(outputs=(role,)))
+    assert entries(tmp_path) == []
+
+
+def test_a_skipped_graph_runs_and_is_told(tmp_path, capsys, monkeypatch):
+    def refuse(*args):
+        raise Uncacheable("an odd constant")
+
+    monkeypatch.setattr(disk, "save", refuse)
+    _, got = capture(torch.exp, torch.ones(3), cache_dir=str(tmp_path / "c"), verbose=1)
+    torch.testing.assert_close(got, torch.ones(3).exp())
+    assert "an odd constant" in capsys.readouterr().out
+    assert entries(tmp_path / "c") == []
+
+
+# -- entries that cannot be used
+
+
+@pytest.fixture
+def entry(tmp_path):
+    compiled = one_graph()
+    assert disk.save(str(tmp_path), "k", compiled)
+    return disk.entry_path(str(tmp_path), "k"), compiled
+
+
+def refused(folder, match):
+    with pytest.warns(RuntimeWarning, match=match) as seen:
+        assert disk.load(str(folder), "k") is None
+    assert len(seen) == 1
+
+
+def test_an_absent_entry_is_a_silent_miss(tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert disk.load(str(tmp_path / "nothing"), "k") is None
+
+
+def test_flipped_bytes_are_noticed_wherever_they_are(entry):
+    path, _ = entry
+    content = path.read_bytes()
+    for position in range(0, len(content), 7):
+        damaged = bytearray(content)
+        damaged[position] ^= 0x20
+        path.write_bytes(damaged)
+        refused(path.parent, "not used")
+
+
+def test_truncation_is_noticed_at_every_length(entry):
+    path, _ = entry
+    content = path.read_bytes()
+    for length in [*range(0, len(content), 11), len(content) - 1]:
+        path.write_bytes(content[:length])
+        refused(path.parent, "not used")
+    path.write_bytes(content + b"\0")
+    refused(path.parent, "checksum")
+
+
+def rewritten(path, change):
+    """The entry with a header and a model changed by somebody who also wrote the checksum."""
+    import hashlib
+
+    content = path.read_bytes()
+    rest = content[len(disk._MAGIC) + 32 :]
+    end = 8 + int.from_bytes(rest[:8], "big")
+    header, model = json.loads(rest[8:end]), onnx.ModelProto.FromString(rest[end:])
+    change(header, model)
+    text = json.dumps(header).encode()
+    rest = len(text).to_bytes(8, "big") + text + model.SerializeToString()
+    path.write_bytes(disk._MAGIC + hashlib.sha256(rest).digest() + rest)
+
+
+def test_another_graph_s_entry_is_noticed(entry):
+    path, _ = entry
+    path.rename(path.with_name("other.ortable"))
+    with pytest.warns(RuntimeWarning, match="another graph"):
+        assert disk.load(str(path.parent), "other") is None
+
+
+@pytest.mark.parametrize("name", ["ortable", "code", "torch", "onnx", "onnxruntime"])
+def test_another_version_s_entry_is_noticed(entry, name):
+    path, _ = entry
+    rewritten(path, lambda header, model: header["versions"].update({name: "0"}))
+    refused(path.parent, "another version")
+
+
+def test_unknown_fields_and_kinds_are_noticed(entry):
+    path, _ = entry
+    rewritten(path, lambda header, model: header["graph"].update({"surprise": 1}))
+    refused(path.parent, "surprise")
+    rewritten(path, lambda header, model: header.update({"graph": []}))
+    refused(path.parent, "not used")
+
+
+def test_a_model_that_reads_other_files_is_refused(entry):
+    path, _ = entry
+
+    def change(header, model):
+        tensor = onnx.numpy_helper.from_array(np.ones(2, dtype=np.float32), "w")
+        tensor.ClearField("raw_data")
+        tensor.data_location = onnx.TensorProto.EXTERNAL
+        tensor.external_data.add(key="location", value="/etc/passwd")
+        model.graph.initializer.append(tensor)
+
+    rewritten(path, change)
+    refused(path.parent, "other files")
+
+
+def test_a_bad_entry_is_converted_and_written_again(tmp_path):
+    folder = str(tmp_path / "c")
+    capture(torch.exp, torch.ones(3), cache_dir=folder)
+    (path,) = entries(folder)
+    good = path.read_bytes()
+    path.write_bytes(good[:50])
+    forget()
+    with pytest.warns(RuntimeWarning, match="not used"):
+        found, got = capture(torch.exp, torch.ones(3), cache_dir=folder)
+    assert cached(found) == ["miss"]
+    torch.testing.assert_close(got, torch.ones(3).exp())
+    forget()
+    found, _ = capture(torch.exp, torch.ones(3), cache_dir=folder)
+    assert cached(found) == ["disk"]
+
+
+def test_a_lost_entry_is_compiled_again(tmp_path):
+    folder = str(tmp_path / "c")
+    model = nn.Linear(3, 2)
+    capture(model, torch.ones(2, 3), cache_dir=folder)
+    for path in entries(folder):
+        path.unlink()
+    forget()
+    found, got = capture(model, torch.ones(2, 3), cache_dir=folder)
+    assert cached(found) == ["miss", "miss"] and len(entries(folder)) == 2
+    torch.testing.assert_close(got, model(torch.ones(2, 3)))
+
+
+def test_a_folder_that_cannot_be_written_is_a_warning(tmp_path):
+    place = tmp_path / "file"
+    place.write_text("not a folder")
+    with pytest.warns(RuntimeWarning, match="cannot be written"):
+        _, got = capture(torch.exp, torch.ones(3), cache_dir=str(place / "c"))
+    torch.testing.assert_close(got, torch.ones(3).exp())
+    assert place.read_text() == "not a folder"
+
+
+# -- processes
+
+
+def _write_and_read(folder, compiled, failures):
+    for _ in range(50):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            disk.save(folder, "k", compiled)
+            read = disk.load(folder, "k")
+        if read is None or read.outputs != compiled.outputs or read.model != compiled.model:
+            failures.put(os.getpid())
+
+
+def test_processes_that_write_one_entry_do_not_disturb_each_other(tmp_path):
+    compiled = one_graph()
+    context = multiprocessing.get_context("fork")
+    failures = context.SimpleQueue()
+    folder = tmp_path / "c"
+    arguments = (str(folder), compiled, failures)
+    workers = [context.Process(target=_write_and_read, args=arguments) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+        assert worker.exitcode == 0
+    assert failures.empty()
+    assert [path.name for path in folder.iterdir()] == ["k.ortable"]
+
+
+SCRIPT = """
+import json, sys
+import torch
+from torch._dynamo.utils import counters
+from ortable import onnx_custom_backend
+
+def main(folder):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.GELU(), torch.nn.Linear(4, 2))
+    storage = {}
+    options = {"storage": storage, "cache_dir": folder}
+    def backend(gm, args):
+        return onnx_custom_backend(gm, args, options=options)
+    fast = torch.compile(model, backend=backend)
+    results = []
+    for batch in (2, 3, 6):
+        out = fast(torch.arange(3.0 * batch).reshape(batch, 3))
+        out.pow(2).sum().backward()
+        results.append(out.tolist())
+    results.append([p.grad.tolist() for p in model.parameters()])
+    with torch.no_grad():
+        results.append(fast(torch.ones(2, 3)).tolist())
+    records = [(r["kind"], r["cache"], sorted(r["timings"])) for r in storage["instance"]]
+    return {"results": results, "records": records, "counters": dict(counters["aot_autograd"])}
+
+if __name__ == "__main__":
+    print(json.dumps(main(sys.argv[1])))
+"""
+
+
+def test_a_second_process_compiles_nothing(tmp_path):
+    folder = str(tmp_path / "c")
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    first, second = (
+        json.loads(subprocess.check_output([sys.executable, str(script), folder])) for _ in range(2)
+    )
+    kinds = ["backward", "backward", "forward", "forward", "inference"]
+    assert sorted(kind for kind, _, _ in first["records"]) == kinds
+    assert [kind for kind, _, _ in second["records"]].count("backward") == 2
+    assert {cache for _, cache, _ in first["records"]} == {"miss"}
+    assert {cache for _, cache, _ in second["records"]} == {"disk"}
+    assert not any("convert" in timings for _, _, timings in second["records"])
+    assert second["counters"]["autograd_cache_hit"] == second["counters"]["total"] == 3
+    assert "autograd_cache_miss" not in second["counters"]
+    assert second["results"] == first["results"]
+
+
+# -- torch's cache
+
+
+def test_torch_keeps_a_key_and_no_model(tmp_path):
+    capture(nn.Linear(300, 300), torch.ones(2, 300), cache_dir=str(tmp_path / "c"))
+    (path,) = [p for p in (tmp_path / "torch").rglob("*") if p.is_file()]
+    content = path.read_bytes()
+    assert b"Gemm" not in content and len(content) < 40_000
+    assert all(compiled.stat().st_size < 20_000 for compiled in entries(tmp_path / "c"))
+
+
+@pytest.mark.parametrize(
+    "options", [{"target_opset": 18}, {"optimize": False}, {"raise_on": ("aten::relu",)}]
+)
+def test_other_options_find_nothing(tmp_path, options):
+    folder = str(tmp_path / "c")
+    capture(torch.exp, torch.ones(3), cache_dir=folder)
+    forget()
+    found, _ = capture(torch.exp, torch.ones(3), cache_dir=folder, **options)
+    assert cached(found) == ["miss"]
+    assert "autograd_cache_hit" not in counters["aot_autograd"]
+
+
+def _keep_only_the_key(artifact):
+    artifact.run = artifact.options = None
+
+
+def test_another_backend_finds_nothing(tmp_path, monkeypatch):
+    """A graph that another backend puts into torch's cache is not taken for ours, and ours is not
+    taken by it."""
+    from torch._dynamo.backends.common import aot_autograd
+    from torch._functorch import config
+
+    from ortable.backend.cache.artifact import Artifact, _compiler
+
+    options = OrtOptions(cache_dir=str(tmp_path / "c"))
+
+    def other(graph_module, args):
+        # bundled like ours, and it makes artifacts of the same class: only the salt differs
+        def compile_it(inner):
+            def run(args):
+                return [torch.zeros(3)]
+
+            return run
+
+        backend = aot_autograd(fw_compiler=_compiler(compile_it, options))
+        with config.patch(bundled_autograd_cache=True, force_non_lazy_backward_lowering=True):
+            return backend(graph_module, args)
+
+    def ours():
+        found, got = capture(torch.exp, torch.ones(3), cache_dir=options.cache_dir)
+        torch.testing.assert_close(got, torch.ones(3).exp())
+        return cached(found)
+
+    def theirs():
+        return torch.compile(torch.exp, backend=other)(torch.ones(3)).tolist()
+
+    monkeypatch.setattr(Artifact, "prepare_for_serialization", _keep_only_the_key)
+    for expected in ("miss", "disk"):
+        forget()
+        assert theirs() == [0, 0, 0]
+        forget()
+        assert ours() == [expected]
+
+
+def test_settings_of_torch_are_left_alone(tmp_path):
+    from torch._functorch import config
+
+    before = config.bundled_autograd_cache, config.force_non_lazy_backward_lowering
+    capture(torch.exp, torch.ones(3), cache_dir=str(tmp_path / "c"))
+    assert (config.bundled_autograd_cache, config.force_non_lazy_backward_lowering) == before
+    assert before == (False, False)
+
+
+def test_without_torch_s_cache_conversions_are_still_found(tmp_path):
+    from torch._functorch import config
+
+    folder = str(tmp_path / "c")
+    model = nn.Linear(3, 2)
+    with config.patch(enable_autograd_cache=False):
+        capture(model, torch.ones(2, 3), cache_dir=folder)
+        forget()
+        found, _ = capture(model, torch.ones(2, 3), cache_dir=folder)
+    assert cached(found) == ["disk", "disk"]
+    assert "autograd_cache_hit" not in counters["aot_autograd"]
+
+
+def test_own_decompositions_stay_out_of_torch_s_cache(tmp_path):
+    import ortable
+
+    table = {aten.silu.default: lambda x: x * torch.sigmoid(x)}
+    options = {"export_options": ortable.ExportOptions(decomposition_table=table)}
+    options["cache_dir"] = str(tmp_path / "c")
+    for expected in ("miss", "disk"):
+        forget()
+        found, _ = capture(nn.SiLU(), torch.ones(3), **options)
+        assert cached(found) == [expected]
+    assert not (tmp_path / "torch" / "aotautograd").exists()
+
+
+def test_a_backward_that_cannot_be_compiled_fails_when_it_runs(tmp_path):
+    from ortable.errors import OrtableError
+
+    options = {"raise_on": ("aten::silu_backward",), "cache_dir": str(tmp_path / "c")}
+    for _ in range(2):  # such a graph is not in torch's cache
+        forget()
+        x = torch.ones(3, requires_grad=True)
+        out = torch.compile(nn.SiLU(), backend="ortable", options=options)(x)
+        torch.testing.assert_close(out, nn.functional.silu(x))
+        with pytest.raises(OrtableError, match="silu_backward"):
+            out.sum().backward()
+        assert counters["aot_autograd"]["autograd_cache_bypass"] == 1
+
+
+def test_the_key_of_a_file_names_the_versions(monkeypatch):
+    from ortable.backend.cache import keys
+
+    plain = disk_key("k")
+    monkeypatch.setattr(keys, "versions", lambda: {"torch": "other"})
+    assert disk_key("k") != plain
+
+
+def test_specs_loaded_with_functions_are_not_written(monkeypatch):
+    from ortable import specs
+    from ortable.backend.cache import keys
+
+    plain = disk_key("k")
+    loaded = specs.LoadedSpecs("mine.yaml", ("mine::op",), "def f(): pass")
+    monkeypatch.setattr(keys, "loaded_specs", lambda: (loaded,))
+    assert disk_key("k") != plain
+    with_function = dataclasses.replace(loaded, lowerings=("f",))
+    monkeypatch.setattr(keys, "loaded_specs", lambda: (with_function,))
+    with pytest.raises(Uncacheable, match=r"mine\.yaml"):
+        disk_key("k")
+
+
+def test_roles_of_a_dimension_are_the_same_object():
+    from ortable import dims
+
+    s, t = dims.symbol("s0"), dims.symbol("u1", None)
+    for dim in (s, s * 2 + t, (s + 1) // 2, dims.maximum(s, t) % 3, -s, dims.opaque("f(s0)", [s])):
+        role = InputRole(0, InputKind.DIMENSION, "input_dim_0", 7, (dim, 1), dim)
+        assert codec._decode(json.loads(json.dumps(codec._encode(role)))) == role

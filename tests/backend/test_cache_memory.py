@@ -1,0 +1,453 @@
+"""Caches in memory: equal graphs share a conversion and a session, and nothing else does."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+import weakref
+
+import pytest
+import torch
+from torch import nn
+
+from ortable.backend.cache.graph_key import Uncacheable
+from ortable.backend.cache.keys import conversion_key, session_key
+from ortable.backend.cache.memory import Conversions, Sessions, shared_session
+from ortable.backend.options import OrtOptions
+from ortable.backend.runner import run_with_onnxruntime
+from ortable.backend.wiring import compile_with_autograd
+
+
+class Watched:
+    """A backend that keeps the callables it makes, with the keys of their graphs."""
+
+    def __init__(self, **options):
+        self.options = OrtOptions(storage={}, **options)
+        self.made = []
+
+    def __call__(self, graph_module, args):
+        return compile_with_autograd(graph_module, args, self.options, self._run)
+
+    def _run(self, compiled, options):
+        self.made.append(run_with_onnxruntime(compiled, options))
+        return self.made[-1]
+
+    @property
+    def cached(self):
+        return [record["cache"] for record in self.options.storage["instance"]]
+
+    @property
+    def sessions(self):
+        return [made.session for made in self.made]
+
+
+def compiled_twice(first, second, *args, reset=False, dynamic=None, **options):
+    """The backend after it compiled two functions."""
+    backend = Watched(**options)
+    for fn in (first, second):
+        if reset:
+            torch._dynamo.reset()
+        got = torch.compile(fn, backend=backend, fullgraph=True, dynamic=dynamic)(*args)
+        torch.testing.assert_close(got, fn(*args))
+    return backend
+
+
+def block(width=4):
+    return nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.LayerNorm(width)).eval()
+
+
+# -- sharing
+
+
+def test_equal_layers_compiled_separately_share_conversion_and_session():
+    backend = Watched()
+    layers = [block() for _ in range(6)]
+    compiled = [torch.compile(layer, backend=backend, fullgraph=True) for layer in layers]
+    x = torch.randn(2, 4)
+    for layer, fast in zip(layers, compiled, strict=True):
+        torch._dynamo.reset_code_caches()
+        torch.testing.assert_close(fast(x), layer(x))
+    forward = [m for m in backend.made if m.compiled.kind == "forward"]
+    assert len(forward) == 6
+    assert len({id(m.session) for m in forward}) == 1
+    assert backend.cached.count("miss") == 1
+
+
+def test_recompilation_after_reset_shares_what_is_in_use():
+    model = block()
+    backend = Watched()
+    x = torch.randn(2, 4)
+    for _ in range(3):
+        torch._dynamo.reset()
+        torch.testing.assert_close(torch.compile(model, backend=backend)(x), model(x))
+    assert backend.cached == ["miss", "memory", "memory"]
+    assert len(set(map(id, backend.sessions))) == 1
+
+
+def test_forward_and_backward_are_shared():
+    backend = Watched()
+    gradients = []
+    for _ in range(2):
+        torch._dynamo.reset()
+        model = nn.Linear(4, 4)
+        nn.init.ones_(model.weight)
+        torch.compile(model, backend=backend)(torch.ones(2, 4)).pow(2).sum().backward()
+        gradients.append(model.weight.grad)
+    assert backend.cached == ["miss", "miss", "memory", "memory"]
+    assert backend.sessions[0] is backend.sessions[2]
+    assert backend.sessions[1] is backend.sessions[3]
+    assert gradients[0].shape == (4, 4)
+
+
+def test_names_of_nodes_and_symbols_do_not_matter():
+    def first(x, y):
+        return x @ y + x.shape[0]
+
+    def second(left, right):
+        product = left @ right
+        return product + left.shape[0]
+
+    backend = compiled_twice(first, second, torch.ones(3, 4), torch.ones(4, 5), dynamic=True)
+    assert backend.cached == ["miss", "memory"]
+
+
+def test_names_of_nodes_in_a_record_are_those_of_its_own_graph():
+    def first(x, y):
+        return x.exp() + y.sin()
+
+    def second(x, y):
+        return x.exp() + y.sin()
+
+    backend = compiled_twice(first, second, torch.ones(3), torch.ones(3))
+    assert backend.cached == ["miss", "memory"]
+    graphs = [record["graph_module"].graph for record in backend.options.storage["instance"]]
+    for graph, made in zip(graphs, backend.made, strict=True):
+        names = {node.name for node in graph.nodes}
+        assert made.compiled.fx_names and set(made.compiled.fx_names.values()) <= names
+
+
+def test_symbols_of_other_names_are_the_same_graph():
+    def fn(x):
+        return x * 2
+
+    backend = Watched()
+    sizes = []
+    for pad in (0, 3):  # more sources before it: another number in the name of the symbol
+        torch._dynamo.reset()
+        extra = [torch.ones(i + 2) for i in range(pad)]
+
+        def call(x, *extra):
+            return fn(x)
+
+        got = torch.compile(call, backend=backend, dynamic=True)(torch.ones(5, 6), *extra)
+        sizes.append(tuple(got.shape))
+    texts = [str(made.compiled.inputs[-1].shape) for made in backend.made]
+    assert backend.cached[-1] == "memory" and texts[0] == texts[1]
+    assert sizes == [(5, 6), (5, 6)]
+    # each session reads its sizes from its own arguments
+    a, b = (made for made in backend.made)
+    for made in (a, b):
+        args = [7, 8, torch.ones(7, 8)][-len(made.compiled.inputs) :]
+        assert made(list(args))[0].shape == (7, 8)
+
+
+# -- what tells graphs apart
+
+
+def difference(first, second, first_args, second_args=None):
+    backend = Watched()
+    for fn, args in ((first, first_args), (second, second_args or first_args)):
+        torch._dynamo.reset()
+        torch.compile(fn, backend=backend, fullgraph=True)(*args)
+    return backend.cached
+
+
+X = torch.arange(12.0).reshape(3, 4)
+
+
+@pytest.mark.parametrize(
+    "first, second",
+    [
+        (lambda x: x + 1, lambda x: x + 2),
+        (lambda x: x + 1, lambda x: x + 1.0000001),
+        (lambda x: x.sum(0), lambda x: x.sum(1)),
+        (lambda x: x.sum(0), lambda x: x.sum(0, keepdim=True)),
+        (lambda x: x.to(torch.float64), lambda x: x.to(torch.int64)),
+        (lambda x: (x.exp(), x.log()), lambda x: (x.log(), x.exp())),
+        (lambda x: x.exp().t(), lambda x: x.exp().view(4, 3)),
+        (lambda x: x * 0.0, lambda x: x * -0.0),
+        (lambda x: x + torch.tensor([1.0, 2, 3, 4]), lambda x: x + torch.tensor([1.0, 2, 3, 5])),
+        (lambda x: x.exp(), lambda x: x.mul_(2).exp()),
+    ],
+)
+def test_other_graphs_are_others(first, second):
+    assert difference(first, second, (X.clone(),)) == ["miss", "miss"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [X.double(), X.t().contiguous().t(), X[:2].clone(), X.reshape(3, 2, 2)],
+    ids=["dtype", "strides", "shape", "rank"],
+)
+def test_other_arguments_are_other_graphs(other):
+    def fn(x):
+        return x.exp()
+
+    assert difference(fn, fn, (X,), (other,)) == ["miss", "miss"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"target_opset": 18},
+        {"optimize": False},
+        {"raise_on": ("aten::relu",)},
+    ],
+)
+def test_other_options_are_other_conversions(options):
+    def fn(x):
+        return x.exp() + 1
+
+    first, second = Watched(), Watched(**options)
+    for backend in (first, second):
+        torch._dynamo.reset()
+        torch.compile(fn, backend=backend)(X)
+    assert second.cached == ["miss"]
+    assert first.sessions[0] is not second.sessions[0]
+    assert first.made[0].compiled.key != second.made[0].compiled.key
+
+
+def test_session_options_share_the_conversion_and_not_the_session():
+    def fn(x):
+        return x.exp() + 1
+
+    backends = [Watched(), Watched(session_options={"log_severity_level": 4})]
+    for backend in backends:
+        torch._dynamo.reset()
+        torch.compile(fn, backend=backend)(X)
+    assert backends[1].cached == ["memory"]
+    assert backends[0].sessions[0] is not backends[1].sessions[0]
+
+
+def test_a_session_options_object_is_not_compared():
+    import onnxruntime
+
+    def fn(x):
+        return x.exp() + 1
+
+    backends = [Watched(session_options=onnxruntime.SessionOptions()) for _ in range(2)]
+    for backend in backends:
+        torch._dynamo.reset()
+        torch.compile(fn, backend=backend)(X)
+    assert backends[0].sessions[0] is not backends[1].sessions[0]
+    assert session_key(backends[0].made[0].compiled, backends[0].options) is None
+
+
+def test_transforms_are_run_for_every_graph():
+    seen = []
+    backend = compiled_twice(
+        torch.exp, torch.exp, X, reset=True, pre_ort_model_transforms=seen.append
+    )
+    assert backend.cached == ["miss", "miss"] and len(seen) == 2
+    assert backend.sessions[0] is not backend.sessions[1]
+
+
+def test_constants_count_by_content():
+    def graph_of(values):
+        root = nn.Module()
+        root.constant = torch.tensor(values)
+        graph = torch.fx.Graph()
+        graph.output((graph.get_attr("constant"),))
+        return torch.fx.GraphModule(root, graph)
+
+    keys = [
+        conversion_key(graph_of(values), OrtOptions(), frozenset())
+        for values in ([1.0, 2.0], [1.0, 2.0], [2.0, 1.0], [[1.0, 2.0]], [1, 2])
+    ]
+    assert keys[0] == keys[1]
+    assert len(set(keys)) == 4
+
+
+def test_what_has_no_content_has_no_key():
+    graph = torch.fx.Graph()
+    graph.output((graph.call_function(lambda: 1),))
+    module = torch.fx.GraphModule(nn.Module(), graph)
+    with pytest.raises(Uncacheable, match="no content"):
+        conversion_key(module, OrtOptions(), frozenset())
+
+
+def test_static_arguments_and_default_dtype_count():
+    def key(static=frozenset()):
+        graph = torch.fx.Graph()
+        x = graph.placeholder("x")
+        x.meta["val"] = torch.ones(2)
+        graph.output((x,))
+        return conversion_key(torch.fx.GraphModule(nn.Module(), graph), OrtOptions(), static)
+
+    plain = key()
+    torch.set_default_dtype(torch.float64)
+    try:
+        other = key()
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert len({plain, other, key(frozenset({0}))}) == 3 and key() == plain
+
+
+def test_a_record_is_the_callers_own():
+    backend = Watched()
+    torch.compile(torch.exp, backend=backend)(X)
+    backend.options.storage["instance"][0]["onnx"].Clear()
+    torch._dynamo.reset()
+    torch.testing.assert_close(torch.compile(torch.exp, backend=backend)(X), X.exp())
+    assert backend.cached == ["miss", "memory"]
+    assert len(backend.options.storage["instance"][1]["onnx"].graph.node)
+
+
+# -- frozen weights
+
+
+def frozen_sessions(first, second):
+    x = torch.randn(2, 4)
+    backend = Watched()
+    with torch.no_grad():
+        for model in (first, second):
+            torch._dynamo.reset()
+            got = torch.compile(model, backend=backend)(x)
+            torch.testing.assert_close(got, model(x))
+    return backend, x
+
+
+def test_frozen_sessions_of_the_same_weights_are_shared():
+    model = block()
+    backend, _ = frozen_sessions(model, model)
+    assert backend.made[0].frozen and backend.sessions[0] is backend.sessions[1]
+
+
+def test_frozen_sessions_of_other_weights_are_not():
+    first, second = block(), block()
+    backend, _ = frozen_sessions(first, second)
+    assert backend.cached == ["miss", "memory"]
+    assert backend.sessions[0] is not backend.sessions[1]
+
+
+@pytest.mark.parametrize("write", ["add_", "data", "swap", "refresh", "fused"])
+def test_a_shared_frozen_session_is_never_stale(write):
+    import ortable
+
+    model = block()
+    x = torch.randn(2, 4)
+    backend = Watched()
+    with torch.no_grad():
+        first = torch.compile(model, backend=backend)
+        first(x)
+        torch._dynamo.reset()
+        weight = model[0].weight
+        if write == "add_":
+            weight.add_(1)
+        elif write == "data":
+            weight.data = torch.randn(4, 4)
+        elif write == "swap":
+            model[0].weight = nn.Parameter(torch.randn(4, 4))
+        elif write == "refresh":
+            weight.data.mul_(3)
+            ortable.refresh(model)
+        else:
+            weight.grad = torch.ones_like(weight)
+            torch.optim.Adam([weight], lr=0.5, fused=True).step()
+        second = torch.compile(model, backend=backend)
+        torch.testing.assert_close(second(x), model(x))
+        torch.testing.assert_close(second(x), model(x))
+    assert backend.sessions[0] is not backend.sessions[1]
+
+
+# -- lifetime and threads
+
+
+def test_sessions_die_with_their_last_user():
+    backend = compiled_twice(torch.exp, torch.exp, X, reset=True)
+    dead = weakref.ref(backend.sessions[0])
+    del backend.made[0]
+    gc.collect()
+    assert dead() is not None
+    backend.made.clear()
+    torch._dynamo.reset()
+    gc.collect()
+    assert dead() is None
+
+
+def test_conversions_are_bounded_by_number_and_size():
+    backend = compiled_twice(torch.exp, torch.sin, X)
+    first, second = (made.compiled for made in backend.made)
+    kept = Conversions(graphs=1)
+    kept.put("first", first)
+    kept.put("second", second)
+    assert kept.get("first") is None and kept.get("second") is second and len(kept) == 1
+    kept = Conversions(size=first.model.ByteSize() + second.model.ByteSize())
+    for name in ("first", "second", "first"):
+        kept.put(name, first if name == "first" else second)
+    assert len(kept) == 2
+    kept.put("third", second)
+    assert kept.get("second") is None and kept.get("first") is first
+
+
+class Thing:
+    """Something that weak references can point to."""
+
+
+def test_threads_wait_for_one_session():
+    table, made, barrier = Sessions(), [], threading.Barrier(8)
+    found = []
+
+    def make():
+        made.append(Thing())
+        return made[-1]
+
+    def ask():
+        barrier.wait()
+        found.append(table.shared("key", (), make))
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 1 and len(set(map(id, found))) == 1
+
+
+def test_sessions_by_weights():
+    table, a, b = Sessions(), torch.ones(2), torch.ones(2)
+    first = table.shared("key", [a], Thing)
+    assert table.shared("key", [a], Thing) is first
+    assert table.shared("key", [b], Thing) is not first
+    assert table.shared("key", [a, b], Thing) is not first
+    assert table.shared("other", [a], Thing) is not first
+    assert table.shared("key", [a], Thing, stamp=1) is not first
+    assert table.shared(None, [a], Thing) is not first
+    a.add_(1)
+    assert table.shared("key", [a], Thing) is not first
+    with torch.inference_mode():
+        c = torch.ones(2)
+    kept = table.shared("key", [c], Thing)
+    assert table.shared("key", [c], Thing) is not kept
+
+
+def test_a_dead_session_leaves_the_table():
+    table = Sessions()
+    first = table.shared("key", (), Thing)
+    assert len(table) == 1
+    del first
+    gc.collect()
+    assert len(table) == 0
+    with pytest.raises(ZeroDivisionError):
+        table.shared("key", (), lambda: 1 / 0)
+    assert len(table) == 0
+
+
+def test_a_forked_child_shares_nothing_with_its_parent():
+    kept = shared_session("fork", (), Thing)
+    assert shared_session("fork", (), Thing) is kept
+    pid = os.fork()
+    if pid == 0:
+        os._exit(int(shared_session("fork", (), Thing) is kept))
+    assert os.waitpid(pid, 0)[1] == 0
