@@ -337,6 +337,20 @@ def test_equal_graphs_pass_with_dynamic_shapes_and_mutation():
     assert int(model[1].num_batches_tracked) == 2
 
 
+def test_random_operators_use_the_numbers_that_torch_drew():
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Dropout(0.5), torch.nn.Linear(8, 2))
+    x = torch.randn(3, 4)
+    results = []
+    for fn in (model, compiled(model, compare=True)):
+        torch.manual_seed(1)
+        result = fn(x)
+        results.append([result, *torch.autograd.grad(result.sum(), list(model.parameters()))])
+    torch.testing.assert_close(*results)
+    torch._dynamo.reset()
+    text = mismatch(model, x, pre_ort_model_transforms=replacing("Mul", "Add"))
+    assert "node 'native_dropout'" in text and "spec: specs/aten/random.yaml" in text
+
+
 def test_not_a_number_and_uninitialised_memory_are_no_differences():
     def fn(x):
         return torch.log(x), torch.empty_like(x).fill_(1) + x, x / 0

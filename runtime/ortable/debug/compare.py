@@ -3,6 +3,7 @@ differs is an error that names the FX node, the entry of the specs and the line 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -122,10 +123,12 @@ class EagerValues:
     ) -> str:
         from ortable_generated.aten.dispatch import SPEC_FILES
 
+        made_by = node.args[0] if node.target is operator.getitem else node  # one of its results
+        assert isinstance(made_by, Node)
         call = f"{proto.op_type}({', '.join(proto.input)}) -> {', '.join(proto.output)}"
         lines = [
             f"The ONNX graph differs from eager at FX node '{node.name}': {difference}",
-            *describe_node(node, SPEC_FILES),
+            *describe_node(made_by, SPEC_FILES),
             f"  eager: {describe(expected)}",
             f"  ONNX: {describe(got)}",
             f"  computed by: {call}",
@@ -135,8 +138,12 @@ class EagerValues:
         return "\n".join(lines)
 
 
+_UNKNOWN = object()
+
+
 class _Recorder(Interpreter):
-    """Runs an FX graph and keeps the tensors that some nodes compute."""
+    """Runs an FX graph and keeps the tensors that some nodes compute; those that follow from random
+    numbers which only the converted graph knows how to use are unknown."""
 
     def __init__(self, graph_module: GraphModule, wanted: set[str]) -> None:
         super().__init__(graph_module)
@@ -144,10 +151,20 @@ class _Recorder(Interpreter):
         self.values: dict[str, torch.Tensor] = {}
 
     def run_node(self, n: Node) -> Any:
-        value = super().run_node(n)
+        if any(self.env.get(node) is _UNKNOWN for node in n.all_input_nodes):
+            return _UNKNOWN
+        value = self._of_drawn(n) if "drawn" in n.kwargs else super().run_node(n)
         if n.name in self.wanted and isinstance(value, torch.Tensor) and not _is_empty(n):
             self.values[n.name] = value
         return value
+
+    def _of_drawn(self, n: Node) -> Any:
+        """The value of a random operator whose numbers torch drew outside of this graph."""
+        args, kwargs = self.fetch_args_kwargs_from_env(n)
+        if n.target is not torch.ops.aten.native_dropout.default:
+            return _UNKNOWN
+        x, p, mask = args[0], args[1], kwargs["drawn"].bool()
+        return x * mask.to(x.dtype) * (1.0 / (1.0 - p)), mask
 
 
 def _is_empty(node: Node) -> bool:
