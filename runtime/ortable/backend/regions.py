@@ -92,7 +92,10 @@ class _Splitter:
             nodes = [n for n in self.nodes if self.phases.get(n) == phase]
             if phase % 2 == 0:
                 for node in nodes:
-                    self.made[node] = self.outer.node_copy(node, self._value)
+                    if _says_nothing(node):
+                        self.made[node] = self._value(node.args[0])  # type: ignore[arg-type]
+                    else:
+                        self.made[node] = self.outer.node_copy(node, self._value)
             elif nodes:
                 region = self._region(f"region_{len(regions)}", nodes)
                 if region is not None:
@@ -234,6 +237,12 @@ class _Splitter:
             node.meta["val"] = argument.meta["val"].shape[source.axis]
             self.lifted[symbol] = node
         return self.lifted[symbol]
+
+
+def _says_nothing(node: Node) -> bool:
+    """Whether a node detaches what no autograd watches, for others than the results."""
+    detaches = node.target is torch.ops.aten.detach.default
+    return detaches and all(user.op != "output" for user in node.users)
 
 
 def _is_item(node: Node) -> bool:
