@@ -3,47 +3,17 @@ the API of this package."""
 
 from __future__ import annotations
 
-import copy
 import threading
 
 import onnx
 import onnxruntime
 import pytest
 import torch
-from torch._dynamo import mark_dynamic
 from torch.utils import _pytree as pytree
 
+from tests.backend.against_eager import assert_close, assert_equal_to_eager, compiled
+
 F = torch.nn.functional
-
-
-def compiled(fn, dynamic=False, fullgraph=True, **options):
-    return torch.compile(
-        fn, backend="ortable", fullgraph=fullgraph, dynamic=dynamic, options=options
-    )
-
-
-def assert_close(got, expected):
-    got, expected = pytree.tree_leaves(got), pytree.tree_leaves(expected)
-    torch.testing.assert_close(got, expected, atol=1e-4, rtol=1e-3)
-
-
-def assert_equal_to_eager(model, calls, *, train=True, **kwargs):
-    """Results and gradients of a module at every call of `calls`; returns the records."""
-    storage = {}
-    eager = copy.deepcopy(model)
-    fn = compiled(model, storage=storage, **kwargs)
-    for args in calls:
-        with torch.no_grad():
-            assert_close(fn(*args), eager(*args))
-        if train:
-            expected = torch.autograd.grad(loss_of(eager(*args)), list(eager.parameters()))
-            got = torch.autograd.grad(loss_of(fn(*args)), list(model.parameters()))
-            assert_close(got, expected)
-    return storage["instance"]
-
-
-def loss_of(result):
-    return result.float().pow(2).mean()
 
 
 # -- functions and small networks ---------------------------------------------------------------
@@ -283,7 +253,6 @@ def unknown_operator():
 
 def test_supported_parts_run_between_unsupported_operators(unknown_operator):
     """The former backend partitioned by itself; here an option asks for it."""
-    pytest.importorskip("ortable.backend.fallback", reason="the option fallback is not there yet")
 
     def fn(x, w):
         y = torch.softmax(torch.relu(x @ w), -1)
@@ -363,125 +332,3 @@ def test_every_thread_compiles_its_own():
         assert_close(compiled(lambda x: torch.relu(x) * number)(x), torch.relu(x) * number)
 
     in_threads(work)
-
-
-# -- blocks of language models ------------------------------------------------------------------
-
-
-def blocks(family):
-    """Modules and configuration class of a family of transformers, and the prefix of its names."""
-    if family == "llama":
-        from transformers import LlamaConfig as Config
-        from transformers import LlamaForCausalLM as Model
-        from transformers.models.llama import modeling_llama as module
-    else:
-        from transformers import PhiConfig as Config
-        from transformers import PhiForCausalLM as Model
-        from transformers.models.phi import modeling_phi as module
-    prefix = family.capitalize()
-    config = Config(
-        hidden_size=16,
-        intermediate_size=32,
-        num_hidden_layers=1,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        vocab_size=37,
-        max_position_embeddings=64,
-    )
-    return module, config, Model, prefix
-
-
-class Block(torch.nn.Module):
-    """An attention or a decoder layer behind its rotary embedding."""
-
-    def __init__(self, family, kind, attention):
-        super().__init__()
-        module, config, _, prefix = blocks(family)
-        config._attn_implementation = attention
-        self.rotary = getattr(module, f"{prefix}RotaryEmbedding")(config)
-        self.block = getattr(module, f"{prefix}{kind}")(config, 0)
-
-    def forward(self, x, mask):
-        positions = torch.arange(x.shape[1])[None]
-        rotated = self.rotary(x, positions)
-        found = self.block(x, position_embeddings=rotated, attention_mask=mask)
-        return found[0] if isinstance(found, tuple) else found
-
-
-class Language(torch.nn.Module):
-    def __init__(self, family, attention):
-        super().__init__()
-        _, config, model, _ = blocks(family)
-        config._attn_implementation = attention
-        self.model = model(config).eval()
-
-    def forward(self, tokens):
-        return self.model(tokens, use_cache=False).logits
-
-
-def masked(batch, length):
-    x = torch.randn(batch, length, 16)
-    mask = torch.full((length, length), float("-inf")).triu(1)
-    return x, mask.expand(batch, 1, length, length).contiguous()
-
-
-def marked(args):
-    """The same arguments with a dynamic batch and length."""
-    mark_dynamic(args[0], (0, 1))
-    if len(args) > 1:
-        mark_dynamic(args[1], (0, 2, 3))
-    return args
-
-
-@pytest.mark.parametrize(
-    ("kind", "attention"), [("Attention", "eager"), ("Attention", "sdpa"), ("DecoderLayer", "sdpa")]
-)
-@pytest.mark.parametrize("family", ["llama", "phi"])
-def test_blocks_of_language_models(family, kind, attention):
-    records = assert_equal_to_eager(Block(family, kind, attention), [masked(2, 5)])
-    assert [r["kind"] for r in records] == ["inference", "forward", "backward"]
-
-
-@pytest.mark.parametrize(
-    ("family", "kind"), [("llama", "Attention"), ("llama", "DecoderLayer"), ("phi", "DecoderLayer")]
-)
-def test_blocks_of_language_models_at_every_length(family, kind):
-    calls = [marked(masked(*sizes)) for sizes in ((2, 5), (3, 7))]
-    records = assert_equal_to_eager(Block(family, kind, "sdpa"), calls, dynamic=None)
-    assert [r["kind"] for r in records] == ["inference", "forward", "backward"]
-
-
-@pytest.mark.parametrize("family", ["llama", "phi"])
-def test_whole_language_models(family):
-    calls = [(torch.randint(0, 37, (2, 5)),)]
-    assert_equal_to_eager(Language(family, "sdpa"), calls)
-
-
-@pytest.mark.parametrize("family", ["llama", "phi"])
-def test_whole_language_models_at_every_length(family):
-    calls = [marked((torch.randint(0, 37, sizes),)) for sizes in ((2, 5), (3, 7), (4, 12))]
-    records = assert_equal_to_eager(Language(family, "sdpa"), calls, train=False, dynamic=None)
-    assert len(records) == 1
-
-
-@pytest.mark.parametrize("family", ["llama", "phi"])
-def test_decoding_with_a_static_cache(family):
-    """The cache is written in place, one token at a time."""
-    from transformers import StaticCache
-
-    _, config, make, _ = blocks(family)
-    config._attn_implementation = "sdpa"
-    model = make(config).eval()
-
-    def step(tokens, positions, cache):
-        return model(tokens, position_ids=positions, past_key_values=cache, use_cache=True).logits
-
-    caches = [StaticCache(config=config, max_cache_len=16) for _ in range(2)]
-    run = compiled(step)
-    with torch.no_grad():
-        for position in range(3):
-            tokens = torch.randint(0, 37, (1, 1))
-            positions = torch.tensor([[position]])
-            assert_close(run(tokens, positions, caches[0]), step(tokens, positions, caches[1]))
-            assert_close(caches[0].layers[0].keys, caches[1].layers[0].keys)
-            assert float(caches[0].layers[0].keys[:, :, position].abs().sum()) > 0

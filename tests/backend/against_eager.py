@@ -1,0 +1,38 @@
+"""Modules compiled and in eager, side by side: results and gradients at several calls."""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from torch.utils import _pytree as pytree
+
+
+def compiled(fn, dynamic=False, fullgraph=True, **options):
+    return torch.compile(
+        fn, backend="ortable", fullgraph=fullgraph, dynamic=dynamic, options=options
+    )
+
+
+def assert_close(got, expected):
+    got, expected = pytree.tree_leaves(got), pytree.tree_leaves(expected)
+    torch.testing.assert_close(got, expected, atol=1e-4, rtol=1e-3)
+
+
+def assert_equal_to_eager(model, calls, *, train=True, **kwargs):
+    """Results and gradients of a module at every call of `calls`; returns the records."""
+    storage = {}
+    eager = copy.deepcopy(model)
+    fn = compiled(model, storage=storage, **kwargs)
+    for args in calls:
+        with torch.no_grad():
+            assert_close(fn(*args), eager(*args))
+        if train:
+            expected = torch.autograd.grad(loss_of(eager(*args)), list(eager.parameters()))
+            got = torch.autograd.grad(loss_of(fn(*args)), list(model.parameters()))
+            assert_close(got, expected)
+    return storage["instance"]
+
+
+def loss_of(result):
+    return result.float().pow(2).mean()

@@ -1,0 +1,67 @@
+"""Compares a compiled function with eager in what it writes and in which tensors share memory."""
+
+from __future__ import annotations
+
+import itertools
+
+import torch
+from torch.utils import _pytree as pytree
+
+
+def randn(*shape, **kwargs):
+    return torch.randn(shape, **kwargs)
+
+
+def tensors_of(values):
+    return [t for t in pytree.tree_leaves(values) if isinstance(t, torch.Tensor)]
+
+
+def properties(tensor):
+    """What eager promises of one tensor besides its values."""
+    return {
+        "dtype": tensor.dtype,
+        "shape": tensor.shape,
+        "strides": tensor.stride() if tensor.numel() else None,
+        "offset": tensor.storage_offset(),
+        "requires_grad": tensor.requires_grad,
+        "leaf": tensor.is_leaf,
+        "written": not tensor.is_inference() and tensor._version > 0,
+    }
+
+
+def relations(tensors):
+    """Which pairs are one object, share memory, or are views of each other or of a third tensor."""
+    found = {}
+    for (i, a), (j, b) in itertools.combinations(enumerate(tensors), 2):
+        start = a.untyped_storage().data_ptr()
+        found[i, j] = {
+            "same": a is b,
+            "memory": start != 0 and start == b.untyped_storage().data_ptr(),
+            "view": a._base is b or b._base is a,
+            "siblings": a._base is not None and a._base is b._base,
+        }
+    return found
+
+
+def compare(fn, make, *, grad=False, calls=2, **kwargs):
+    """Runs `fn` in eager and compiled on the arguments that `make` gives, several times, and
+    compares arguments and results after each call, then the values of all calls again."""
+    kwargs.setdefault("fullgraph", True)
+    compiled = torch.compile(fn, backend="ortable", **kwargs)
+    kept = []
+    for call in range(calls):
+        torch.manual_seed(call)
+        eager_args = make()
+        torch.manual_seed(call)
+        compiled_args = make()
+        with torch.set_grad_enabled(grad):
+            expected = tensors_of((eager_args, fn(*eager_args)))
+            got = tensors_of((compiled_args, compiled(*compiled_args)))
+        assert len(got) == len(expected)
+        assert [properties(t) for t in got] == [properties(t) for t in expected]
+        assert relations(got) == relations(expected)
+        kept.append((got, expected))
+    for got, expected in kept:
+        for a, b in zip(got, expected, strict=True):
+            torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-5, equal_nan=True)
+    return kept
