@@ -518,14 +518,23 @@ def test_training_with_frozen_forward_graphs(backends):
 
 
 def test_a_session_options_object_of_the_user_is_not_changed(backends):
+    """It serves several sessions, and constants are written into it: weights stay inputs."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
-    for size in (4, 5):
+    for size in (4, 40):
         model = torch.nn.Linear(size, 40)
         compiled = torch.compile(model, backend="ortable", options={"session_options": options})
         check(compiled, model, torch.randn(3, size))
+        assert "give a dict" in backends[-1].frozen
+        in_place_once(model)
+        check(compiled, model, torch.randn(3, size))
+
+
+def in_place_once(model):
+    with torch.no_grad():
+        model.weight.mul_(2)
 
 
 def test_threads_see_a_change_made_between_their_calls(backends):

@@ -162,6 +162,7 @@ def python(code, timeout=120):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads memory from /proc")
 def test_many_graphs_give_their_memory_and_threads_back():
     done = python(COMPILE_MANY)
@@ -172,6 +173,7 @@ def test_many_graphs_give_their_memory_and_threads_back():
     assert threads == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("freeze", ["auto", "off"])
 @pytest.mark.parametrize("grad", [False, True])
 def test_the_interpreter_exits_in_silence(freeze, grad):
@@ -228,6 +230,7 @@ def _child(model, batch, queue):
         queue.put(torch.compile(model, backend=ortable)(batch).tolist())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_processes(method, monkeypatch):
     if method not in multiprocessing.get_all_start_methods():

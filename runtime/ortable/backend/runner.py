@@ -65,6 +65,8 @@ def frozen_weights(compiled: CompiledGraph, options: OrtOptions) -> tuple[int, .
         return "grad mode was on when it was compiled: use torch.no_grad(), or freeze='on'"
     if not compiled.fetches:
         return "nothing is left for ONNX Runtime to compute"
+    if type(options.session_options).__name__ == "SessionOptions":
+        return "constants would be written into your SessionOptions object: give a dict of settings"
     if provider_names(options.providers) != ("CPUExecutionProvider",):
         return "only the CPU provider takes constants from torch's memory"
     return freezable_positions(compiled) or "the graph reads no parameter and no buffer"
