@@ -22,9 +22,6 @@ class LoadedSpecs:
     lowerings: tuple[str, ...] = ()
 
 
-_loaded: list[LoadedSpecs] = []
-
-
 @dataclass(frozen=True)
 class SupportedOp:
     """One converter: ``aten::add.Tensor``, and the spec file that it comes from."""
@@ -56,6 +53,8 @@ def load_specs(
     from ortable_generated.aten import dispatch
     from ortablegen.emit import family_text
 
+    from .interpreter.tables import LOADED
+
     given = dict(lowerings or {})
     specs, display = _checked(path, frozenset(given))
     entries = specs.operators()
@@ -81,13 +80,9 @@ def load_specs(
         dispatch.SPEC_FILES[entry.key] = display
     dispatch.PLACE.update((placed.name, placed.why) for placed in specs.placed)
     operators = tuple(entry.key for entry in entries)
-    _loaded.append(LoadedSpecs(display, operators, source, tuple(sorted(given))))
-    return _loaded[-1]
-
-
-def loaded_specs() -> tuple[LoadedSpecs, ...]:
-    """All that :func:`load_specs` added in this process, in order."""
-    return tuple(_loaded)
+    made = LoadedSpecs(display, operators, source, tuple(sorted(given)))
+    LOADED.append(made)
+    return made
 
 
 def check_spec_file(path: str | Path, lowerings: frozenset[str] = frozenset()) -> tuple[str, ...]:

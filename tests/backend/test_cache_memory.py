@@ -199,11 +199,7 @@ def test_other_arguments_are_other_graphs(other):
 
 @pytest.mark.parametrize(
     "options",
-    [
-        {"target_opset": 18},
-        {"optimize": False},
-        {"raise_on": ("aten::relu",)},
-    ],
+    [{"target_opset": 18}, {"optimize": False}, {"raise_on": ("aten::relu",)}],
 )
 def test_other_options_are_other_conversions(options):
     def fn(x):

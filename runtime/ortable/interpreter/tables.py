@@ -100,3 +100,7 @@ def generated_tables() -> Tables:
         spec_files=dispatch.SPEC_FILES,
         decompose=tuple(decompositions.DECOMPOSE),
     )
+
+
+# What `load_specs` added in this process, in order: `LoadedSpecs`, which caches compare.
+LOADED: list[Any] = []

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule
 
-from ortable.specs import loaded_specs
+from ortable.interpreter.tables import LOADED
 
 from ..compile import CompiledGraph, target_opset
 from ..devices import resolve
@@ -46,7 +46,7 @@ def conversion_key(
         sorted(static),
         None if whole is None else graph_kind(whole),
         str(torch.get_default_dtype()),
-        len(loaded_specs()),
+        len(LOADED),
     ]
     return _digest([_text(settings), *graph_text(graph_module)])
 
@@ -56,11 +56,10 @@ def disk_key(key: str) -> str:
 
     :raises Uncacheable: `load_specs` was given functions, whose content nobody can compare
     """
-    loaded = loaded_specs()
-    for specs in loaded:
+    for specs in LOADED:
         if specs.lowerings:
             raise Uncacheable(f"{specs.path} was loaded with lowerings, which are functions")
-    return _digest([key, _text(versions()), *(specs.source for specs in loaded)])
+    return _digest([key, _text(versions()), *(specs.source for specs in LOADED)])
 
 
 def session_key(compiled: CompiledGraph, options: OrtOptions, *extra: Any) -> str | None:
@@ -87,17 +86,16 @@ def versions() -> dict[str, str]:
     import onnx
     import onnxruntime
 
-    import ortable
     import ortable_generated
+    from ortable import errors
 
     digest = hashlib.sha256()
-    for package in (ortable, ortable_generated):
+    for package in (errors, ortable_generated):
         root = Path(str(package.__file__)).parent
         for path in sorted(root.rglob("*.py")):
             digest.update(f"{path.relative_to(root)} {path.stat().st_size}\n".encode())
             digest.update(path.read_bytes())
     return {
-        "ortable": ortable.__version__,
         "code": digest.hexdigest(),
         "torch": str(torch.__version__),
         "onnx": onnx.__version__,
