@@ -156,6 +156,8 @@ def plot(records: Sequence[Record], machine: str, path: Path) -> None:
         heights = [r["ratio"][name] for r in models if name in r["ratio"]]
         axes.bar(places, heights, width, label=name)
     axes.set_yscale("log")
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter("{x:g}")
     axes.axhline(1, color="black", linewidth=0.8)
     middle = [i + width * (len(columns) - 1) / 2 for i in range(len(models))]
     axes.set_xticks(middle, [r["name"] for r in models], rotation=45, ha="right")
