@@ -6,6 +6,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from tests.backend.freezing import backends  # noqa: F401
+
 
 @pytest.fixture(autouse=True)
 def fresh_compiler():

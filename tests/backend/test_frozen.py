@@ -3,73 +3,20 @@ come back when the weights rest."""
 
 from __future__ import annotations
 
-import copy
-import threading
-
 import pytest
 import torch
 
 import ortable
-from ortable.backend import weights
-from ortable.backend.call import OrtBackend
-
-BATCH = torch.linspace(-1, 1, 12).reshape(3, 4)
-REST = 200  # more calls than any back-off of these tests asks for
-
-
-def make_model():
-    torch.manual_seed(0)
-    return torch.nn.Sequential(
-        torch.nn.Linear(4, 5), torch.nn.Tanh(), torch.nn.BatchNorm1d(5), torch.nn.Linear(5, 2)
-    ).eval()
-
-
-@pytest.fixture
-def backends(monkeypatch):
-    """Every `OrtBackend` that the test makes, with a list of the sessions that it asked for: True
-    stands for one with constants."""
-    made = []
-    init = OrtBackend.__init__
-
-    def noted_model(backend, model):
-        backend.sessions.append(model is not backend.compiled.model)
-
-    def noted(self, *args, **kwargs):
-        init(self, *args, **kwargs)
-        self.sessions = []
-        make = self._make
-        if make is not None:
-            self._make = lambda model, *given: (noted_model(self, model), make(model, *given))[1]
-        made.append(self)
-
-    monkeypatch.setattr(OrtBackend, "__init__", noted)
-    return made
-
-
-def is_frozen(backend):
-    return any(backend.session is found.session for found in backend._sets.values())
-
-
-def check(compiled, model, batch=BATCH):
-    with torch.no_grad():
-        torch.testing.assert_close(compiled(batch), model(batch), rtol=1e-5, atol=1e-5)
-
-
-def compile_frozen(model, backends, **options):
-    compiled = torch.compile(model, backend="ortable", options=options or None)
-    check(compiled, model)
-    assert is_frozen(backends[-1])
-    return compiled
-
-
-def rests(compiled, model, backends):
-    """Constants again after some calls, and right in all of them."""
-    for _ in range(REST):
-        check(compiled, model)
-        if is_frozen(backends[-1]):
-            break
-    assert is_frozen(backends[-1])
-    check(compiled, model)
+from tests.backend.freezing import (
+    BATCH,
+    check,
+    compile_frozen,
+    data_set,
+    in_place,
+    is_frozen,
+    make_model,
+    rests,
+)
 
 
 def optimizer(kind, **options):
@@ -80,12 +27,6 @@ def optimizer(kind, **options):
         made.zero_grad()
 
     return change
-
-
-def in_place(model):
-    with torch.no_grad():
-        model[0].weight.mul_(-0.9)
-        model[3].bias.copy_(torch.ones(2))
 
 
 def in_place_under_inference_mode(model):
@@ -108,10 +49,6 @@ def state_dict(model):
 
 def state_dict_assigned(model):
     model.load_state_dict({k: v + 1 for k, v in model.state_dict().items()}, assign=True)
-
-
-def data_set(model):
-    model[0].weight.data = torch.ones(5, 4)
 
 
 def data_set_twice(model):
@@ -339,268 +276,3 @@ def test_low_rank_adapters_are_swapped(backends):
         check(compiled, model)
     rests(compiled, model, backends)
     assert len(backends) == 1
-
-
-@pytest.mark.parametrize(
-    "dtype",
-    [
-        torch.float32,
-        torch.float64,
-        torch.float16,
-        torch.bfloat16,
-        torch.int64,
-        torch.int32,
-        torch.uint8,
-        torch.bool,
-    ],
-)
-@pytest.mark.parametrize("shape", [(), (0,), (0, 3), (1,), (3,), (40, 30)])
-def test_constants_of_every_type_and_size(dtype, shape, backends):
-    class Holder(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            values = torch.arange(max(1, torch.Size(shape).numel())) % 3
-            values = values[: torch.Size(shape).numel()].reshape(shape)
-            self.register_buffer("held", values.to(dtype))
-
-        def forward(self, x):
-            return torch.where(self.held, 1, 2) if dtype is torch.bool else self.held + self.held
-
-    model = Holder()
-    compiled = torch.compile(model, backend="ortable")
-    torch.testing.assert_close(compiled(BATCH), model(BATCH))
-    assert backends[-1].sessions == [True]
-    model.held.zero_()
-    torch.testing.assert_close(compiled(BATCH), model(BATCH))
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: torch.randn(6, 4).t(),
-        lambda: torch.randn(4, 12)[:, ::2],
-        lambda: torch.randn(1, 6).expand(4, 6),
-        lambda: torch.randn(8, 6)[2:6],
-    ],
-    ids=["permuted", "gaps", "expanded", "offset"],
-)
-@pytest.mark.parametrize("freeze", ["auto", "off"])
-def test_weights_in_any_layout(make, freeze, backends):
-    class Holder(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.register_buffer("held", make())
-
-        def forward(self, x):
-            return x @ self.held
-
-    model = Holder()
-    compiled = torch.compile(model, backend="ortable", options={"freeze": freeze})
-    check(compiled, model)
-    base = model.held if model.held._base is None else model.held._base
-    base.mul_(2)
-    check(compiled, model)
-    model.held = make()
-    check(compiled, model)
-
-
-def test_complex_weights_stay_inputs(backends):
-    class Holder(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.register_buffer("held", torch.randn(4, dtype=torch.complex64))
-            self.linear = torch.nn.Linear(4, 4)
-
-        def forward(self, x):
-            return torch.view_as_real(self.linear(x) * self.held)
-
-    model = Holder()
-    compiled = torch.compile(model, backend="ortable")
-    check(compiled, model)
-    assert backends[-1].sessions == [True]
-    model.held.mul_(2j)
-    check(compiled, model)
-
-
-def test_tied_weights(backends):
-    class Tied(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.first, self.second = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
-            self.second.weight = self.first.weight
-
-        def forward(self, x):
-            return self.second(torch.relu(self.first(x)))
-
-    model = Tied()
-    compiled = compile_frozen(model, backends)
-    with torch.no_grad():
-        model.first.weight.mul_(2)
-    check(compiled, model)
-    rests(compiled, model, backends)
-    model.second.weight = torch.nn.Parameter(torch.ones(4, 4))
-    check(compiled, model)
-
-
-def test_equal_layers_that_share_a_graph_have_constants_each(backends):
-    layers = [torch.nn.Linear(4, 4) for _ in range(5)]
-    compiled = [torch.compile(layer, backend="ortable") for layer in layers]
-    for _ in range(3):
-        for one, layer in zip(compiled, layers, strict=True):
-            check(one, layer)
-    assert sum(len(b._sets) for b in backends) == 5
-    assert all(all(b.sessions) for b in backends)
-
-
-def test_running_statistics_in_training_mode_are_not_constants(backends):
-    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4))
-    twin = copy.deepcopy(model)
-    compiled = torch.compile(model, backend="ortable")
-    with torch.no_grad():
-        for _ in range(4):
-            torch.testing.assert_close(compiled(BATCH), twin(BATCH))
-    torch.testing.assert_close(model[1].running_var, twin[1].running_var)
-    assert backends[-1].sessions == [True]
-    model.eval(), twin.eval()
-    check(compiled, twin)
-
-
-def test_requires_grad_is_no_change_of_values(backends):
-    model = make_model()
-    compiled = compile_frozen(model, backends)
-    model.requires_grad_(False)
-    check(compiled, model)
-    in_place(model)
-    check(compiled, model)
-
-
-@pytest.mark.parametrize(
-    ("freeze", "grad", "expected"),
-    [
-        ("auto", False, ("input0", "input1")),
-        ("auto", True, "grad mode was on when it was compiled"),
-        ("on", True, ("input0", "input1")),
-        ("off", False, "option freeze is 'off'"),
-    ],
-)
-def test_the_record_says_what_is_frozen(freeze, grad, expected, backends):
-    storage = {}
-    model = torch.nn.Linear(4, 2)
-    compiled = torch.compile(
-        model, backend="ortable", options={"freeze": freeze, "storage": storage}
-    )
-    with torch.set_grad_enabled(grad):
-        torch.testing.assert_close(compiled(BATCH), model(BATCH))
-    found = storage["instance"][0]["frozen"]
-    assert found[: len(expected)] == expected
-    assert is_frozen(backends[0]) == isinstance(expected, tuple)
-
-
-def test_a_graph_without_weights_says_so():
-    storage = {}
-    torch.compile(lambda x: x + 1, backend="ortable", options={"storage": storage})(BATCH)
-    assert storage["instance"][0]["frozen"] == "the graph reads no parameter and no buffer"
-
-
-def test_training_with_frozen_forward_graphs(backends):
-    model = make_model()
-    twin = copy.deepcopy(model)
-    compiled = torch.compile(model, backend="ortable", options={"freeze": "on"})
-    ours = torch.optim.Adam(model.parameters(), lr=0.1, fused=True)
-    theirs = torch.optim.Adam(twin.parameters(), lr=0.1)
-    for _ in range(5):
-        for net, step in ((compiled, ours), (twin, theirs)):
-            step.zero_grad()
-            net(BATCH).square().sum().backward()
-            step.step()
-    for a, b in zip(model.parameters(), twin.parameters(), strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
-
-
-def test_a_session_options_object_of_the_user_is_not_changed(backends):
-    """It serves several sessions, and constants are written into it: weights stay inputs."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    for size in (4, 40):
-        model = torch.nn.Linear(size, 40)
-        compiled = torch.compile(model, backend="ortable", options={"session_options": options})
-        check(compiled, model, torch.randn(3, size))
-        assert "give a dict" in backends[-1].frozen
-        in_place_once(model)
-        check(compiled, model, torch.randn(3, size))
-
-
-def in_place_once(model):
-    with torch.no_grad():
-        model.weight.mul_(2)
-
-
-def test_threads_see_a_change_made_between_their_calls(backends):
-    model = make_model()
-    compiled = compile_frozen(model, backends)
-    barrier = threading.Barrier(5)
-    wrong = []
-
-    def work(number):
-        generator = torch.Generator().manual_seed(number)
-        for _ in range(12):
-            barrier.wait()  # the weights were written
-            for _ in range(4):
-                batch = torch.randn(3, 4, generator=generator)
-                with torch.no_grad():
-                    if not torch.allclose(compiled(batch), model(batch), atol=1e-4):
-                        wrong.append(number)
-            barrier.wait()
-
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for step in range(12):
-        if step % 3 != 2:
-            (in_place, data_set)[step % 2](model)
-            with torch.no_grad():
-                model[0].weight.mul_(step + 1)
-        barrier.wait()
-        barrier.wait()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
-
-
-def test_first_calls_at_the_same_time_make_one_session(backends):
-    model = make_model()
-    compiled = compile_frozen(model, backends)
-    backend = backends[-1]
-    backend._sets.clear()
-    backend._call = backend._key = None  # its session of before would be shared
-    backend.sessions.clear()
-    barrier = threading.Barrier(4)
-    results = []
-
-    def work():
-        barrier.wait()
-        with torch.no_grad():
-            results.append(compiled(BATCH))
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert backend.sessions == [True]
-    with torch.no_grad():
-        expected = model(BATCH)
-    for result in results:
-        torch.testing.assert_close(result, expected)
-
-
-def test_one_hook_for_all(backends):
-    for _ in range(3):
-        compile_frozen(make_model(), backends)
-        torch._dynamo.reset()
-    from torch.optim import optimizer
-
-    hooks = optimizer._global_optimizer_post_hooks.values()
-    assert sum(hook is weights._stepped for hook in hooks) == 1
