@@ -108,10 +108,17 @@ def _encode_record(value: Any) -> dict[str, Any]:
     }
 
 
+def _is_view(op: Any) -> bool:
+    """Whether `op` may be a step from a tensor to a view of it; `_unsafe_view` is one although
+    torch does not count it."""
+    unsafe = torch.ops.aten._unsafe_view.default
+    return isinstance(op, torch._ops.OpOverload) and (op.is_view or op is unsafe)
+
+
 def _view_name(op: Any) -> str:
     if op is operator.getitem:
         return "getitem"
-    if isinstance(op, torch._ops.OpOverload) and op.is_view and _VIEW.fullmatch(op.name()):
+    if _is_view(op) and _VIEW.fullmatch(op.name()):
         return str(op.name())
     raise Unserializable(f"{op!r}, a {type(op).__name__}")
 
@@ -126,7 +133,7 @@ def _view(name: str) -> Any:
     found = _VIEW.fullmatch(name)
     packet = getattr(torch.ops.aten, found[1], None) if found else None
     op = getattr(packet, (found[2] or "default") if found else "", None)
-    if not isinstance(op, torch._ops.OpOverload) or not op.is_view:
+    if not _is_view(op):
         raise ValueError(f"{name!r} is no view operator of torch")
     return op
 
