@@ -127,8 +127,8 @@ def floor(model: torch.nn.Module, arguments: Arguments) -> Candidate:
 
 
 def bare(model: torch.nn.Module, arguments: Arguments, threads: int) -> Candidate:
-    """An ONNX Runtime session of torch.onnx.export's optimized graph, weights as constants; the
-    inputs are numpy arrays that are there already."""
+    """An ONNX Runtime session of torch.onnx.export's optimized graph, weights as constants,
+    threads as the backend sets them; the inputs are numpy arrays that are there already."""
     import onnxruntime
 
     quiet = contextlib.redirect_stdout(io.StringIO())
@@ -139,6 +139,8 @@ def bare(model: torch.nn.Module, arguments: Arguments, threads: int) -> Candidat
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3
+    # as in the backend: otherwise its threads keep a processor busy after each call
+    options.add_session_config_entry("session.force_spinning_stop", "1")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         program.save(path, external_data=True)  # past 2 GB no other way exists

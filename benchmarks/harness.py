@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-__all__ = ["band", "geomean", "interleave", "machine", "median_ratio", "seconds"]
+__all__ = ["band", "geomean", "interleave", "machine", "median_ratio", "seconds", "settle"]
 
 Call = Callable[[], object]
 
@@ -27,8 +27,15 @@ def seconds(function: Call) -> float:
     return time.perf_counter() - begin
 
 
+def settle() -> None:
+    """Waits until the threads of whoever ran before have gone to sleep: OpenMP's and ONNX Runtime's
+    wait for more work for up to 20 ms, on the processors that the next candidate needs."""
+    time.sleep(0.03)
+
+
 def _block(call: Call, count: int) -> float:
     """Seconds per call of `count` calls in a row, after one that is not counted."""
+    settle()
     call()
     begin = time.perf_counter()
     for _ in range(count):

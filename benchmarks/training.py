@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))  # the models stand in tests/models
 
+from benchmarks.harness import settle  # noqa: E402
 from tests.models.densenet import DenseNet  # noqa: E402
 from tests.models.training import (  # noqa: E402
     Classifier,
@@ -87,11 +88,13 @@ def measure(
     compiled = torch.compile(eager, backend=backend, dynamic=False)
     seconds = step(compiled, arguments, time.perf_counter)
     taken: tuple[list[float], list[float]] = ([], [])
-    for _ in range(rounds + 3):  # the first three are not counted
+    for _ in range(rounds + 1):  # the first round is not counted
         for model, times in zip((eager, compiled), taken, strict=True):
-            times.append(step(model, arguments, clock))
+            settle()
+            steps = [step(model, arguments, clock) for _ in range(4)]
+            times.append(statistics.median(steps[1:]))
     gc.collect()
-    first, second = (statistics.median(times[3:]) * 1e3 for times in taken)
+    first, second = (statistics.median(times[1:]) * 1e3 for times in taken)
     return first, second, seconds
 
 

@@ -44,8 +44,11 @@ def seeded() -> None:
 
 @pytest.fixture
 def fresh_dynamo() -> Iterator[None]:
-    """torch.compile starts without compiled code, and leaves none behind."""
+    """torch.compile starts without compiled code or conversions, and leaves no code behind."""
+    from ortable.backend.cache.memory import forget
+
     torch._dynamo.reset()
+    forget()
     yield
     torch._dynamo.reset()
 

@@ -164,8 +164,9 @@ def make_session(
 ) -> Any:
     """An `onnxruntime.InferenceSession` for `model`, which is handed over as bytes.
 
-    Threads equal torch's, and they do not spin in graphs that train, nor in parts of a graph: torch
-    needs the processors between two calls.  A SessionOptions object of the user is used as it is.
+    Threads equal torch's.  They spin during a call only, and not at all in graphs that train, nor
+    in parts of a graph: torch needs the processors in between.  A SessionOptions object of the user
+    is used as it is.
 
     :param constants: OrtValues of the initializers whose data are not in the model
     :raises ProviderError: a provider is missing, or ONNX Runtime refuses the model
@@ -205,8 +206,11 @@ def _session_options(given: Any, training: bool) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     options.log_severity_level = 3
-    if training:
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    # Threads that wait for work by spinning take the processors away from torch, whose operators
+    # run twice as long after a call: here they stop when the call ends. Between torch operators
+    # even that is too much.
+    key = "session.intra_op.allow_spinning" if training else "session.force_spinning_stop"
+    options.add_session_config_entry(key, "0" if training else "1")
     if share_arena():
         options.add_session_config_entry("session.use_env_allocators", "1")
     _apply(options, given or {}, "session_options", options.add_session_config_entry)
