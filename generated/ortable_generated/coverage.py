@@ -1111,6 +1111,7 @@ COVERAGE: tuple[tuple[str, str, str, str, str, bool, int, int, int, str, str, st
     ('prims::fft_r2c', 'specs/aten/fft.yaml', 'aten::_fft_r2c', '18', 'f32', False, 1, 0, 1, '', '', ''),
     ('prims::fill', 'specs/aten/prims.yaml', 'aten::fill.Scalar', '18', 'f32 i64', True, 1, 0, 2, '', '', ''),
     ('prims::floor', 'specs/aten/prims_pointwise.yaml', 'aten::floor', '18', 'f32', False, 1, 0, 1, '', '', ''),
+    ('prims::fma', 'specs/aten/prims_pointwise.yaml', '', '18', 'f32 f64 f16', True, 1, 0, 3, '', '', ''),
     ('prims::fmax', 'specs/aten/prims_pointwise.yaml', 'aten::fmax', '18', 'f32 i64', True, 3, 0, 2, '', '', ''),
     ('prims::fmin', 'specs/aten/prims_pointwise.yaml', 'aten::fmin', '18', 'f32 i64', True, 3, 0, 2, '', '', ''),
     ('prims::fmod', 'specs/aten/prims_pointwise.yaml', 'aten::fmod.Tensor', '18', 'f32 i64', False, 1, 0, 2, '', '', ''),

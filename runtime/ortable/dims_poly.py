@@ -3,6 +3,7 @@ of sign. Equal polynomials are one object. `ortable.dims` is the module to impor
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterable
 from math import gcd
@@ -166,6 +167,16 @@ _add_cache: dict[tuple[Dim, Dim], Dim] = {}
 _mul_cache: dict[tuple[Dim, Dim], Dim] = {}
 DIV_CACHE: dict[tuple[Dim, Dim], Dim] = {}
 MOD_CACHE: dict[tuple[Dim, Dim], Dim] = {}
+
+
+def _unlock() -> None:
+    """In a forked child, where a thread that had the lock does not exist."""
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_unlock)
 
 
 def symbol(name: str, minimum: int | None = 0) -> SymDim:

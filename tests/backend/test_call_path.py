@@ -3,6 +3,8 @@ result."""
 
 from __future__ import annotations
 
+import linecache
+
 import onnx
 import pytest
 import torch
@@ -207,3 +209,34 @@ def test_one_arena_is_registered_for_all_sessions(backends):
     assert session_module.share_arena() is True
     options = backends[0].session.get_session_options()
     assert options.get_session_config_entry("session.use_env_allocators") == "1"
+
+
+def test_the_default_device_of_torch_does_not_matter(run_both):
+    x = torch.rand(3, 2, 4, 4)
+    up = torch.nn.Upsample(scale_factor=2, mode="bilinear")
+    torch.set_default_device("meta")
+    try:
+        run_both(lambda x: (up(x) * x.shape[0]).reshape(-1, x.shape[0]), x, dynamic=False)
+        run_both(lambda x: (x * x.shape[0]).reshape(-1, x.shape[0]), x, dynamic=True)
+    finally:
+        torch.set_default_device(None)
+
+
+def test_a_negated_complex_argument():
+    fast = torch.compile(lambda x: x * 2, backend="ortable")
+    x = torch.randn(3, dtype=torch.complex64)
+    fast(x)
+    negated = torch._neg_view(x)
+    torch.testing.assert_close(fast(negated), negated * 2)
+
+
+def test_lines_of_a_text_go_with_its_code():
+    def shown():
+        return [name for name in linecache.cache if "ortable call" in name]
+
+    before = len(shown())
+    made = code_of("def call(args):\n    return args[:1] + [12345]\n")
+    assert len(shown()) == before + 1
+    code_of.cache_clear()
+    del made
+    assert len(shown()) <= before

@@ -66,3 +66,22 @@ def test_table_is_accepted_by_make_fx():
         torch.randn(2)
     )
     assert len(list(graph.graph.nodes)) >= 3
+
+
+def test_what_dynamo_decomposes_by_itself(run_both):
+    x, y = torch.rand(3, 4), torch.rand(3, 4)
+    run_both(lambda x, y: x.clone().addcmul_(y, y, value=0.1), x, y)
+    run_both(lambda x, amount: x.clone().add_(x, alpha=amount), x, torch.tensor(0.1))
+
+
+def test_a_step_of_an_optimizer():
+    torch.manual_seed(0)
+    models = [torch.nn.Linear(4, 4) for _ in range(2)]
+    models[1].load_state_dict(models[0].state_dict())
+    optimizers = [torch.optim.Adam(model.parameters(), lr=0.1) for model in models]
+    steps = [optimizers[0].step, torch.compile(optimizers[1].step, backend="ortable")]
+    for _ in range(3):
+        for model, step in zip(models, steps, strict=True):
+            model(torch.ones(2, 4)).square().sum().backward()
+            step()
+    torch.testing.assert_close(models[1].weight, models[0].weight)

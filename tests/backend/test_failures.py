@@ -165,3 +165,12 @@ def test_tensors_on_another_device_are_refused():
     next(iter(gm.graph.nodes)).meta["val"] = value
     with pytest.raises(ProviderError, match=r"is on cuda.*CPUExecutionProvider"):
         check_inputs(InputPlan(gm), ("CPUExecutionProvider",))
+
+
+def test_an_error_of_onnx_runtime_in_a_call():
+    table = torch.nn.Embedding(4, 3)
+    fast = torch.compile(table, backend="ortable")
+    with torch.no_grad():
+        fast(torch.tensor([1, 2]))
+        with pytest.raises(ProviderError, match="out of data bounds"):
+            fast(torch.tensor([1, 9]))

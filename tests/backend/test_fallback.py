@@ -3,11 +3,15 @@ is one error."""
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
+from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.exc import BackendCompilerFailed
 from torch._library.effects import EffectType
 
+from ortable import onnx_custom_backend
 from ortable.backend.fallback import unsupported_nodes
 
 
@@ -240,3 +244,40 @@ def test_errors_that_are_no_matter_of_operators_stay():
     torch._dynamo.reset()
     with torch.no_grad(), pytest.raises(BackendCompilerFailed, match="NoSuchExecutionProvider"):
         run(lambda x: x @ x, X, providers=["NoSuchExecutionProvider"])
+
+
+@pytest.mark.parametrize("transform", [True, False])
+def test_what_onnx_runtime_refuses_stays_an_error(transform):
+    def broken(model):
+        model.graph.node[0].op_type = "NoSuchOperator"
+
+    given = {"pre_ort_model_transforms": broken, "freeze": "off"}
+    if not transform:
+        given = {"providers": ["CUDAExecutionProvider"]}
+    compiler = partial(onnx_custom_backend, fallback="eager", **given)
+    backend = aot_autograd(fw_compiler=compiler)  # nobody looked at the providers before
+    with torch.no_grad(), pytest.raises(BackendCompilerFailed, match="ProviderError"):
+        torch.compile(lambda x: x @ x, backend=backend)(X)
+
+
+@pytest.mark.parametrize("name", ["aten::relu", "aten::relu.default"])
+def test_an_operator_refused_on_purpose_runs_in_torch_alone(name):
+    records = run(lambda x: (x @ x).relu() @ x, X, raise_on=[name])
+    assert in_torch(records) == {"aten::relu": "option raise_on names it"}
+
+
+@pytest.mark.parametrize("grad", [True, False])
+def test_weights_beside_an_effect(grad, capsys):
+    linear = torch.nn.Linear(64, 64)
+    storage = {}
+
+    def fn(x):
+        return linear(torch.ops.ortable_fallback.tell(x))
+
+    options = {"fallback": "eager", "storage": storage}
+    fast = torch.compile(fn, backend="ortable", fullgraph=True, options=options)
+    with torch.set_grad_enabled(grad):
+        x = torch.rand(2, 64)
+        torch.testing.assert_close(fast(x), fn(x))
+    static = {role.shape for role in storage["instance"][0]["inputs"] if role.static}
+    assert static == {(64, 64), (64,)}

@@ -7,12 +7,14 @@ import multiprocessing
 import os
 import subprocess
 import sys
+import threading
 import weakref
 from pathlib import Path
 
 import pytest
 import torch
 
+from ortable.backend import weights
 from ortable.backend.call import OrtBackend
 
 ROOT = Path(__file__).parents[2]
@@ -248,3 +250,42 @@ def test_processes(method, monkeypatch):
     with torch.no_grad():
         torch.testing.assert_close(got, model(batch))
     torch.testing.assert_close(run(model), expected)
+
+
+class _Holder:
+    references = 1
+    storages = frozenset()
+
+    def __init__(self):
+        self.tensors = []
+
+    def let_go(self):
+        pass
+
+    def invalidate(self):
+        pass
+
+
+def test_weights_are_looked_through_while_threads_add_some():
+    kept = [_Holder() for _ in range(300)]
+    for each in kept:
+        weights.hold(each)
+    done = threading.Event()
+
+    def add():
+        while not done.is_set():
+            some = [_Holder() for _ in range(50)]
+            for each in some:
+                weights.hold(each)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    thread = threading.Thread(target=add)
+    thread.start()
+    try:
+        for _ in range(300):
+            weights.sweep()
+    finally:
+        done.set()
+        thread.join()
+        sys.setswitchinterval(interval)

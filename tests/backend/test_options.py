@@ -150,3 +150,17 @@ def test_verbose_prints_a_line_per_graph(capsys):
     fn(torch.ones(2))
     out = capsys.readouterr().out
     assert "[ortable] inference: 1 ONNX nodes" in out
+
+
+@pytest.mark.parametrize(
+    ("option", "setting"),
+    [
+        ("session_options", {"intra_op_num_threads": "two"}),
+        ("session_options", {"graph_optimization_level": 3}),
+        ("run_options", {"log_severity_level": "high"}),
+    ],
+)
+def test_a_setting_of_the_wrong_type_is_named(option, setting):
+    [name] = setting
+    with pytest.raises(BackendCompilerFailed, match=f"OptionError: {option}: {name} must be"):
+        torch.compile(torch.relu, backend="ortable", options={option: setting})(torch.rand(2))

@@ -4,6 +4,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable.known import known_dtype, known_shape
+from ortable.prelude import dtype_of
+from ortable.prelude_make import cast
+from ortable.prelude_pointwise import opmath
+from ortable.promotion import promote_values, promoted_dtype
 from ortable.rules import broadcast
 from ortable_generated.aten.activation import aten_tanh, complex_aten_tanh, rule_aten_tanh
 from ortable_generated.aten.binary import aten_add_Tensor, aten_atan2, aten_hypot, aten_mul_Tensor, aten_pow_Tensor_Tensor, aten_sub_Tensor, complex_aten_add_Tensor, complex_aten_mul_Tensor, complex_aten_pow_Tensor_Tensor, complex_aten_sub_Tensor, rule_aten_add_Tensor, rule_aten_atan2, rule_aten_hypot, rule_aten_mul_Tensor, rule_aten_pow_Tensor_Tensor, rule_aten_sub_Tensor
@@ -300,6 +304,12 @@ def prims_floor(graph: GraphBuilder, res: Res, self: Result) -> Result:
     return aten_floor(graph, res, self=self)
 
 
+def prims_fma(graph: GraphBuilder, res: Res, a: Result, b: Result, c: Result) -> Result:
+    """prims::fma(Tensor a, Tensor b, Tensor c) -> Tensor"""
+    a, b, c = promote_values(graph, 'default', [a, b, c])
+    return cast(graph, graph.make_node('Add', [graph.make_node('Mul', [opmath(graph, a), opmath(graph, b)]), opmath(graph, c)]), dtype_of(graph, res))
+
+
 def prims_fmax(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
     """prims::fmax(Tensor self, Tensor other) -> Tensor"""
     return aten_fmax(graph, res, self=self, other=other)
@@ -559,6 +569,10 @@ def rule_prims_expm1(graph: GraphBuilder, self: Result) -> Rules:
 
 def rule_prims_floor(graph: GraphBuilder, self: Result) -> Rules:
     return rule_aten_floor(graph, self=self)
+
+
+def rule_prims_fma(graph: GraphBuilder, a: Result, b: Result, c: Result) -> Rules:
+    return ((promoted_dtype(graph, 'default', a, b, c), broadcast(known_shape(graph, a), known_shape(graph, b), known_shape(graph, c))),)
 
 
 def rule_prims_fmax(graph: GraphBuilder, self: Result, other: Result) -> Rules:

@@ -14,7 +14,7 @@ from onnx import ModelProto, printer
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import GraphModule, Node
 
-from ortable.errors import InputError, OptionError, OrtableError
+from ortable.errors import InputError, OptionError, OrtableError, ProviderError
 
 from .cache.codec import Unserializable
 from .cache.conversion import compile_cached
@@ -34,7 +34,7 @@ from .session import provider_names
 from .shards import inner_arguments
 from .storage import dump_model, store
 
-__all__ = ["Compiled", "Runner", "compile_one", "compile_region", "load", "static_arguments"]
+__all__ = ["Compiled", "Runner", "compile_one", "load"]
 
 Compiled = Callable[..., Any]
 Runner = Callable[[CompiledGraph, OrtOptions], Compiled]
@@ -80,7 +80,7 @@ def compile_with_fallback(
             for part in convert_parts(graph, cuts, options, static):
                 parts.append(part)
             return run_mixed(graph, options, runner, in_torch, cuts, parts)
-        except (OptionError, InputError):
+        except (OptionError, InputError, ProviderError):
             raise
         except OrtableError as error:
             if len(parts) == len(cuts.regions):
@@ -196,9 +196,12 @@ def static_arguments(graph_module: GraphModule) -> frozenset[int]:
     if metadata is None or graph_kind(graph_module) == "backward":
         return frozenset()
     tokens = len(getattr(metadata, "tokens", ()))  # effects' tokens are the first arguments
-    written = set(metadata.mutated_inp_runtime_indices or ())  # by torch, after the graph has run
-    static = set(metadata.static_input_indices or ()) - written
-    return frozenset(index + tokens for index in static) - inner_arguments(graph_module)
+    # by torch, after the graph has run
+    written = {index + tokens for index in metadata.mutated_inp_runtime_indices or ()}
+    # torch counts the tokens here itself, in graphs without a backward
+    counted = 0 if graph_kind(graph_module) == "inference" else tokens
+    static = {index + counted for index in metadata.static_input_indices or ()}
+    return frozenset(static - written) - inner_arguments(graph_module)
 
 
 def report_strides(found: Sequence[tuple[int, ...] | None]) -> None:

@@ -15,18 +15,19 @@ from typing import Any
 import torch
 from torch._C import _from_dlpack, _to_dlpack
 
+from ortable.errors import ProviderError
+
 from .cache.memory import shared_session
 from .call_source import CallSource, code_of
 from .compile import CompiledGraph
 from .feeds import Bound, Dimensions, feed_any, from_dlpack
 from .fork import protect
 from .frozen import BackOff, Frozen, History, freezable, with_constants
-from .results import Results, SymbolValues, as_promised
 from .roles import InputKind
 from .shards import gathered_by_fsdp
 from .weights import is_watchable, signature, sweep
 
-__all__ = ["OrtBackend", "Results", "SymbolValues", "as_promised"]
+__all__ = ["OrtBackend", "freezable_positions"]
 
 Call = Callable[[list[Any]], list[Any]]
 MakeSession = Callable[..., Any]
@@ -93,7 +94,10 @@ class OrtBackend:
         return f"OrtBackend({self.compiled.kind}, {nodes} ONNX nodes)"
 
     def __call__(self, args: list[Any]) -> list[Any]:
-        """:raises InputError: an argument that cannot be handed to ONNX Runtime"""
+        """
+        :raises InputError: an argument that cannot be handed to ONNX Runtime
+        :raises ProviderError: ONNX Runtime fails, on an index out of range for one
+        """
         call = self._call
         return call(args) if call is not None else self._choose(args)
 
@@ -169,8 +173,6 @@ class OrtBackend:
         session = shared_session(
             self._key, weights, lambda: make(*with_constants(self.compiled.model, named)), stamp
         )
-        if signature(weights) != seen:
-            return None
         cost = time.perf_counter() - begin
         this = weakref.ref(self)
 
@@ -185,6 +187,8 @@ class OrtBackend:
             return backend._choose(args)
 
         frozen = Frozen(session, positions, weights, seen, cost, dropped)
+        if signature(weights) != seen:  # from here on `frozen` is told of optimizers' steps
+            return None
         values = {"changed": changed, **frozen.expected()}
         rest = tuple(i for i in self._bindable() if i not in positions)
         frozen.call = self._function(CallSource(self.compiled, positions, rest), session, values)
@@ -234,7 +238,7 @@ class OrtBackend:
         scope: dict[str, Any] = {"__builtins__": builtins, **source.values, **values}
         scope.update(
             feed=from_dlpack, dlpack=_to_dlpack, take=_from_dlpack, feed_any=feed_any,
-            dimension=self._dimensions, options=self.run_options,
+            dimension=self._dimensions, options=self.run_options, failed=_failed,
             names=[fetch.name for fetch in self.compiled.fetches],
             bound=Bound([self.compiled.inputs[i] for i in source.bound]),
         )  # fmt: skip
@@ -254,6 +258,11 @@ class OrtBackend:
         self._sets, self._plain, self._call = {}, None, None
         self.session = self._plain_session = None
         return [session for session in sessions if session is not None]
+
+
+def _failed(error: Exception) -> ProviderError:
+    """An error of ONNX Runtime in a call, which torch would find in the arguments, too."""
+    return ProviderError(f"ONNX Runtime cannot run the graph with these arguments: {error}")
 
 
 def _has_threads(session: Any) -> bool:

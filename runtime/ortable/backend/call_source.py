@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import linecache
+import weakref
 from collections.abc import Collection
 from types import CodeType
 from typing import Any
@@ -31,12 +32,13 @@ _METHODS = {
 @functools.lru_cache(maxsize=1024)
 def code_of(text: str) -> CodeType:
     """The code of the function `call` in a source text, compiled once per text; tracebacks show its
-    lines."""
+    lines, for as long as it lives."""
     name = f"<ortable call {abs(hash(text)):x}>"
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
     scope: dict[str, Any] = {}
     exec(compile(text, name, "exec"), scope)
     code: CodeType = scope["call"].__code__
+    weakref.finalize(code, linecache.cache.pop, name, None).atexit = False
     return code
 
 
@@ -46,8 +48,8 @@ class CallSource:
     :param constants: positions of arguments that the session holds as constants
     :param bound: positions of arguments whose OrtValues are kept from call to call
 
-    `values` are the globals that depend on the graph only; `run`, `names`, `options`, `take`,
-    `dlpack`, `feed` and what checks the weights come from the caller.
+    `values` are the globals that depend on the graph only; `run`, `failed`, `names`, `options`,
+    `take`, `dlpack`, `feed` and what checks the weights come from the caller.
     """
 
     def __init__(
@@ -152,7 +154,12 @@ class CallSource:
         fetches = self.compiled.fetches
         if not fetches:
             return []
-        lines = ["    out = run(feeds, names, options)"]
+        lines = [
+            "    try:",
+            "        out = run(feeds, names, options)",
+            "    except Exception as error:",
+            "        raise failed(error) from error",
+        ]
         if self._are_the_results():
             return [*lines, "    return out.to_dlpacks(take)"]
         if len(fetches) < 3:

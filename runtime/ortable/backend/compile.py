@@ -166,11 +166,10 @@ def _refuse(graph_module: GraphModule, names: Sequence[str]) -> None:
     without its overload)."""
     if not names:
         return
-    refused = {name.replace(".default", "") for name in names}
     for node in graph_module.graph.nodes:
         if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
             name = node.target.name()
-            if name in refused or name.partition(".")[0] in refused:
+            if name in names or name.partition(".")[0] in names:
                 raise FunctionNotFoundError(
                     f"Operator {name} is refused: option raise_on names it. Remove it there to "
                     "convert this graph."

@@ -29,6 +29,7 @@ __all__ = [
     "resolve",
     "run_ahead",
     "session_providers",
+    "tensors_in",
 ]
 
 CPU = ("CPUExecutionProvider",)
@@ -43,12 +44,13 @@ SERVES = {
 }
 
 
-def _values(value: Any) -> Iterator[torch.Tensor]:
+def tensors_in(value: Any) -> Iterator[torch.Tensor]:
+    """The tensors of a result of a node, which may be several."""
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from _values(item)
+            yield from tensors_in(item)
 
 
 def _devices(graph_module: GraphModule) -> dict[torch.device, str]:
@@ -58,7 +60,7 @@ def _devices(graph_module: GraphModule) -> dict[torch.device, str]:
     for node in graph_module.graph.nodes:
         what = f"Argument {position} ({node.name})" if node.op == "placeholder" else node.name
         position += node.op == "placeholder"
-        for value in _values(node.meta.get("val")):
+        for value in tensors_in(node.meta.get("val")):
             if value.device.type not in ("cpu", "meta"):
                 found.setdefault(value.device, what)
     return found

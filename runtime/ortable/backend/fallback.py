@@ -15,6 +15,7 @@ from ortable.interpreter.arguments import ELEMENT_TYPES
 from ortable.interpreter.tables import generated_tables
 from ortable.interpreter.unsupported import collect, missing_name, not_found_error
 
+from .devices import tensors_in
 from .inputs import InputPlan
 from .outputs import is_mutation
 
@@ -76,7 +77,7 @@ def _reason(graph_module: GraphModule, node: Node, raise_on: Sequence[str]) -> s
         missing = collect(scan.missing_nodes(inner, tables, _converter, lambda module: module))
         if missing:
             return f"no entry of the specs converts {missing[0].name} in a graph that it calls"
-    for value in _tensors([each.meta.get("val") for each in (node, *node.all_input_nodes)]):
+    for value in tensors_in([each.meta.get("val") for each in (node, *node.all_input_nodes)]):
         if value.layout is not torch.strided:
             return f"a tensor with layout {value.layout}, and ONNX Runtime takes dense ones"
         if value.dtype not in ELEMENT_TYPES or value.dtype is torch.complex32:
@@ -93,11 +94,3 @@ def _graphs(graph_module: GraphModule, node: Node) -> Iterator[GraphModule]:
             inner = mutation.find_attribute(graph_module, str(each.target), None)
             if isinstance(inner, GraphModule):
                 yield inner
-
-
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _tensors(item)

@@ -30,7 +30,7 @@ def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
 
 def as_pairs(tensor: torch.Tensor) -> torch.Tensor:
     """Complex numbers as real ones, with a last dimension of 2."""
-    return torch.view_as_real(tensor.resolve_conj())
+    return torch.view_as_real(tensor.resolve_conj().resolve_neg())
 
 
 def in_order(role: InputRole, tensor: torch.Tensor) -> torch.Tensor:
@@ -71,7 +71,8 @@ class Dimensions:
                 )
             if len(self._made) >= _CACHED_DIMS:
                 self._made.clear()
-            found = from_dlpack(_to_dlpack(torch.tensor([value], dtype=torch.int64)), False)
+            tensor = torch.tensor([value], dtype=torch.int64, device="cpu")
+            found = from_dlpack(_to_dlpack(tensor), False)
             self._made[value] = found
         return found
 

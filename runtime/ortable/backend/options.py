@@ -208,7 +208,7 @@ def _check_names(name: str, value: Any) -> tuple[str, ...]:
     values = tuple(value)
     if not all(isinstance(v, str) for v in values):
         raise _wrong(name, value, "a list of operator names such as 'aten::relu'")
-    return values
+    return tuple(v.removesuffix(".default") for v in values)
 
 
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {

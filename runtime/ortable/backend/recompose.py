@@ -145,9 +145,9 @@ def _nearest(node: Node, tables: _Tables) -> _Whole | None:
         return None
     image, rows, columns = picked
     height, width = node.meta["val"].shape[2:]
-    if not tables.is_column(rows, torch.arange(height) // factors[0]):
+    if not tables.is_column(rows, _places(height) // factors[0]):
         return None
-    if not tables.is_row(columns, torch.arange(width) // factors[1]):
+    if not tables.is_row(columns, _places(width) // factors[1]):
         return None
     return aten.upsample_nearest2d.default, (image, [height, width])
 
@@ -184,9 +184,14 @@ def _bilinear(node: Node, tables: _Tables) -> _Whole | None:
     return aten.upsample_bilinear2d.default, (image, sizes, False)
 
 
+def _places(size: int, dtype: torch.dtype = torch.int64) -> torch.Tensor:
+    """0, 1, ... on the CPU, whatever torch's default device is."""
+    return torch.arange(size, dtype=dtype, device="cpu")
+
+
 def _neighbours(size: int, factor: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Index of the element before, of the one after, and the weight of the latter, for every place
     along an axis that is stretched by `factor`."""
-    place = ((torch.arange(size * factor, dtype=torch.float32) + 0.5) / factor - 0.5).clamp(min=0)
+    place = ((_places(size * factor, torch.float32) + 0.5) / factor - 0.5).clamp(min=0)
     before = place.to(torch.int64)
     return before, (before + 1).clamp(max=size - 1), place - before

@@ -16,7 +16,7 @@ from .roles import DimSource, Fetch, OutputKind, OutputRole, ViewStep
 if TYPE_CHECKING:
     from .compile import CompiledGraph
 
-__all__ = ["Results", "SymbolValues", "apply_steps", "as_promised", "own"]
+__all__ = ["Results", "SymbolValues", "as_promised", "own"]
 
 
 def apply_steps(tensor: Any, steps: Sequence[ViewStep], values: Callable[[Any], Any]) -> Any:

@@ -3,7 +3,7 @@ decompositions. Nothing happens unless the graph calls an operator of the table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from torch.fx import GraphModule
@@ -11,9 +11,7 @@ from torch.fx import GraphModule
 __all__ = ["decompose"]
 
 
-def decompose(
-    graph_module: GraphModule, args: Sequence[Any], table: Mapping[Any, Callable[..., Any]]
-) -> GraphModule:
+def decompose(graph_module: GraphModule, table: Mapping[Any, Callable[..., Any]]) -> GraphModule:
     """`graph_module` with the operators of `table` replaced by what they decompose into.
 
     Arguments and results keep their positions and what AOTAutograd says of them (`meta["desc"]`).

@@ -16,7 +16,7 @@ from .devices import DeviceRun, run_ahead, session_providers
 from .options import OrtOptions
 from .session import make_run_options, make_session, provider_names
 
-__all__ = ["frozen_weights", "run_with_onnxruntime"]
+__all__ = ["run_with_onnxruntime"]
 
 
 def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBackend:

@@ -111,7 +111,18 @@ def _apply(target: Any, settings: Mapping[str, Any], what: str, add_entry: Any) 
                 "dot in their name, such as 'session.intra_op.allow_spinning'."
             )
         else:
-            setattr(target, name, value)
+            _set(target, name, value, what)
+
+
+def _set(target: Any, name: str, value: Any, what: str) -> None:
+    before = getattr(target, name)
+    try:
+        setattr(target, name, value)
+    except TypeError:
+        raise OptionError(
+            f"{what}: {name} must be of type {type(before).__name__}, got {value!r} of type "
+            f"{type(value).__name__}."
+        ) from None
 
 
 def make_run_options(given: Any) -> Any:

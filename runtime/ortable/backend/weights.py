@@ -20,6 +20,7 @@ __all__ = [
     "Holder",
     "Signature",
     "hold",
+    "holders",
     "is_watchable",
     "refresh",
     "signature",
@@ -73,7 +74,8 @@ def signature(tensors: Sequence[torch.Tensor]) -> Signature:
     return [t.data_ptr() for t in tensors], versions_of(tensors), _steps[0]
 
 
-_holders: weakref.WeakSet[Any] = weakref.WeakSet()
+# Plain references, not a WeakSet: that cannot be read while another thread adds to it.
+_holders: set[weakref.ref[Any]] = set()
 _steps = [0]
 _started: list[Any] = []
 _lock = threading.Lock()
@@ -89,7 +91,12 @@ def hold(holder: Holder) -> None:
         if not _started:
             _started.append(register_optimizer_step_post_hook(_stepped))
             gc.callbacks.append(_collected)
-        _holders.add(holder)
+        _holders.add(weakref.ref(holder, _holders.discard))
+
+
+def holders() -> list[Holder]:
+    """All that are told of changes, while they live."""
+    return [holder for each in list(_holders) if (holder := each()) is not None]
 
 
 def after_fork() -> None:
@@ -101,7 +108,7 @@ def after_fork() -> None:
 def _stepped(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
     """After a step: fused optimizers and those that write through `.data` count no version."""
     _steps[0] += 1
-    watched = [h for h in list(_holders) if h.storages]
+    watched = [h for h in holders() if h.storages]
     if not watched:
         return
     written = {
@@ -127,15 +134,24 @@ def sweep() -> None:
     Weak references would tell at once, but `torch.utils.swap_tensors`, and with it `module.to` of
     some modules, refuses tensors that have any.
     """
-    holders = list(_holders)
+    found = holders()
     held: Counter[int] = Counter()
-    for holder in holders:
+    for holder in found:
         for tensor in holder.tensors:
             held[id(tensor)] += holder.references
-    for holder in holders:
-        # two more: the loop's own name and the argument
-        if any(sys.getrefcount(t) <= held[id(t)] + 2 for t in holder.tensors):
+    for holder in found:
+        tensors = list(holder.tensors)
+        counts = zip(tensors, _references(tensors), strict=True)
+        if any(count <= held[id(t)] + _COUNTING for t, count in counts):
             holder.let_go()
+
+
+def _references(objects: list[Any]) -> list[int]:
+    return [sys.getrefcount(each) for each in objects]
+
+
+# What counting adds, which differs between versions of Python: the list, its loop, the call.
+_COUNTING = _references([object()])[0]
 
 
 def refresh(target: Any = None) -> None:
@@ -153,7 +169,7 @@ def refresh(target: Any = None) -> None:
     if target is not None:
         parts = [part for tensor in _tensors_of(target) for part in plain_tensors(tensor)]
         written = {storage_of(part) for part in parts if part.layout is torch.strided}
-    for holder in list(_holders):
+    for holder in holders():
         if written is None or not written.isdisjoint(holder.storages):
             holder.invalidate()
 

@@ -75,7 +75,7 @@ def dispatch(
     if context.fw_metadata is not None and _is_aten(graph_module):
         table = resolve_table(options.export_options)
         if table is not None:
-            graph_module = decompose(graph_module, args, table)
+            graph_module = decompose(graph_module, table)
         return compile_one(graph_module, options, runner)
     return compile_with_autograd(graph_module, args, options, runner)
 

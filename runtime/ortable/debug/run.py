@@ -13,8 +13,8 @@ from onnx import NodeProto, TensorProto, numpy_helper
 from torch.fx import GraphModule
 
 from ortable import dtypes
-from ortable.backend.call import Results, SymbolValues, as_promised
 from ortable.backend.compile import CompiledGraph
+from ortable.backend.results import Results, SymbolValues, as_promised
 from ortable.backend.roles import InputKind
 from ortable.errors import OrtableError
 

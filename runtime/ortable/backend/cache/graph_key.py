@@ -16,7 +16,7 @@ from ortable.interpreter.mutation import find_attribute
 
 from ..outputs import graph_kind
 
-__all__ = ["LARGEST_CONSTANTS", "Uncacheable", "constant_text", "digest_of", "graph_text"]
+__all__ = ["Uncacheable", "constant_text", "graph_text"]
 
 LARGEST_CONSTANTS = 2**31 - 1  # bytes; what protobuf holds
 _TRUSTED = ("_operator", "builtins", "math", "operator", "torch")
