@@ -107,6 +107,7 @@ GRAPHS = {
     "mutation": (in_place, (torch.ones(4, 3),)),
     "kinds": (many_kinds, (torch.ones(4, 3), 3)),
     "kinds, dynamic": (many_kinds, (torch.ones(5, 3), 3)),
+    "unsafe view": (nn.Linear(3, 4, bias=False), (torch.ones(2, 4, 3),)),
     "split": (lambda x: x.exp().split(2), (torch.ones(4, 3),)),
     "embedding": (nn.Embedding(7, 3), (torch.tensor([1, 2, 2]),)),
     "constant": (lambda x: x + torch.tensor([1.0, 2.0, 4.0]), (torch.ones(2, 3),)),
@@ -143,9 +144,7 @@ def test_a_graph_from_a_file_computes_the_same(name, tmp_path):
     assert cached(first) == ["miss"] * len(first)
     assert sorted(c.kind for c in second) == sorted(c.kind for c in first)
     assert cached(second) == ["disk"] * len(second)
-    # gradients that run in torch: such a graph is traced again, and its regions are found
-    in_torch = name in ("batch norm", "embedding")
-    assert counters["aot_autograd"]["autograd_cache_hit"] == (not in_torch)
+    assert counters["aot_autograd"]["autograd_cache_hit"] == 1
     torch.testing.assert_close(got, expected, rtol=0, atol=0)
     torch.testing.assert_close(copies[1], copies[0], rtol=0, atol=0)
 
@@ -154,8 +153,8 @@ def test_python_values_keep_their_types():
     values = (None, True, 1, 1.5, float("inf"), -0.0, "x", (1, (2,)), [1, 2], {"a": 1}, {1: [2.0]},
               torch.float16, torch.channels_last, torch.strided, torch.device("cpu"))  # fmt: skip
     for value in values:
-        text = json.dumps(codec._encode(value))
-        back = codec._decode(json.loads(text))
+        text = json.dumps(codec.encode_value(value))
+        back = codec.decode_value(json.loads(text))
         assert repr(back) == repr(value)
 
 
@@ -163,14 +162,14 @@ def test_only_view_operators_of_torch_are_read():
     def role(name):
         return {"view": name}
 
-    assert codec._decode(role("aten::view")) is aten.view.default
-    assert codec._decode(role("aten::transpose.int")) is aten.transpose.int
+    assert codec.decode_value(role("aten::view")) is aten.view.default
+    assert codec.decode_value(role("aten::transpose.int")) is aten.transpose.int
     wrong = ["add.Tensor", "view.nothing", "nothing", "copy_", "view.__class__", "__class__"]
     for name in (*(f"aten::{each}" for each in wrong), "aten", "os::system", "prims::view_of"):
         with pytest.raises((ValueError, AttributeError)):
-            codec._decode(role(name))
+            codec.decode_value(role(name))
     with pytest.raises((KeyError, ValueError)):
-        codec._decode({"CompiledGraph": {}})
+        codec.decode_value({"CompiledGraph": {}})
 
 
 def one_graph(**fields):
@@ -384,4 +383,4 @@ def test_roles_of_a_dimension_are_the_same_object():
     s, t = dims.symbol("s0"), dims.symbol("u1", None)
     for dim in (s, s * 2 + t, (s + 1) // 2, dims.maximum(s, t) % 3, -s, dims.opaque("f(s0)", [s])):
         role = InputRole(0, InputKind.DIMENSION, "input_dim_0", 7, (dim, 1), dim)
-        assert codec._decode(json.loads(json.dumps(codec._encode(role)))) == role
+        assert codec.decode_value(json.loads(json.dumps(codec.encode_value(role)))) == role

@@ -3,6 +3,7 @@ Everything between the wiring (who calls) and the call path (what runs) goes thr
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -15,9 +16,11 @@ from torch.fx import GraphModule, Node
 
 from ortable.errors import InputError, OptionError, OrtableError, ProviderError
 
+from .cache.codec import Unserializable
 from .cache.conversion import compile_cached
+from .cache.outer import Outer, describe, region_name
 from .compile import CompiledGraph
-from .devices import CPU, resolve
+from .devices import CPU, graph_device, resolve
 from .fallback import culprits, missing_error, unsupported_nodes
 from .islands import with_islands
 from .mixed import Part, convert_parts, cut, join_parts
@@ -109,26 +112,56 @@ def run_mixed(
 ) -> Compiled:
     """The same for a graph of which torch runs the nodes `in_torch` (with reasons): its regions,
     which are converted, each with what runs it and a record."""
-    placed = placements(graph_module, in_torch)
-    if options.verbose:
-        print(f"[ortable] {graph_kind(graph_module)} in {len(parts)} regions")
-        print(report(placed))
-    callables = {
-        part.region.name: _finished(part.compiled, part.region.module, options, runner, placed)
-        for part in parts
-    }
-    if not parts:  # nothing is left for ONNX Runtime: the record says so
-        store(options.storage, {**_torch_record(graph_module), "placement": placed})
+    outer = Outer(cuts.outer, graph_kind(graph_module), placements(graph_module, in_torch))
+    text = None
+    if options.cache_dir is not None and graph_device(graph_module) == "cpu":
+        with contextlib.suppress(Unserializable):  # other processes trace again
+            text = describe(outer, [part.region.name for part in parts])
+    found = {part.region.name: (part.compiled, part.region.module) for part in parts}
+    callables = _regions(outer, found, graph_module, options, runner)
     output = graph_module.graph.output_node().args[0]
     # the strides are those that were traced: regions keep them, and so does torch
     report_strides([None] * (len(output) if isinstance(output, list | tuple) else 1))
-    return join_parts(graph_module, cuts, callables)
+    return join_parts(outer.graph, callables, graph_module, text)
 
 
-def load(compiled: CompiledGraph, options: OrtOptions, runner: Runner) -> Compiled:
-    """What runs a conversion for the CPU that torch's cache named, recorded: nothing was traced."""
+def _regions(
+    outer: Outer,
+    found: Mapping[str, tuple[CompiledGraph, GraphModule | None]],
+    graph_module: GraphModule | None,
+    options: OrtOptions,
+    runner: Runner,
+) -> dict[str, Compiled]:
+    """What runs the regions of a graph, by their names, made and recorded.
+
+    :param found: their conversions and graphs
+    :param graph_module: the graph; None where it was not traced
+    """
+    if options.verbose:
+        print(f"[ortable] {outer.kind} in {len(found)} regions")
+        print(report(outer.placed))
+    if not found:  # nothing is left for ONNX Runtime: the record says so
+        record = _torch_record(outer.kind, graph_module)
+        store(options.storage, {**record, "placement": outer.placed})
+    return {
+        name: _finished(compiled, module, options, runner, outer.placed)
+        for name, (compiled, module) in found.items()
+    }
+
+
+def load(
+    found: Sequence[CompiledGraph], outer: Outer | None, options: OrtOptions, runner: Runner
+) -> Compiled:
+    """What runs a graph for the CPU that torch's cache named, recorded: nothing was traced.
+
+    :param found: its conversion, or those of its regions
+    :param outer: the rest of it, where torch runs a part
+    """
     options = replace(options, providers=options.providers or CPU)
-    return _finished(compiled, None, options, runner, [])
+    if outer is None:
+        return _finished(found[0], None, options, runner, [])
+    named = {region_name(index): (each, None) for index, each in enumerate(found)}
+    return join_parts(outer.graph, _regions(outer, named, None, options, runner))
 
 
 def _finished(
@@ -208,10 +241,10 @@ def _record(
     }
 
 
-def _torch_record(graph_module: GraphModule) -> dict[str, Any]:
+def _torch_record(kind: str, graph_module: GraphModule | None) -> dict[str, Any]:
     """What `storage["instance"]` receives for a graph that torch runs whole."""
     return {
-        "kind": graph_kind(graph_module),
+        "kind": kind,
         "onnx": None,
         "providers": [],
         "graph_module": graph_module,
@@ -220,7 +253,7 @@ def _torch_record(graph_module: GraphModule) -> dict[str, Any]:
         "mutations": [],
         "frozen": "not run by ONNX Runtime",
         "timings": {},
-        "cache": "miss",
+        "cache": "disk" if graph_module is None else "miss",
     }
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.fx import GraphModule, Node
+from torch.fx import Graph, GraphModule, Node
 from torch.fx.graph import _BoxedCodeGen
 
 from .cache.conversion import compile_cached
@@ -36,12 +36,19 @@ class MixedGraph:
     it clears; returns a list of results.
 
     `regions` are the callables of its regions; a call is safe from several threads if theirs are.
+    `text` is what other processes rebuild the code from, None where they cannot.
     """
 
-    def __init__(self, forward: Callable[[list[Any]], list[Any]], regions: tuple[Any, ...]) -> None:
+    def __init__(
+        self,
+        forward: Callable[[list[Any]], list[Any]],
+        regions: tuple[Any, ...],
+        text: str | None = None,
+    ) -> None:
         self._boxed_call = True  # on the object: dynamo wraps backward graphs, copying `__dict__`
         self._forward = forward
         self.regions = regions
+        self.text = text
 
     def __repr__(self) -> str:
         return f"MixedGraph({len(self.regions)} regions)"
@@ -71,18 +78,28 @@ def convert_parts(
         yield Part(region, compile_cached(region.module, options, fixed, whole=graph_module))
 
 
-def join_parts(graph_module: GraphModule, cuts: Split, callables: Mapping[str, Any]) -> MixedGraph:
-    """The callable of a graph whose regions run as `callables`, by their names."""
+def join_parts(
+    outer: Graph,
+    callables: Mapping[str, Any],
+    constants: torch.nn.Module | None = None,
+    text: str | None = None,
+) -> MixedGraph:
+    """The callable of a graph whose regions run as `callables`, by their names.
+
+    :param constants: the module that has what the outer graph reads besides its arguments
+    :param text: what other processes rebuild the outer graph from
+    """
     root = torch.nn.Module()
-    for node in cuts.outer.nodes:
+    for node in outer.nodes:
         if node.op == "get_attr":
-            _adopt(root, graph_module, str(node.target))
+            assert constants is not None
+            _adopt(root, constants, str(node.target))
     for name, function in callables.items():
         object.__setattr__(root, name, function)
-    cuts.outer.set_codegen(_BoxedCodeGen())
-    code: Any = type(GraphModule(root, cuts.outer, "Outer")).forward
+    outer.set_codegen(_BoxedCodeGen())
+    code: Any = type(GraphModule(root, outer, "Outer")).forward
     # bound to the constants and the regions alone: the graph and its fake tensors may go
-    return MixedGraph(functools.partial(code, root), tuple(callables.values()))
+    return MixedGraph(functools.partial(code, root), tuple(callables.values()), text)
 
 
 def _adopt(root: torch.nn.Module, source: torch.nn.Module, path: str) -> None:

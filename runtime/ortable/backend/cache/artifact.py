@@ -1,8 +1,9 @@
 """Compiled graphs in torch's own cache of AOTAutograd, so that a later process neither traces nor
 converts, forward or backward.
 
-What torch pickles into its folder (`TORCHINDUCTOR_CACHE_DIR`) is the key of a conversion; the model
-stands in `cache_dir` alone.  Torch's key does not know the backend: an attribute of the graph
+What torch pickles into its folder (`TORCHINDUCTOR_CACHE_DIR`) is the key of a conversion, or those
+of the regions of a graph and a description of what torch runs around them; models stand in
+`cache_dir` alone.  Torch's key does not know the backend: an attribute of the graph
 module adds versions, options and the values of constants, so that nobody loads what another backend
 or other options made.
 """
@@ -29,12 +30,14 @@ from torch.fx import GraphModule
 from ortable.errors import OrtableError
 
 from ..compile import CompiledGraph
+from ..mixed import MixedGraph
 from ..options import OrtOptions
 from ..outputs import graph_kind
 from . import disk
 from .conversion import load_cached
 from .graph_key import Uncacheable, constant_text
 from .keys import disk_key
+from .outer import Outer, rebuild
 
 __all__ = ["Artifact", "torch_cache"]
 
@@ -46,48 +49,56 @@ _KNOWN = frozenset({"aten", "prim", "prims"})  # operators that torch's version 
 
 @dataclass(frozen=True)
 class Loader:
-    """What a compilation in progress makes of a conversion that torch's cache names: `run` takes
-    it to a callable."""
+    """What a compilation in progress makes of a graph that torch's cache names: `run` takes its
+    conversions, and what it is besides them, to a callable."""
 
     options: OrtOptions
-    run: Callable[[CompiledGraph], Compiled]
+    run: Callable[[Sequence[CompiledGraph], Outer | None], Compiled]
 
 
 _loader: ContextVar[Loader | None] = ContextVar("ortable_loader", default=None)
 
 
 class Artifact(OutputCode):
-    """A compiled graph that torch can keep: pickled it is a key, loaded it runs again."""
+    """A compiled graph that torch can keep: pickled it is keys and a text, loaded it runs again.
 
-    def __init__(self, run: Compiled, key: str | None, options: OrtOptions) -> None:
+    `keys` are those of its conversions, None where one has none; `text` describes a graph that runs
+    partly in torch.
+    """
+
+    def __init__(self, run: Compiled, options: OrtOptions) -> None:
         super().__init__()
         self._time_taken_ns = 0  # torch subtracts it
         self._boxed_call = True  # on the object: dynamo copies `__dict__` only
         self.run: Compiled | None = run
-        self.key = key
+        self.keys, self.text = _kept(run)
         self.options: OrtOptions | None = options
 
     def __call__(self, inputs: Sequence[Any]) -> Any:
         return self.run(inputs)  # type: ignore[misc]
 
     def prepare_for_serialization(self) -> None:
-        """Called on a copy: leaves the key alone.
+        """Called on a copy: leaves the keys and the text alone.
 
-        :raises BypassAOTAutogradCache: the conversion is in no file, so that nobody could load it
+        :raises BypassAOTAutogradCache: a conversion is in no file, or the rest of the graph has no
+            description, so that nobody could load it
         """
         folder = self.options.cache_dir if self.options is not None else None
         try:
-            name = None if self.key is None else disk_key(self.key)
+            names = None if self.keys is None else list(map(disk_key, self.keys))
         except Uncacheable as exc:
             raise BypassAOTAutogradCache(str(exc)) from None
-        if folder is None or name is None or not disk.entry_path(folder, name).exists():
+        if folder is None or names is None:
+            raise BypassAOTAutogradCache("ortable cannot describe this graph in a file")
+        if not all(disk.entry_path(folder, name).exists() for name in names):
             raise BypassAOTAutogradCache("ortable keeps this graph in no file")
         self.run = self.options = None
 
     def post_compile(self, example_inputs: Any, constants: Any, graph_kwargs: Any) -> None:
         """Makes the graph run again, in the compilation that found it.
 
-        :raises FXGraphCacheMiss: the folder has lost the model: torch compiles again
+        :raises FXGraphCacheMiss: the folder has lost a model, or the text is not one of this
+            version: torch compiles again
         """
         loader = _loader.get()
         if loader is None:
@@ -96,12 +107,20 @@ class Artifact(OutputCode):
                 "its model is in torch's cache. Compile with backend='ortable' and the same "
                 "cache_dir."
             )
-        compiled = load_cached(str(self.key), loader.options)
-        if compiled is None:
-            raise FXGraphCacheMiss(f"{loader.options.cache_dir} has no model for {self.key}")
+        keys = self.keys or ()
+        try:
+            outer = None if self.text is None else rebuild(self.text, len(keys))
+        except Exception as exc:  # whatever a damaged text makes a reader raise
+            raise FXGraphCacheMiss(f"not a description of a graph: {exc!r}") from exc
+        found = []
+        for key in keys:
+            compiled = load_cached(key, loader.options)
+            if compiled is None:
+                raise FXGraphCacheMiss(f"{loader.options.cache_dir} has no model for {key}")
+            found.append(compiled)
         self.options = loader.options
         with unset_fake_temporarily():
-            self.run = loader.run(compiled)
+            self.run = loader.run(found, outer)
 
     def set_triton_bundle(self, triton_bundle: Any) -> None:
         """Nothing: there are no Triton kernels."""
@@ -111,14 +130,14 @@ class Artifact(OutputCode):
 def torch_cache(
     graph_module: GraphModule,
     options: OrtOptions,
-    load: Callable[[CompiledGraph], Compiled],
+    load: Callable[[Sequence[CompiledGraph], Outer | None], Compiled],
     own_decompositions: bool,
 ) -> Iterator[Callable[[Callable[[GraphModule], Compiled]], Any]]:
     """AOTAutograd called inside looks for a graph of dynamo in torch's cache, and keeps it there.
     Yields what makes a compiler for it of a function.  Settings of torch are those of before on
     leaving.
 
-    :param load: makes a callable of a conversion that torch's cache names
+    :param load: makes a callable of the conversions that torch's cache names
     :param own_decompositions: the decompositions are the user's
     """
     salt = _salt(graph_module, options, own_decompositions)
@@ -149,14 +168,30 @@ def _compiler(compile_it: Callable[[GraphModule], Compiled], options: OrtOptions
         except OrtableError as exc:
             if graph_kind(graph_module) != "backward":
                 raise
-            return Artifact(functools.partial(_fail, exc), None, options)
-        compiled = getattr(run, "compiled", None)
-        key = None
-        if isinstance(compiled, CompiledGraph) and compiled.device == "cpu":
-            key = compiled.key
-        return Artifact(run, key, options)
+            run = functools.partial(_fail, exc)
+        return Artifact(run, options)
 
     return SerializableAOTDispatchCompiler(Artifact, compile_graph)
+
+
+def _kept(run: Compiled) -> tuple[tuple[str, ...] | None, str | None]:
+    """Keys of the conversions that a callable runs, and the text of a graph of which torch runs a
+    part; no keys (None) where another process could not make the callable from these."""
+    text = None
+    parts: tuple[Any, ...] = (run,)
+    if isinstance(run, MixedGraph):
+        text, parts = run.text, run.regions
+        if text is None:
+            return None, None
+    keys = []
+    for part in parts:
+        compiled = getattr(part, "compiled", None)
+        if not isinstance(compiled, CompiledGraph) or compiled.device != "cpu":
+            return None, None
+        if compiled.key is None:
+            return None, None
+        keys.append(compiled.key)
+    return tuple(keys), text
 
 
 def _fail(error: OrtableError, inputs: Sequence[Any]) -> Any:

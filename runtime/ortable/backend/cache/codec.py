@@ -20,10 +20,19 @@ from ..compile import CompiledGraph
 from ..outputs import Mutation
 from ..roles import DimSource, Fetch, InputKind, InputRole, OutputKind, OutputRole, ViewStep
 
-__all__ = ["Unserializable", "decode", "encode"]
+__all__ = ["NodeRef", "Unserializable", "decode", "decode_value", "encode", "encode_value"]
+
+
+@dataclasses.dataclass(frozen=True)
+class NodeRef:
+    """A node of a graph, among the arguments of another: its position."""
+
+    number: int
+
 
 _RECORDS: dict[str, type] = {
-    kind.__name__: kind for kind in (DimSource, Fetch, InputRole, Mutation, OutputRole, ViewStep)
+    kind.__name__: kind
+    for kind in (DimSource, Fetch, InputRole, Mutation, NodeRef, OutputRole, ViewStep)
 }
 _ENUMS: dict[str, type[enum.Enum]] = {kind.__name__: kind for kind in (InputKind, OutputKind)}
 _TORCH: dict[str, Any] = {
@@ -45,7 +54,7 @@ def encode(compiled: CompiledGraph) -> dict[str, Any]:
     :raises Unserializable: a Python constant or a view operator that has no form in a file
     """
     return {
-        f.name: _encode(getattr(compiled, f.name))
+        f.name: encode_value(getattr(compiled, f.name))
         for f in dataclasses.fields(compiled)
         if f.name not in _OMITTED
     }
@@ -56,15 +65,19 @@ def decode(fields: Mapping[str, Any], **others: Any) -> CompiledGraph:
 
     :raises Exception: any, when `fields` were not made by `encode`
     """
-    return CompiledGraph(**{name: _decode(value) for name, value in fields.items()}, **others)
+    return CompiledGraph(**{name: decode_value(value) for name, value in fields.items()}, **others)
 
 
-def _encode(value: Any) -> Any:
+def encode_value(value: Any) -> Any:
+    """A field of a role, or an argument of an operator, as plain JSON.
+
+    :raises Unserializable: it has no form in a file
+    """
     kind: type = value.__class__
     if kind in (bool, int, str) or value is None:
         return value
     if kind is tuple or kind is torch.Size:
-        return [_encode(item) for item in value]
+        return [encode_value(item) for item in value]
     if isinstance(value, enum.Enum) and kind.__name__ in _ENUMS:
         return {kind.__name__: value.value}
     if kind in _RECORDS.values():
@@ -74,11 +87,11 @@ def _encode(value: Any) -> Any:
     if kind is float:
         return {"float": value.hex()}
     if isinstance(value, list):
-        return {"list": [_encode(item) for item in value]}
+        return {"list": [encode_value(item) for item in value]}
     if isinstance(value, Mapping):
-        return {"dict": [[_encode(k), _encode(v)] for k, v in value.items()]}
+        return {"dict": [[encode_value(k), encode_value(v)] for k, v in value.items()]}
     if kind is frozenset:
-        return {"set": sorted(map(_encode, value))}
+        return {"set": sorted(map(encode_value, value))}
     if kind in (torch.dtype, torch.memory_format, torch.layout):
         return {"torch": str(value)}
     if kind is torch.device:
@@ -89,16 +102,23 @@ def _encode(value: Any) -> Any:
 def _encode_record(value: Any) -> dict[str, Any]:
     """The fields of a role that differ from their defaults."""
     return {
-        f.name: _encode(item)
+        f.name: encode_value(item)
         for f in dataclasses.fields(value)
         if (item := getattr(value, f.name)) is not f.default
     }
 
 
+def _is_view(op: Any) -> bool:
+    """Whether `op` may be a step from a tensor to a view of it; `_unsafe_view` is one although
+    torch does not count it."""
+    unsafe = torch.ops.aten._unsafe_view.default
+    return isinstance(op, torch._ops.OpOverload) and (op.is_view or op is unsafe)
+
+
 def _view_name(op: Any) -> str:
     if op is operator.getitem:
         return "getitem"
-    if isinstance(op, torch._ops.OpOverload) and op.is_view and _VIEW.fullmatch(op.name()):
+    if _is_view(op) and _VIEW.fullmatch(op.name()):
         return str(op.name())
     raise Unserializable(f"{op!r}, a {type(op).__name__}")
 
@@ -113,7 +133,7 @@ def _view(name: str) -> Any:
     found = _VIEW.fullmatch(name)
     packet = getattr(torch.ops.aten, found[1], None) if found else None
     op = getattr(packet, (found[2] or "default") if found else "", None)
-    if not isinstance(op, torch._ops.OpOverload) or not op.is_view:
+    if not _is_view(op):
         raise ValueError(f"{name!r} is no view operator of torch")
     return op
 
@@ -128,23 +148,24 @@ def _dim(flat: Any) -> Any:
 _DECODERS: dict[str, Callable[[Any], Any]] = {
     "dim": _dim,
     "float": float.fromhex,
-    "list": lambda items: [_decode(item) for item in items],
-    "dict": lambda items: {_decode(k): _decode(v) for k, v in items},
-    "set": lambda items: frozenset(_decode(item) for item in items),
+    "list": lambda items: [decode_value(item) for item in items],
+    "dict": lambda items: {decode_value(k): decode_value(v) for k, v in items},
+    "set": lambda items: frozenset(decode_value(item) for item in items),
     "torch": lambda name: _TORCH[name],
     "device": torch.device,
     "view": _view,
 }
 
 
-def _decode(value: Any) -> Any:
+def decode_value(value: Any) -> Any:
+    """What `encode_value` was given; raises any exception where nothing was."""
     if isinstance(value, list):
-        return tuple(_decode(item) for item in value)
+        return tuple(decode_value(item) for item in value)
     if not isinstance(value, dict):
         return value
     ((tag, content),) = value.items()
     if tag in _RECORDS:
-        return _RECORDS[tag](**{name: _decode(item) for name, item in content.items()})
+        return _RECORDS[tag](**{name: decode_value(item) for name, item in content.items()})
     if tag in _ENUMS:
         return _ENUMS[tag](content)
     return _DECODERS[tag](content)
