@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from onnx import ModelProto
 
 from .cache.keys import session_key
@@ -69,4 +70,17 @@ def frozen_weights(compiled: CompiledGraph, options: OrtOptions) -> tuple[int, .
         return "constants would be written into your SessionOptions object: give a dict of settings"
     if provider_names(options.providers) != ("CPUExecutionProvider",):
         return "only the CPU provider takes constants from torch's memory"
+    if options.freeze == "auto" and _among_others():
+        return (
+            "collectives of torch.distributed may write into weights without a trace: freeze='on'"
+        )
     return freezable_positions(compiled) or "the graph reads no parameter and no buffer"
+
+
+def _among_others() -> bool:
+    """Whether this process is one of several: `broadcast` and its like receive into tensors whose
+    versions stay what they were, and DistributedDataParallel calls it."""
+    distributed = torch.distributed
+    if not distributed.is_available() or not distributed.is_initialized():
+        return False
+    return distributed.get_world_size() > 1

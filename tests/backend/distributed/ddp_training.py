@@ -81,7 +81,7 @@ def evaluation_between_steps(rank, world):
     """Weights frozen for evaluation are seen to change in every training step."""
     model = Tower()
     wrapped = DistributedDataParallel(model)
-    run = torch.compile(wrapped, backend="ortable")
+    run = torch.compile(wrapped, backend="ortable", options={"freeze": "on"})
     optimizer = torch.optim.AdamW(wrapped.parameters(), lr=0.05)
     x, y = torch.randn(8, 400), torch.randn(8, 3)
     for _ in range(4):
@@ -97,7 +97,28 @@ def evaluation_between_steps(rank, world):
     assert torch.equal(weights[0], weights[1])
 
 
-CASES = [find_unused_parameters, accumulation, batch_norm, evaluation_between_steps]
+def broadcast_into_weights(rank, world):
+    """Collectives count no version of what they receive into."""
+    model = nn.Linear(4, 3)
+    storage = {}
+    run = torch.compile(model, backend="ortable", options={"storage": storage})
+    x = torch.randn(2, 4)
+    with torch.no_grad():
+        for factor in (1.0, 2.0, 3.0):
+            if rank == 0:
+                model.weight.mul_(factor)
+            dist.broadcast(model.weight.detach(), 0)
+            torch.testing.assert_close(run(x), model(x))
+    assert "collectives" in storage["instance"][0]["frozen"]
+
+
+CASES = [
+    find_unused_parameters,
+    accumulation,
+    batch_norm,
+    evaluation_between_steps,
+    broadcast_into_weights,
+]
 
 if __name__ == "__main__":
     run_cases(CASES)
