@@ -16,6 +16,7 @@ from ortable.errors import OrtableError
 
 from .build import Compiled, Runner, compile_one, load
 from .decompositions import get_decomposition_table, resolve_table
+from .direct import Noted, direct_call, note
 from .draws import refuse_lost_dropout
 from .options import OrtOptions
 from .retrace import decompose
@@ -115,8 +116,12 @@ def compile_with_autograd(
     refuse_lost_dropout(graph_module)
     table = resolve_table(options.export_options)
 
+    noted: Noted = []
+
     def compile_it(gm: GraphModule) -> Compiled:
-        return compile_one(gm, options, run)
+        compiled = compile_one(gm, options, run)
+        note(noted, compiled)
+        return compiled
 
     looked_up: Any = nullcontext(_compiler)
     if options.cache_dir is not None and run is run_with_onnxruntime:
@@ -132,7 +137,7 @@ def compile_with_autograd(
             partition_fn=min_cut_rematerialization_partition,
             decompositions=get_decomposition_table() if table is None else table,
         )
-        return backend(graph_module, args)
+        return direct_call(backend(graph_module, args), noted, args)
 
 
 def _compiler(compile_it: Callable[[GraphModule], Compiled]) -> Callable[..., Compiled]:
