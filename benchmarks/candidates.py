@@ -101,10 +101,11 @@ def inductor(model: torch.nn.Module, arguments: Arguments, freezing: bool = Fals
     from torch._inductor.compile_fx import compile_fx
 
     def backend(graph: torch.fx.GraphModule, inputs: Any) -> Any:
-        with inductor_config.patch(freezing=freezing):
-            return compile_fx(graph, inputs)
+        return compile_fx(graph, inputs)  # a function of its own: dynamo keeps the two apart
 
-    return _compiled(model, arguments, backend)
+    # around the first call: dynamo reads it too, and keeps weights out of the arguments
+    with inductor_config.patch(freezing=freezing):
+        return _compiled(model, arguments, backend)
 
 
 def floor(model: torch.nn.Module, arguments: Arguments) -> Candidate:
