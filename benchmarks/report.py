@@ -157,7 +157,10 @@ def plot(records: Sequence[Record], machine: str, path: Path) -> None:
         axes.bar(places, heights, width, label=name)
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter("{x:g}")
-    axes.yaxis.set_minor_formatter("{x:g}")
+    low, high = axes.get_ylim()
+    ticks = [m * 10.0**e for e in range(-2, 3) for m in (1, 2, 5)]
+    axes.set_yticks([tick for tick in ticks if low <= tick <= high])
+    axes.minorticks_off()
     axes.axhline(1, color="black", linewidth=0.8)
     middle = [i + width * (len(columns) - 1) / 2 for i in range(len(models))]
     axes.set_xticks(middle, [r["name"] for r in models], rotation=45, ha="right")
