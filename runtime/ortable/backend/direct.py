@@ -17,9 +17,16 @@ _PLAIN = "PlainTensorMeta"
 
 
 def note(noted: Noted, compiled: Any) -> None:
-    """Keeps what a compiler of AOTAutograd made, with the metadata of the graph it compiles now."""
+    """Keeps what a compiler of AOTAutograd made, with the metadata of the graph it compiles now.
+
+    Without metadata where the first call is one with fake tensors, as DDPOptimizer makes of each
+    of its pieces: a wrapper answers that call.
+    """
     context = torch._guards.TracingContext.try_get()
-    noted.append((compiled, None if context is None else context.fw_metadata))
+    if context is None or context.fakify_first_call:
+        noted.append((compiled, None))
+    else:
+        noted.append((compiled, context.fw_metadata))
 
 
 def direct_call(
