@@ -11,21 +11,7 @@ import torch
 from onnx import TensorProto, helper
 
 from ortable.backend import session as session_module
-from ortable.backend.call import OrtBackend
 from ortable.backend.call_source import code_of
-
-
-@pytest.fixture
-def backends(monkeypatch):
-    made = []
-    init = OrtBackend.__init__
-
-    def noted(self, *args, **kwargs):
-        init(self, *args, **kwargs)
-        made.append(self)
-
-    monkeypatch.setattr(OrtBackend, "__init__", noted)
-    return made
 
 
 def call(fn, *args, **options):

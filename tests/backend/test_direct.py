@@ -139,3 +139,21 @@ def test_metadata_that_is_not_known_keeps_the_wrapper():
     assert direct.direct_call(added, [(inner, Unknown())], [torch.ones(2)]) is added
     assert direct.direct_call(added, [(inner, None)], [torch.ones(2)]) is added
     assert direct.direct_call(added, [], [torch.ones(2)]) is added
+
+
+def test_a_first_call_with_fake_tensors_keeps_the_wrapper():
+    """DDPOptimizer calls each of its pieces while it compiles the next one."""
+    made = []
+
+    def backend(gm, args):
+        context = torch._guards.TracingContext.get()
+        context.fakify_first_call = True
+        try:
+            made.append(compile_with_autograd(gm, args, OrtOptions()))
+        finally:
+            context.fakify_first_call = False
+        return made[-1]
+
+    with torch.no_grad():
+        torch.compile(added, backend=backend)(torch.ones(2))
+    assert not is_direct(made[0])

@@ -3,8 +3,6 @@ the API of this package."""
 
 from __future__ import annotations
 
-import threading
-
 import onnx
 import onnxruntime
 import pytest
@@ -12,6 +10,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from tests.backend.against_eager import assert_close, assert_equal_to_eager, compiled
+from tests.backend.threads import in_threads
 
 F = torch.nn.functional
 
@@ -272,27 +271,6 @@ def test_supported_parts_run_between_unsupported_operators(unknown_operator):
 # -- one backend, many callers ------------------------------------------------------------------
 
 
-def in_threads(work, count=4):
-    """Runs `work(number)` in that many threads at once; the first error is raised here."""
-    errors = []
-    barrier = threading.Barrier(count)
-
-    def guarded(number):
-        try:
-            barrier.wait()
-            work(number)
-        except Exception as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=guarded, args=(i,)) for i in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
-
-
 def test_one_compiled_function_in_many_threads():
     model = MLP()
     run = compiled(model, dynamic=True)
@@ -306,7 +284,7 @@ def test_one_compiled_function_in_many_threads():
                 x = torch.randn(size, 2, generator=generator)
                 assert_close(run(x), model(x))
 
-    in_threads(work)
+    in_threads(4, work)
 
 
 def test_one_compiled_function_trains_in_many_threads():
@@ -323,7 +301,7 @@ def test_one_compiled_function_trains_in_many_threads():
             torch.tanh(x @ other).sum().backward()
             assert_close(own.grad, other.grad)
 
-    in_threads(work)
+    in_threads(4, work)
 
 
 def test_every_thread_compiles_its_own():
@@ -331,4 +309,4 @@ def test_every_thread_compiles_its_own():
         x = torch.randn(number + 2, 3)
         assert_close(compiled(lambda x: torch.relu(x) * number)(x), torch.relu(x) * number)
 
-    in_threads(work)
+    in_threads(4, work)

@@ -16,6 +16,19 @@ def compiled(fn, **kwargs):
     return torch.compile(fn, backend="ortable", fullgraph=True, **kwargs)
 
 
+def assert_gradients_after_one_seed(fn, x):
+    """Gradients of `x` in eager and compiled, each after the same `manual_seed`."""
+    a, b = x.clone().requires_grad_(), x.clone().requires_grad_()
+    fast = compiled(fn)
+    fast(b).sum().backward()
+    b.grad = None
+    torch.manual_seed(5)
+    fn(a).sum().backward()
+    torch.manual_seed(5)
+    fast(b).sum().backward()
+    torch.testing.assert_close(b.grad, a.grad)
+
+
 def after_seed(fn, *args, seed=5):
     """The result of a call after `manual_seed`, and the state of the generator it leaves."""
     torch.manual_seed(seed)
@@ -173,19 +186,11 @@ def test_statistics():
 
 def test_gradients_share_the_mask_of_the_forward():
     x = torch.rand(8, 8)
-    a, b = x.clone().requires_grad_(), x.clone().requires_grad_()
 
     def fn(x):
         return F.dropout(F.dropout(x * 2, 0.3).sin() @ x, 0.5)
 
-    fast = compiled(fn)
-    fast(b).sum().backward()
-    b.grad = None
-    torch.manual_seed(5)
-    fn(a).sum().backward()
-    torch.manual_seed(5)
-    fast(b).sum().backward()
-    torch.testing.assert_close(b.grad, a.grad)
+    assert_gradients_after_one_seed(fn, x)
 
 
 def test_a_transformer_layer_trains():
@@ -220,15 +225,7 @@ def test_checkpoint_with_dropout():
         return checkpoint(lambda y: F.dropout(layer(y).relu(), 0.5).sin(), x, use_reentrant=False)
 
     x = torch.rand(4, 6)
-    a, b = x.clone().requires_grad_(), x.clone().requires_grad_()
-    fast = compiled(fn)
-    fast(b).sum().backward()
-    b.grad = None
-    torch.manual_seed(5)
-    fn(a).sum().backward()
-    torch.manual_seed(5)
-    fast(b).sum().backward()
-    torch.testing.assert_close(b.grad, a.grad)
+    assert_gradients_after_one_seed(fn, x)
 
 
 @pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN])

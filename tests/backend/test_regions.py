@@ -50,27 +50,20 @@ def test_values_and_strides_around_torch_nodes(in_torch, run_both, dynamic):
     assert {record["kind"] for record in storage["instance"]} == {"inference"}
 
 
-def test_parts_of_a_graph_do_not_spin(in_torch):
+def test_parts_of_a_graph_do_not_spin(in_torch, backends):
     in_torch("aten::sin")
-    storage = {}
-    options = {"storage": storage, "verbose": 0}
-    seen = []
-    from ortable.backend import runner
-
-    def run(compiled_graph, given):
-        seen.append(compiled_graph.part)
-        return runner.run_with_onnxruntime(compiled_graph, given)
-
-    from ortable.backend.options import OrtOptions
-    from ortable.backend.wiring import compile_with_autograd
-
-    def backend(gm, args):
-        return compile_with_autograd(gm, args, OrtOptions(**options), run)
-
+    key = "session.intra_op.allow_spinning"
     with torch.no_grad():
-        torch.compile(lambda x: torch.sin(x @ x) @ x, backend=backend)(torch.rand(3, 3))
-        torch.compile(lambda x: torch.cos(x @ x) @ x, backend=backend)(torch.rand(3, 3))
-    assert seen == [True, True, False]
+        compiled = torch.compile(lambda x: torch.sin(x @ x) @ x, backend="ortable")
+        compiled(torch.rand(3, 3))
+        assert len(backends) == 2
+        for each in backends:
+            assert each.compiled.part
+            assert each.session.get_session_options().get_session_config_entry(key) == "0"
+        torch.compile(lambda x: torch.cos(x @ x) @ x, backend="ortable")(torch.rand(3, 3))
+    assert not backends[2].compiled.part
+    options = backends[2].session.get_session_options()
+    assert options.get_session_config_entry("session.force_spinning_stop") == "1"
 
 
 def test_gradients_through_torch_nodes(in_torch):

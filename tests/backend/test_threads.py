@@ -3,25 +3,10 @@ that train."""
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 import torch
 
-from ortable.backend.call import OrtBackend
-
-
-@pytest.fixture
-def backends(monkeypatch):
-    made = []
-    init = OrtBackend.__init__
-
-    def noted(self, *args, **kwargs):
-        init(self, *args, **kwargs)
-        made.append(self)
-
-    monkeypatch.setattr(OrtBackend, "__init__", noted)
-    return made
+from tests.backend.threads import in_threads
 
 
 @pytest.fixture
@@ -29,26 +14,6 @@ def torch_threads():
     before = torch.get_num_threads()
     yield torch.set_num_threads
     torch.set_num_threads(before)
-
-
-def in_threads(count, work):
-    """Runs `work(number)` in that many threads, which start together; errors are raised here."""
-    barrier, errors = threading.Barrier(count), []
-
-    def one(number):
-        try:
-            barrier.wait()
-            work(number)
-        except Exception as exc:
-            errors.append(exc)
-
-    threads = [threading.Thread(target=one, args=(i,)) for i in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
 
 
 def test_sessions_follow_the_number_of_threads_of_torch(backends, torch_threads):
