@@ -118,5 +118,5 @@ def test_verbose_prints_the_steps(capsys) -> None:
     assert capsys.readouterr().out == ""
     export(Neuron(), (torch.rand(5, 3),), verbose=2)
     out = capsys.readouterr().out
-    assert "[to_onnx] torch graph" in out
+    assert "[to_onnx] export" in out
     assert "[DynamoInterpreter] call_function sigmoid" in out

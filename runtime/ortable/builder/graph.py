@@ -55,6 +55,7 @@ class GraphBuilder(NodeMaker):
         self.convert_subgraph: Any = None if parent is None else parent.convert_subgraph
         self.convert_into: Any = None if parent is None else parent.convert_into
         self.find_converter: Any = None if parent is None else parent.find_converter
+        self.record: Any = None  # the exporter's account of the conversion
         self.op = Ops(self)
         self.dim_results = DimResults(self, None if parent is None else parent.dim_results)
         if parent is not None:

@@ -4,9 +4,10 @@ match_input_parameters."""
 
 from __future__ import annotations
 
+from .bypass import bypass_export_some_errors
 from .dispatcher import Dispatcher, from_seed_style
 from .inputs import match_input_parameters
-from .options import ExportOptions, bypass_export_some_errors
+from .options import ExportOptions
 from .oxs import OxsDispatcher
 from .to_onnx import to_onnx
 

@@ -3,20 +3,19 @@ for. Every value is checked when it is given, and an error lists what is accepte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from ..builder.versions import ORT_MAX_OPSET
 from ..errors import OptionError
+from .bypass import bypassing
 
 OLDEST_OPSET = 18
 DEFAULT_OPSET = 18
-_BYPASS: ContextVar[bool] = ContextVar("ortable_bypass_export_errors", default=False)
-
 TARGETS = (None, "onnxruntime")
+REWRITES = ("default", "none")
 DECOMPOSITIONS = (None, "default", "all")
 
 
@@ -33,6 +32,10 @@ class ExportOptions:
         constant_folding: compute at export what depends on constants only (with ``optimize``).
         fallback: when torch.export fails, try the other value of ``strict``; the model's metadata
             say which one worked.
+        tracing: trace the module with torch.fx instead of torch.export.
+        save_ep: also save the exported program there, as torch.export.save does (``.pt2``).
+        validate: compare the exported program with the module on the example call before it is
+            converted.
 
     Raises:
         OptionError: a value is not one of those.
@@ -42,9 +45,12 @@ class ExportOptions:
     decomposition_table: str | Mapping[Any, Callable[..., Any]] | None = None
     constant_folding: bool = False
     fallback: bool = False
+    tracing: bool = False
+    save_ep: str | os.PathLike[str] | None = None
+    validate: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("strict", "constant_folding", "fallback"):
+        for name in ("strict", "constant_folding", "fallback", "tracing", "validate"):
             if not isinstance(getattr(self, name), bool):
                 raise OptionError(
                     f"ExportOptions.{name} is True or False, not {getattr(self, name)!r}"
@@ -78,17 +84,6 @@ class ExportOptions:
         return {**registered, **dict(table.items())}
 
 
-@contextmanager
-def bypass_export_some_errors() -> Iterator[None]:
-    """Inside, to_onnx works as with ``ExportOptions(fallback=True)``: when torch.export fails, it
-    is tried again in its other mode, and the model's metadata say so."""
-    token = _BYPASS.set(True)
-    try:
-        yield
-    finally:
-        _BYPASS.reset(token)
-
-
 def checked_options(options: Any) -> ExportOptions:
     """``options`` itself, or the defaults for None.
 
@@ -97,7 +92,7 @@ def checked_options(options: Any) -> ExportOptions:
     if options is None:
         options = ExportOptions()
     if isinstance(options, ExportOptions):
-        return replace(options, fallback=True) if _BYPASS.get() else options
+        return replace(options, fallback=True) if bypassing() else options
     raise OptionError(
         f"export_options is an ExportOptions or None, not {type(options).__name__}; "
         f"its fields are {', '.join(ExportOptions.known())}"
@@ -109,6 +104,18 @@ def checked_target(target: Any) -> str | None:
     if target not in TARGETS:
         raise OptionError(f"target is one of {TARGETS}, not {target!r}")
     return target
+
+
+def checked_rewrites(rewrites: Any) -> tuple[str, ...]:
+    """The names of the rewrites to apply.
+
+    Raises OptionError for a name that is not one of ``REWRITES``.
+    """
+    names = (rewrites,) if isinstance(rewrites, str) else tuple(rewrites)
+    unknown = [name for name in names if name not in REWRITES]
+    if unknown:
+        raise OptionError(f"rewrites are among {REWRITES}, not {', '.join(map(repr, unknown))}")
+    return names
 
 
 def newest_opset() -> int:

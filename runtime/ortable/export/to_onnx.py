@@ -5,7 +5,6 @@ serialisation, validation, the file."""
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,8 +18,17 @@ from .files import write_model
 from .functions import convert_with_functions
 from .inputs import checked_call, name_inputs, name_outputs
 from .metadata import annotate
-from .options import ExportOptions, checked_opset, checked_options, checked_target
-from .program import Program, make_program
+from .options import (
+    ExportOptions,
+    checked_opset,
+    checked_options,
+    checked_rewrites,
+    checked_target,
+)
+from .program import Program, Request
+from .record import ExportRecord
+from .report import write_report
+from .sources import make_program
 from .validate import validate_model
 
 
@@ -34,6 +42,7 @@ def to_onnx(
     target_opset: int | Mapping[str, int] | None = None,
     dynamic_shapes: Any = None,
     optimize: bool = True,
+    rewrites: str | Sequence[str] = "default",
     target: str | None = None,
     export_options: ExportOptions | None = None,
     dispatcher: Any = None,
@@ -45,6 +54,7 @@ def to_onnx(
     validate: bool = False,
     verbose: int = 0,
     return_builder: bool = False,
+    report: str | os.PathLike[str] | None = None,
 ) -> Any:
     """Convert a PyTorch model into an ONNX model.
 
@@ -65,6 +75,7 @@ def to_onnx(
         dynamic_shapes: as in torch.export (``Dim`` objects keep their names); a string stands for
             the Dim of that name.
         optimize: remove unused nodes and identities (and fold constants, see ExportOptions).
+        rewrites: ``"default"`` or ``"none"``: which rewrites of the graph to apply.
         target: None writes standard ONNX; ``"onnxruntime"`` may use its own operators.
         export_options: how torch makes the graph, see ExportOptions.
         dispatcher: converters of the user: a dict by operator name, a Dispatcher, or an
@@ -78,7 +89,9 @@ def to_onnx(
         filename: also write the model there; the file appears whole or not at all.
         validate: run the model with ONNX Runtime and compare with eager.
         verbose: 1 prints the steps, 2 the nodes.
-        return_builder: return ``(model, builder)``.
+        return_builder: return ``(model, builder)``; ``builder.record`` says what was done.
+        report: also write a report there, in Markdown: versions, steps, seconds by phase,
+            operators, and what validation found.
 
     Returns:
         ``onnx.ModelProto`` (or LargeModel). A graph that writes in place returns the new values as
@@ -95,39 +108,54 @@ def to_onnx(
     options = checked_options(export_options)
     opset = checked_opset(target_opset)
     checked_target(target)
+    checked_rewrites(rewrites)
     dispatcher = checked_dispatcher(dispatcher)
     args, kwargs = checked_call(args, kwargs)
     if large_model and inline:
         raise OptionError("inline=True works on a ModelProto: leave large_model out")
-    say = _Progress(verbose)
-
+    record = ExportRecord(verbose=verbose)
     tables = generated_tables()
-    program = make_program(mod, args, kwargs, dynamic_shapes, options, tables, dispatcher)
-    say("torch graph", *program.notes)
+    request = Request(mod, args, kwargs, dynamic_shapes, options, tables, dispatcher, record)
+
+    program = make_program(request)
+    record.steps = program.notes
+    record.say("export", *program.notes)
     builder = GraphBuilder(opset, target=target)
     builder.rename_dims = program.symbol_names
-    if export_modules_as_functions:
-        convert_with_functions(builder, program, dispatcher, input_names, output_names, optimize)
-    else:
-        _convert(builder, program, dispatcher, input_names, output_names, verbose)
-    say(f"{len(builder.nodes)} nodes")
+    with record.phase("convert"):
+        if export_modules_as_functions:
+            convert_with_functions(
+                builder, program, dispatcher, input_names, output_names, optimize
+            )
+        else:
+            _convert(builder, program, dispatcher, input_names, output_names, verbose)
+    record.say("convert", f"{len(builder.nodes)} nodes")
     if optimize:
-        builder.optimize(folding=options.constant_folding)
-        say(f"{len(builder.nodes)} nodes after the graph passes")
-    model = builder.to_onnx(
-        large_model=large_model,
-        external_threshold=external_threshold,
-        optimize=False,
-        inline=inline,
-    )
-    annotate(model, program)
+        with record.phase("rewrite"):
+            builder.optimize(folding=options.constant_folding)
+        record.say("rewrite", f"{len(builder.nodes)} nodes")
+    with record.phase("serialise"):
+        model = builder.to_onnx(
+            large_model=large_model,
+            external_threshold=external_threshold,
+            optimize=False,
+            inline=inline,
+        )
+        annotate(model, program)
     if validate:
-        _validate(model, mod, program, args, kwargs)
-        say("equal to eager")
+        with record.phase("validate"):
+            _validate(model, request, program)
+        record.say("validate", "equal to eager")
     if filename is not None:
-        write_model(model, filename)
-        say(f"written to {filename}")
-    return (model, builder) if return_builder else model
+        with record.phase("write"):
+            write_model(model, filename)
+        record.say("write", str(filename))
+    if report is not None:
+        write_report(report, record, model)
+    if return_builder:
+        builder.record = record
+        return model, builder
+    return model
 
 
 def _convert(
@@ -196,9 +224,8 @@ def output_plan(
     return names, [index for index, _ in [*users, *others]]
 
 
-def _validate(
-    model: Any, mod: Any, program: Program, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> None:
+def _validate(model: Any, request: Request, program: Program) -> None:
+    mod, args, kwargs = request.model, request.args, request.kwargs
     if isinstance(mod, torch.export.ExportedProgram):
         if not args and not kwargs and mod.example_inputs:
             args, kwargs = mod.example_inputs
@@ -212,17 +239,3 @@ def _validate(
     inputs = [next(names) if id(node) in real else None for node in program.user_inputs]
     count = sum(output.kind == "user" and not output.is_none for output in program.outputs)
     validate_model(model, mod, args, kwargs, inputs, count)
-
-
-class _Progress:
-    """Prints the steps with the time each took, when asked to."""
-
-    def __init__(self, verbose: int) -> None:
-        self.verbose = verbose
-        self.last = time.perf_counter()
-
-    def __call__(self, *parts: str) -> None:
-        now = time.perf_counter()
-        if self.verbose:
-            print(f"[to_onnx] {'; '.join(parts)} ({now - self.last:.3f} s)")
-        self.last = now

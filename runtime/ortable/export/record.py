@@ -1,0 +1,45 @@
+"""What one call of to_onnx did: the way to the torch graph, seconds by phase, sizes, and what the
+comparison with eager found."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+# In the order in which they happen; a phase that did not happen is absent from ``seconds``.
+PHASES = ("export", "decompose", "convert", "rewrite", "serialise", "validate", "write")
+
+
+@dataclass
+class ExportRecord:
+    """The account of a conversion, at ``builder.record`` when ``return_builder=True``.
+
+    ``strategy``: how the torch graph was made; empty when the caller gave one. ``steps``: what
+    torch did to the graph before it was converted, in words. ``seconds``: wall-clock seconds by
+    phase, see ``PHASES``. ``comparisons``: what ``validate=True`` compared.
+    """
+
+    strategy: str = ""
+    steps: list[str] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+    comparisons: list[Any] = field(default_factory=list)
+    verbose: int = 0
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Add the seconds of the block to a phase."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            taken = time.perf_counter() - start
+            self.seconds[name] = self.seconds.get(name, 0.0) + taken
+
+    def say(self, phase: str, *parts: str) -> None:
+        """Print a line about a phase that has ended, when ``verbose`` asks for it."""
+        if self.verbose:
+            seconds = self.seconds.get(phase, 0.0)
+            print(f"[to_onnx] {'; '.join((phase, *parts))} ({seconds:.3f} s)")
