@@ -16,7 +16,7 @@ from ..interpreter.tables import Tables
 from . import dynamic_shapes as shapes
 from .exported import program_of
 from .program import Program, ProgramOutput, Request
-from .strategies import export_module
+from .strategies import module_program
 
 
 def make_program(request: Request) -> Program:
@@ -77,10 +77,8 @@ def why_export(graph_module: GraphModule, tables: Tables) -> str | None:
 
 
 def _from_module(request: Request, notes: list[str]) -> Program:
-    with request.record.phase("export"):
-        exported, normalized, tried = export_module(request)
-    program = program_of(exported, request, normalized)
-    program.notes[:0] = [*notes, *tried]
+    program = module_program(request)
+    program.notes[:0] = notes
     return program
 
 
