@@ -8,8 +8,6 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import torch
-
 from ..builder import GraphBuilder
 from ..errors import ExportError, OptionError
 from ..interpreter import DynamoInterpreter, generated_tables
@@ -29,7 +27,7 @@ from .program import Program, Request
 from .record import ExportRecord
 from .report import write_report
 from .sources import make_program
-from .validate import validate_model
+from .validate import check_comparisons, validate_model
 
 
 def to_onnx(
@@ -87,7 +85,8 @@ def to_onnx(
             the model.
         external_threshold: with ``large_model``, weights of more bytes than this are kept outside.
         filename: also write the model there; the file appears whole or not at all.
-        validate: run the model with ONNX Runtime and compare with eager.
+        validate: run the model with ONNX Runtime, compare with eager on the example call and on
+            other sizes of its dynamic dimensions, and print the table.
         verbose: 1 prints the steps, 2 the nodes.
         return_builder: return ``(model, builder)``; ``builder.record`` says what was done.
         report: also write a report there, in Markdown: versions, steps, seconds by phase,
@@ -144,7 +143,8 @@ def to_onnx(
         annotate(model, program)
     if validate:
         with record.phase("validate"):
-            _validate(model, request, program)
+            record.comparisons = validate_model(model, request, program)
+        check_comparisons(record.comparisons)
         record.say("validate", "equal to eager")
     if filename is not None:
         with record.phase("write"):
@@ -222,20 +222,3 @@ def output_plan(
     if both and (chosen is not None or inputs):
         raise ExportError(f"{', '.join(map(repr, both))} is the name of an input and of an output")
     return names, [index for index, _ in [*users, *others]]
-
-
-def _validate(model: Any, request: Request, program: Program) -> None:
-    mod, args, kwargs = request.model, request.args, request.kwargs
-    if isinstance(mod, torch.export.ExportedProgram):
-        if not args and not kwargs and mod.example_inputs:
-            args, kwargs = mod.example_inputs
-        mod = mod.module()
-    proto = model.proto if hasattr(model, "proto") else model
-    real = {id(node) for node in program.onnx_inputs()}
-    weights = [name for name in program.paths if name not in program.weights]
-    if weights:
-        raise OptionError(f"validate=True needs weights with data; these are fake: {weights}")
-    names = iter([value.name for value in proto.graph.input])
-    inputs = [next(names) if id(node) in real else None for node in program.user_inputs]
-    count = sum(output.kind == "user" and not output.is_none for output in program.outputs)
-    validate_model(model, mod, args, kwargs, inputs, count)
