@@ -25,7 +25,7 @@ from .options import (
 )
 from .program import Program, Request
 from .record import ExportRecord
-from .report import write_report
+from .report import reporting
 from .sources import make_program
 from .validate import check_comparisons, validate_model
 
@@ -116,46 +116,43 @@ def to_onnx(
     tables = generated_tables()
     request = Request(mod, args, kwargs, dynamic_shapes, options, tables, dispatcher, record)
 
-    program = make_program(request)
-    record.steps = program.notes
-    record.say("export", *program.notes)
-    builder = GraphBuilder(opset, target=target)
-    builder.rename_dims = program.symbol_names
-    with record.phase("convert"):
-        if export_modules_as_functions:
-            convert_with_functions(
-                builder, program, dispatcher, input_names, output_names, optimize
-            )
-        else:
-            _convert(builder, program, dispatcher, input_names, output_names, verbose)
-    record.say("convert", f"{len(builder.nodes)} nodes")
-    if optimize:
-        with record.phase("rewrite"):
-            builder.optimize(folding=options.constant_folding)
-        record.say("rewrite", f"{len(builder.nodes)} nodes")
-    with record.phase("serialise"):
-        model = builder.to_onnx(
-            large_model=large_model,
-            external_threshold=external_threshold,
-            optimize=False,
-            inline=inline,
-        )
-        annotate(model, program)
-    if validate:
-        with record.phase("validate"):
-            record.comparisons = validate_model(model, request, program)
-        check_comparisons(record.comparisons)
-        record.say("validate", "equal to eager")
-    if filename is not None:
-        with record.phase("write"):
-            write_model(model, filename)
-        record.say("write", str(filename))
-    if report is not None:
-        write_report(report, record, model)
-    if return_builder:
+    with reporting(report, request) as results:
+        results["program"] = program = make_program(request)
+        record.steps = program.notes
+        record.say("export", *program.notes)
+        builder = GraphBuilder(opset, target=target)
+        builder.rename_dims = program.symbol_names
         builder.record = record
-        return model, builder
-    return model
+        with record.phase("convert"):
+            if export_modules_as_functions:
+                convert_with_functions(
+                    builder, program, dispatcher, input_names, output_names, optimize
+                )
+            else:
+                _convert(builder, program, dispatcher, input_names, output_names, verbose)
+        record.say("convert", f"{len(builder.nodes)} nodes")
+        if optimize:
+            with record.phase("rewrite"):
+                builder.optimize(folding=options.constant_folding)
+            record.say("rewrite", f"{len(builder.nodes)} nodes")
+        with record.phase("serialise"):
+            results["model"] = model = builder.to_onnx(
+                large_model=large_model,
+                external_threshold=external_threshold,
+                optimize=False,
+                inline=inline,
+            )
+            annotate(model, program)
+        if validate:
+            with record.phase("validate"):
+                record.comparisons = validate_model(model, request, program)
+            check_comparisons(record.comparisons)
+            record.say("validate", "equal to eager")
+        if filename is not None:
+            with record.phase("write"):
+                write_model(model, filename)
+            record.say("write", str(filename))
+    return (model, builder) if return_builder else model
 
 
 def _convert(
