@@ -122,7 +122,7 @@ def to_onnx(
     with reporting(report, request) as results:
         results["program"] = program = make_program(request)
         record.steps = program.notes
-        record.say("export", *program.notes)
+        record.say("export", *filter(None, [record.strategy]), *program.notes)
         builder = GraphBuilder(opset, target=target)
         builder.rename_dims = program.symbol_names
         builder.record = record
