@@ -135,6 +135,11 @@ KINDS: tuple[Kind, ...] = (
         "ExportOptions(fallback=True) lets torch's draft export guess it from the example",
     ),
     _kind(
+        "the sides of a branch do not fit together",
+        r"merging two branches|true_fn and false_fn|same output structure|torch\.cond",
+        "return tensors of one dtype and rank from both sides",
+    ),
+    _kind(
         "the module changes its own attributes",
         r"Mutating module attribute|assigned during export|attribute mutation|"
         r"AttributeMutation|side effect",

@@ -135,7 +135,7 @@ def _program_by(strategy: Strategy, attempts: Attempts) -> Program:
     ]
     patched = active_patches()
     if patched:
-        notes = [f"bypass_export_some_errors: {', '.join(patched)}", *notes]
+        tried.insert(0, f"bypass_export_some_errors: {', '.join(patched)}")
     program.notes[:0] = [*tried, *notes]
     return program
 
@@ -199,7 +199,9 @@ def _refuse_missing(program: Program, request: Request) -> None:
     for module in (each for each in modules if isinstance(each, GraphModule)):
         for node in module.graph.nodes:
             target = node.target
-            if isinstance(target, torch._ops.OpOverload) and target.name() not in known:
+            if not isinstance(target, torch._ops.OpOverload) or target._schema.is_mutable:
+                continue  # writes that are still there are harmless, see functionalize.py
+            if target.name() not in known:
                 name = target.name()
                 if find_converter(request.tables, name, target, request.dispatcher) is None:
                     missing[name] = None

@@ -118,6 +118,11 @@ def _explore(
         planned = todo.pop()
         decisions = Decisions(planned)
         path = _run(module, args, kwargs, dynamic_shapes, decisions)
+        if len(decisions.asked) < len(planned):
+            raise ExportError(
+                f"tracing: {type(module).__name__} decides otherwise when it is run again (random "
+                "numbers, or state that it keeps in Python)"
+            )
         taken = decisions.taken()
         runs[taken] = (decisions, path)
         todo += [(*taken[:index], False) for index in range(len(planned), len(taken))]
