@@ -72,7 +72,7 @@ def patches_of(model) -> list[str]:
 def both(module, args, more, name, dynamic_shapes=None, strict=False) -> None:
     """Fails without the patch ``name``, works with it alone, on ``more`` inputs too."""
     options = ExportOptions(strict=strict)
-    program = dict(dynamic_shapes=dynamic_shapes, strict=strict)
+    program = {"dynamic_shapes": dynamic_shapes, "strict": strict}
     with pytest.raises(Exception):  # noqa: B017 (torch raises what it likes)
         torch.export.export(module, args, **program)
     others = [patch.name for patch in PATCHES if patch.name != name]

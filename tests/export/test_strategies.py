@@ -240,7 +240,7 @@ def test_a_program_that_cannot_be_saved_leaves_nothing_behind(tmp_path) -> None:
         export(Neuron(), X, save_ep=tmp_path / "missing" / "neuron.pt2")
 
     with pytest.raises(ExportError, match=r"save_ep: torch cannot save the exported program"):
-        export(Opaque_with_effect(), X, save_ep=tmp_path / "m.pt2")
+        export(Unsaved(), X, save_ep=tmp_path / "m.pt2")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -249,7 +249,7 @@ class Point:
         self.x = x
 
 
-class Opaque_with_effect(torch.nn.Module):  # noqa: N801
+class Unsaved(torch.nn.Module):
     """Returns a class whose structure has no serialised form."""
 
     def forward(self, x):
@@ -262,7 +262,7 @@ torch.utils._pytree.register_pytree_node(
 
 
 def test_the_exported_program_is_compared_with_the_module() -> None:
-    model, record = export(Neuron(), X, validate=True)
+    _, record = export(Neuron(), X, validate=True)
     assert "the exported program was compared with the module" in record.steps
     with pytest.raises(ExportError, match=r"and Counted differ on the example inputs.*\n  result"):
         export(Counted(), X, validate=True)

@@ -1,5 +1,5 @@
-"""ExportOptions(tracing=True): branches on the values of tensors, which torch.export refuses, become
-an If with both sides; nothing else is specialised."""
+"""ExportOptions(tracing=True): branches on the values of tensors, which torch.export refuses,
+become an If with both sides; nothing else is specialised."""
 
 from __future__ import annotations
 
@@ -30,9 +30,7 @@ def traced(module, *args, dynamic_shapes=None, kwargs=None):
     """The model of a module that torch.export refuses."""
     with pytest.raises(Exception):  # noqa: B017 (torch raises what it likes)
         torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes)
-    return to_onnx(
-        module, args, kwargs, dynamic_shapes=dynamic_shapes, export_options=TRACING
-    )
+    return to_onnx(module, args, kwargs, dynamic_shapes=dynamic_shapes, export_options=TRACING)
 
 
 class Choice(torch.nn.Module):
@@ -331,9 +329,7 @@ def test_a_branch_on_a_dynamic_size_is_not_specialised() -> None:
         def forward(self, x):
             return x * 2 if x.shape[0] > 3 else x
 
-    refused(
-        Size(), X, words="the dynamic shapes do not fit", dynamic_shapes={"x": {0: Dim("n")}}
-    )
+    refused(Size(), X, words="the dynamic shapes do not fit", dynamic_shapes={"x": {0: Dim("n")}})
 
 
 def test_sides_of_another_shape() -> None:
