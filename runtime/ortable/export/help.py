@@ -171,6 +171,14 @@ KINDS: tuple[Kind, ...] = (
 )
 
 
+# The kinds that dynamic_shapes.explained knows more about: the inputs and their dimensions.
+ABOUT_ARGUMENTS = KINDS[:3]
+
+
+# The kinds that dynamic_shapes.explained knows more about: the inputs and their dimensions.
+ABOUT_ARGUMENTS = KINDS[:3]
+
+
 @dataclass(frozen=True)
 class UserLine:
     """A line of the user's model, or of a library that it is made of."""

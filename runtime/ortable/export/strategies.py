@@ -224,7 +224,7 @@ def _one_failure(name: str, error: Exception, attempts: Attempts) -> ExportError
     if isinstance(error, OrtableError):
         return ExportError(str(error))
     kind = advice.kind_of(error)
-    if kind is advice.KINDS[0]:
+    if kind in advice.ABOUT_ARGUMENTS:
         found = shapes.explained(error, attempts.arguments, attempts.dynamic_shapes)
         places = advice.guard_lines(error)
         if found is not None:
