@@ -9,6 +9,7 @@ import threading
 import pytest
 import torch
 from torch.export import Dim
+from torch.fx.experimental.proxy_tensor import _ModuleStackTracer
 from torch.utils import _pytree as pytree
 
 import ortable
@@ -25,6 +26,7 @@ PATCHED = (
     (torch.nn.functional, "one_hot"),
     (torch, "tensor"),
     (torch.Tensor, "__deepcopy__"),
+    (_ModuleStackTracer, "call_module"),
     (torch.jit, "isinstance"),
     (torch._dynamo, "mark_static_address"),
 )
@@ -51,6 +53,17 @@ class Copied(torch.nn.Module):
 class Scripted(torch.nn.Module):
     def forward(self, x):
         return x + 1 if torch.jit.isinstance(x, torch.Tensor) else x
+
+
+class Compiled(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.jit.script(
+            torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Hardswish())
+        )
+
+    def forward(self, x):
+        return self.layers(x) + self.layers(-x)
 
 
 class Marked(torch.nn.Module):
@@ -99,6 +112,38 @@ def test_a_tensor_made_of_tensors() -> None:
 def test_a_deep_copy_in_forward() -> None:
     x = torch.rand(4)
     both(Copied(), (x,), [(x - 3,)], "deepcopy")
+
+
+def test_a_module_compiled_by_torchscript() -> None:
+    both(Compiled(), (torch.rand(2, 4),), [(-torch.rand(2, 4),)], "TorchScript modules")
+
+
+def test_torchscript_is_not_specialised() -> None:
+    """A dynamic size and a branch on data inside TorchScript are refused, not fixed."""
+
+    class Inner(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * 2 if bool(x.sum() > 0) else -x
+
+    class Outer(torch.nn.Module):
+        def __init__(self, inner) -> None:
+            super().__init__()
+            self.inner = torch.jit.script(inner)
+
+        def forward(self, x):
+            return self.inner(x)
+
+    with bypass_export_some_errors(), pytest.raises(ExportError):
+        to_onnx(Outer(Inner()), (torch.rand(2, 4),))
+    module = Compiled()
+    for _ in range(3):  # TorchScript reads sizes in its first, profiling runs: torch refuses these
+        try:
+            with bypass_export_some_errors(without=["caches"]):
+                model = to_onnx(module, (torch.rand(2, 4),), dynamic_shapes={"x": {0: Dim("n")}})
+        except ExportError as error:
+            assert "the dynamic shapes do not fit" in str(error)
+        else:
+            assert_same(model, module, (torch.rand(5, 4),))
 
 
 def test_isinstance_of_torchscript_in_strict_mode() -> None:

@@ -126,6 +126,7 @@ KINDS: tuple[Kind, ...] = (
         r"torch\.jit\.|RecursiveScriptModule|positional arguments? but \d+ were given"
         r".*|ScriptModule",
         "put the original torch.nn.Module in the place of the torch.jit.script one",
+        BYPASS,
     ),
     _kind(
         "an operator that torch has no shapes for",

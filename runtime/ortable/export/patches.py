@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.fx.experimental.proxy_tensor import _ModuleStackTracer
 
 from . import caches
 from .bypass import Undo, active_patches
@@ -151,6 +152,19 @@ def _mark_static_address(original: Any) -> Any:
     return mark_static_address
 
 
+def _script_call(original: Any) -> Any:
+    """torch.export traces modules behind a stand-in, whose forward TorchScript calls with the
+    module twice. The compiled method of the module runs with fake tensors like any operator."""
+
+    def call_module(self: Any, m: Any, forward: Any, args: Any, kwargs: Any) -> Any:
+        if not isinstance(m, torch.jit.ScriptModule):
+            return original(self, m, forward, args, kwargs)
+        module: Any = m.get_base() if hasattr(m, "get_base") else m
+        return module._c._get_method("forward")(*args, **kwargs)
+
+    return call_module
+
+
 def _sizes_of_one() -> Undo:
     """A dimension that the caller marks as dynamic stays so when the example has size 1. A branch
     on such a size is still refused by torch."""
@@ -186,6 +200,12 @@ PATCHES: tuple[Patch, ...] = (
         "torch",
         "copy.deepcopy of a tensor in forward, with strict=False",
         _replacing("deepcopy", torch.Tensor, "__deepcopy__", _deepcopy),
+    ),
+    Patch(
+        "TorchScript modules",
+        "torch",
+        "a submodule compiled by torch.jit.script, with strict=False and static shapes",
+        _replacing("TorchScript modules", _ModuleStackTracer, "call_module", _script_call),
     ),
     Patch(
         "jit.isinstance",
