@@ -62,8 +62,9 @@ class Program:
 class Request:
     """What the caller of to_onnx asks for, checked.
 
-    ``model`` is the module, program or graph; ``args`` and ``kwargs`` the example call. ``record``
-    is filled on the way.
+    ``model`` is the module, program or graph; ``args`` and ``kwargs`` the example call.
+    ``extra_inputs`` are torch's AdditionalInputs, which the exported program has to take as well.
+    ``record`` is filled on the way.
     """
 
     model: Any
@@ -74,6 +75,7 @@ class Request:
     tables: Tables
     dispatcher: Any
     record: ExportRecord
+    extra_inputs: Any = None
 
 
 def is_fake(tensor: Any) -> bool:

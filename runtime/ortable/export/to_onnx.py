@@ -14,6 +14,7 @@ from ..builder import GraphBuilder
 from ..errors import ExportError, OptionError
 from ..interpreter import DynamoInterpreter, generated_tables
 from .dispatcher import checked_dispatcher
+from .dynamic_shapes import AdditionalInputs, resolved
 from .files import write_model
 from .functions import convert_with_functions
 from .inputs import checked_call, name_inputs, name_outputs
@@ -26,6 +27,7 @@ from .options import (
     checked_target,
 )
 from .program import Program, Request
+from .pt2 import opened
 from .record import ExportRecord
 from .report import write_report
 from .sources import make_program
@@ -110,12 +112,15 @@ def to_onnx(
     checked_target(target)
     checked_rewrites(rewrites)
     dispatcher = checked_dispatcher(dispatcher)
+    mod = opened(mod)
     args, kwargs = checked_call(args, kwargs)
+    extra = dynamic_shapes if isinstance(dynamic_shapes, AdditionalInputs) else None
+    dynamic_shapes = resolved(dynamic_shapes, mod, args, kwargs)
     if large_model and inline:
         raise OptionError("inline=True works on a ModelProto: leave large_model out")
     record = ExportRecord(verbose=verbose)
     tables = generated_tables()
-    request = Request(mod, args, kwargs, dynamic_shapes, options, tables, dispatcher, record)
+    request = Request(mod, args, kwargs, dynamic_shapes, options, tables, dispatcher, record, extra)
 
     program = make_program(request)
     record.steps = program.notes
