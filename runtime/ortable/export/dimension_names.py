@@ -4,7 +4,7 @@ numbers."""
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -66,7 +66,7 @@ def _name_as_asked(
                     f"{where} is named '{name}', but the program fixes it to {size}: export it "
                     "with that dimension dynamic"
                 )
-            plain = str(getattr(size.node, "expr", "")) == free[0]
+            plain = str(size.node.expr) == free[0]  # type: ignore[union-attr]
             if len(free) == 1 and (plain or hasattr(asked_for, "root")):
                 if named.setdefault(free[0], name) != name:
                     lost.append((f"{where} ('{name}')", size))

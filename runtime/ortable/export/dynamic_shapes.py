@@ -260,11 +260,11 @@ class _Matcher:
             return None
         if isinstance(value, int) and not isinstance(value, bool):
             if isinstance(spec, (str, Dim)):
-                name = spec if isinstance(spec, str) else spec.__name__
+                name = getattr(spec, "__name__", spec)
                 if hasattr(spec, "root"):
                     raise ExportError(
                         f"'{path}' is a number: its name in dynamic_shapes cannot be the derived "
-                        f"dimension {spec.__name__}"
+                        f"dimension {name}"
                     )
                 return NamedHint(self._name(f"'{path}'", name, value), *_bounds(spec))
             if isinstance(spec, (Hint, int)) and not isinstance(spec, bool):

@@ -3,6 +3,8 @@ graphs of ATen operators are taken as they are."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
