@@ -14,27 +14,27 @@ from torch.fx import GraphModule
 from .. import dims
 from ..errors import ExportError
 from .dynamic_shapes import Leaf, NamedHint
+from .program import Program
 
 
-def dimension_names(
-    placeholders: Sequence[Any], asked: Sequence[Leaf] | None, graph: GraphModule | None = None
-) -> dict[str, str]:
-    """Names of torch's symbols: the user's where a name or a Dim was given, ``s0``, ``s1``... in
-    the order of the inputs otherwise; sizes that depend on data are named after the node of
-    ``graph`` that makes them.
+def name_dimensions(program: Program, asked: Sequence[Leaf] | None) -> None:
+    """Name torch's symbols in ``program.symbol_names``: as the user does where a name or a Dim was
+    given, ``s0``, ``s1``... in the order of the inputs otherwise; sizes that depend on data after
+    the node that makes them.
 
-    ``placeholders`` are the FX nodes of the flattened user inputs, ``asked`` what the user said of
-    each. Raises ExportError when a dimension that was named is fixed in the graph.
+    ``asked`` is what the user said of each input. Raises ExportError when a dimension that was
+    named is fixed in the graph.
     """
-    named: dict[str, str] = {}
-    if asked is not None and len(asked) == len(placeholders):
-        _name_as_asked(placeholders, asked, named)
+    named = program.symbol_names
+    if asked is not None and len(asked) == len(program.user_inputs):
+        _name_as_asked(program, asked)
     ordered: list[str] = []
-    for node in placeholders:
+    for node in program.user_inputs:
         for symbol in _symbols_of(node.meta.get("val"), named):
             if symbol not in ordered:
                 ordered.append(symbol)
     taken = set(named.values())
+    program.users_dims = frozenset(taken)
     number = 0
     for symbol in ordered:
         if symbol in named:
@@ -43,16 +43,13 @@ def dimension_names(
             number += 1
         named[symbol] = f"s{number}"
         taken.add(named[symbol])
-    if graph is not None:
-        _name_unbacked(graph, named, taken)
-    return named
+    _name_unbacked(program.graph_module, named, taken)
 
 
-def _name_as_asked(
-    placeholders: Sequence[Any], asked: Sequence[Leaf], named: dict[str, str]
-) -> None:
+def _name_as_asked(program: Program, asked: Sequence[Leaf]) -> None:
+    named = program.symbol_names
     lost: list[tuple[str, Any]] = []
-    for node, leaf in zip(placeholders, asked, strict=True):
+    for node, leaf in zip(program.user_inputs, asked, strict=True):
         value = node.meta.get("val")
         for axis, asked_for in leaf.dims().items():
             name = name_of(asked_for)
@@ -70,6 +67,8 @@ def _name_as_asked(
             if len(free) == 1 and (plain or hasattr(asked_for, "root")):
                 if named.setdefault(free[0], name) != name:
                     lost.append((f"{where} ('{name}')", size))
+                if isinstance(asked_for, NamedHint) and asked_for.min is None:
+                    program.open_dims.add(free[0])
             elif not hasattr(asked_for, "root"):
                 lost.append((f"{where} ('{name}')", size))
     if lost:

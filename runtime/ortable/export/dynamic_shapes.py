@@ -189,11 +189,15 @@ class _Matcher:
             if all(key in keys for key in spec):
                 return [spec.get(key) for key in keys]
         elif isinstance(spec, (list, tuple)) and not pytrees.is_mapping(value):
+            count = sum(1 for _, child in opened for _ in pytrees.leaves("", child))
+            if (
+                custom
+                and len(spec) == count
+                and all(item is None or _are_dims(item) for item in spec)
+            ):
+                return _grouped(opened, iter(spec))
             if len(spec) == len(opened):
                 return list(spec)
-            counts = [len(list(pytrees.leaves("", child))) for _, child in opened]
-            if custom and len(spec) == sum(counts):
-                return _grouped(opened, iter(spec))
         raise ExportError(
             f"dynamic_shapes of '{path}' needs one entry for each of its {len(opened)} items "
             f"({', '.join(map(str, keys))}), not {spec!r}"
@@ -281,10 +285,12 @@ class _Matcher:
         )
 
 
-def _are_dims(spec: Mapping[Any, Any]) -> bool:
-    """True for dimensions by axis, which are those of a tensor."""
+def _are_dims(spec: Any) -> bool:
+    """True for the dimensions of one tensor: by axis, or one after the other."""
     nested = (Mapping, list, tuple)
-    return all(type(k) is int and not isinstance(v, nested) for k, v in spec.items())
+    if isinstance(spec, Mapping):
+        return all(type(k) is int and not isinstance(v, nested) for k, v in spec.items())
+    return isinstance(spec, (list, tuple)) and not any(isinstance(v, nested) for v in spec)
 
 
 def _bounds(spec: Any) -> tuple[int | None, int | None]:

@@ -4,6 +4,7 @@ signature gives them, and the names of its dynamic dimensions."""
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from typing import Any
 
 from torch.export import ExportedProgram
@@ -12,8 +13,10 @@ from torch.utils import _pytree as pytree
 
 from ..errors import ExportError
 from . import dynamic_shapes as shapes
-from .dimension_names import dimension_names
+from .dimension_names import name_dimensions
+from .dynamic_shapes import Leaf
 from .functionalize import prepared
+from .outputs import output_labels
 from .program import Program, ProgramOutput, Request, is_fake
 
 
@@ -38,7 +41,8 @@ def program_of(exported: ExportedProgram, request: Request) -> Program:
                 f"input '{name}' of the program is a {spec.kind.name}, which ONNX cannot hold"
             )
     program.outputs = [_program_output(spec) for spec in signature.output_specs]
-    program.symbol_names = _symbol_names(program, exported, request)
+    _label_outputs(program, exported)
+    name_dimensions(program, _asked(program, exported, request))
     return program
 
 
@@ -70,19 +74,30 @@ def _program_output(spec: Any) -> ProgramOutput:
     )
 
 
-def _symbol_names(program: Program, exported: ExportedProgram, request: Request) -> dict[str, str]:
-    asked = None
-    if request.dynamic_shapes is not None:
-        args, kwargs = request.args, request.kwargs
-        if not isinstance(request.model, ExportedProgram):
-            arguments = shapes.bound_arguments(request.model, args, kwargs)
-        else:
-            if not args and not kwargs:
-                args, kwargs = _example_call(exported, program)
-            arguments = shapes.bound_arguments(_Forward(exported), args, kwargs)
-            kwargs = {}  # the signature is in the order of the placeholders
-        asked = shapes.call_leaves(request.dynamic_shapes, arguments, kwargs)
-    return dimension_names(program.user_inputs, asked, program.graph_module)
+def _label_outputs(program: Program, exported: ExportedProgram) -> None:
+    """Label the user's outputs with their places in what the forward returns."""
+    structure = getattr(exported.call_spec, "out_spec", None)
+    users = [i for i, output in enumerate(program.outputs) if output.kind == "user"]
+    labels = output_labels(structure, len(users))
+    if structure is not None and structure.num_leaves == len(users):
+        program.output_structure = structure
+    for index, label in zip(users, labels, strict=True):
+        program.outputs[index] = replace(program.outputs[index], label=label)
+
+
+def _asked(program: Program, exported: ExportedProgram, request: Request) -> list[Leaf] | None:
+    """What the user says of each input's dimensions."""
+    if request.dynamic_shapes is None:
+        return None
+    args, kwargs = request.args, request.kwargs
+    if not isinstance(request.model, ExportedProgram):
+        arguments = shapes.bound_arguments(request.model, args, kwargs)
+        return shapes.call_leaves(request.dynamic_shapes, arguments, kwargs)
+    if not args and not kwargs:
+        args, kwargs = _example_call(exported, program)
+    arguments = shapes.bound_arguments(_Forward(exported), args, kwargs)
+    # The signature of a program is in the order of its placeholders.
+    return shapes.call_leaves(request.dynamic_shapes, arguments, {})
 
 
 def _example_call(exported: ExportedProgram, program: Program) -> tuple[Any, Any]:

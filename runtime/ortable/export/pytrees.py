@@ -5,7 +5,9 @@ them."""
 from __future__ import annotations
 
 import dataclasses
+import enum
 import sys
+import types
 from collections.abc import Iterator
 from typing import Any
 
@@ -140,10 +142,17 @@ def remedy(kind: type) -> str:
 def unopened(path: str, value: Any) -> str | None:
     """What to say about a leaf that is an object of some class, None for a value that torch.export
     takes."""
-    known = (torch.Tensor, bool, int, float, complex, str, type(None))
+    known = (torch.Tensor, bool, int, float, complex, str, type(None), enum.Enum)
     if isinstance(value, known):
         return None
     kind = type(value)
+    functions = (types.FunctionType, types.BuiltinFunctionType, types.MethodType)
+    constants = (torch.dtype, torch.device, torch.layout, torch.memory_format, *functions)
+    if isinstance(value, constants):
+        return (
+            f"'{path}' is the {kind.__name__} {value}, which torch.export does not take: make "
+            "it an attribute of the module, or a default value of forward"
+        )
     return (
         f"'{path}' is a {kind.__module__}.{kind.__qualname__}, whose fields torch.export does not "
         f"know: call {remedy(kind)} once, before to_onnx"

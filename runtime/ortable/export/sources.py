@@ -16,7 +16,7 @@ from ..interpreter.mutation import find_attribute, first_write
 from ..interpreter.outputs import flatten_output
 from ..interpreter.tables import Tables
 from . import dynamic_shapes as shapes
-from .dimension_names import dimension_names
+from .dimension_names import name_dimensions
 from .exported import program_of
 from .program import Program, ProgramOutput, Request
 from .strategies import export_module
@@ -97,14 +97,15 @@ def _from_graph(request: Request) -> Program:
     program = Program(graph_module, user_inputs=nodes)
     for leaf in flatten_output(output.args[0]):
         value = results.node_value(leaf) if isinstance(leaf, Node) else leaf
-        program.outputs.append(ProgramOutput("user", is_none=value is None))
+        label = f"output_{len(program.outputs)}"
+        program.outputs.append(ProgramOutput("user", is_none=value is None, label=label))
     arguments = (
         shapes.bound_arguments(graph_module, args, kwargs)
         if dynamic_shapes is not None and args
         else None
     )
     asked = shapes.call_leaves(dynamic_shapes, arguments, {}) if arguments is not None else None
-    program.symbol_names = dimension_names(nodes, asked, graph_module)
+    name_dimensions(program, asked)
     return program
 
 
