@@ -14,6 +14,7 @@ from ..interpreter.mutation import find_attribute, first_write
 from ..interpreter.outputs import flatten_output
 from ..interpreter.tables import Tables
 from . import dynamic_shapes as shapes
+from .dimension_names import name_dimensions
 from .exported import program_of
 from .program import Program, ProgramOutput, Request
 from .strategies import module_program
@@ -27,7 +28,7 @@ def make_program(request: Request) -> Program:
     """
     mod = request.model
     if isinstance(mod, ExportedProgram):
-        return program_of(mod, request, request.dynamic_shapes)
+        return program_of(mod, request)
     if isinstance(mod, GraphModule):
         reason = why_export(mod, request.tables)
         if reason is None:
@@ -90,12 +91,13 @@ def _from_graph(request: Request) -> Program:
     program = Program(graph_module, user_inputs=nodes)
     for leaf in flatten_output(output.args[0]):
         value = results.node_value(leaf) if isinstance(leaf, Node) else leaf
-        program.outputs.append(ProgramOutput("user", is_none=value is None))
+        label = f"output_{len(program.outputs)}"
+        program.outputs.append(ProgramOutput("user", is_none=value is None, label=label))
     arguments = (
         shapes.bound_arguments(graph_module, args, kwargs)
         if dynamic_shapes is not None and args
         else None
     )
-    normalized = shapes.normalized(dynamic_shapes, arguments) if arguments is not None else None
-    program.symbol_names = shapes.dimension_names(nodes, arguments, normalized)
+    asked = shapes.call_leaves(dynamic_shapes, arguments, {}) if arguments is not None else None
+    name_dimensions(program, asked)
     return program

@@ -115,13 +115,16 @@ def strategies(request: Request) -> Iterator[Strategy]:
 def _program_by(strategy: Strategy, attempts: Attempts) -> Program:
     request = attempts.request
     with request.record.phase("export"):
-        exported, notes = strategy.run(attempts)
+        with shapes.small_sizes(attempts.dynamic_shapes, attempts.arguments):
+            exported, notes = strategy.run(attempts)
+        if request.extra_inputs is not None:
+            _check_extra(request.extra_inputs, exported)
         attempts.made.append((strategy.name, exported))
     if strategy.table is not None:
         request = replace(
             request, options=replace(request.options, decomposition_table=strategy.table)
         )
-    program = program_of(exported, request, attempts.dynamic_shapes)
+    program = program_of(exported, request)
     if request.options.fallback:
         _refuse_missing(program, request)
     if request.options.validate:
@@ -190,6 +193,14 @@ def _draft(attempts: Attempts) -> tuple[ExportedProgram, list[str]]:
             f"the program holds for the example only ({', '.join(wrong)} in torch's report)"
         )
     return exported, [f"draft export: {kind}" for kind in kinds]
+
+
+def _check_extra(inputs: Any, exported: ExportedProgram) -> None:
+    """Raises ExportError for an additional input that the program does not take."""
+    try:
+        inputs.verify(exported)
+    except Exception as error:  # guards raise AssertionError, RuntimeError...
+        raise ExportError(f"an additional input of dynamic_shapes does not fit: {error}") from error
 
 
 def _refuse_missing(program: Program, request: Request) -> None:
