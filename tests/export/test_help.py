@@ -182,6 +182,17 @@ def test_an_unknown_class_among_the_results() -> None:
     assert "Point" in text and "register_pytree_node" in text
 
 
+def test_a_cache_among_the_results_names_the_region_that_helps() -> None:
+    class SomeCache:
+        pass
+
+    class Caches(torch.nn.Module):
+        def forward(self, x):
+            return x, SomeCache()
+
+    assert "bypass_export_some_errors" in str(failure(Caches(), X))
+
+
 def test_python_that_dynamo_does_not_read() -> None:
     text = str(failure(Drawn(), X, strict=True))
     assert f":{line_of('torch.manual_seed(0)')}, in forward" in text

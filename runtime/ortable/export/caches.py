@@ -3,7 +3,7 @@ returns them: registered while bypass_export_some_errors lasts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -38,13 +38,15 @@ def register() -> Callable[[], None] | None:
     if not added:
         return None
 
-    def undo() -> None:
-        for cls in added:
-            pytree._deregister_pytree_node(cls)
-            fx_pytree.SUPPORTED_NODES.pop(cls, None)
-            fx_pytree.SUPPORTED_NODES_EXACT_MATCH.pop(cls, None)
+    return lambda: unregister(added)
 
-    return undo
+
+def unregister(classes: Iterable[type]) -> None:
+    """torch.export knows none of ``classes`` afterwards."""
+    for cls in classes:
+        pytree._deregister_pytree_node(cls)
+        fx_pytree.SUPPORTED_NODES.pop(cls, None)
+        fx_pytree.SUPPORTED_NODES_EXACT_MATCH.pop(cls, None)
 
 
 def _register(cls: Any, open_: Callable[[Any], Any], close: Callable[[Any, Any], Any]) -> None:

@@ -239,7 +239,10 @@ def _one_failure(name: str, error: Exception, attempts: Attempts) -> ExportError
         found = shapes.explained(error, attempts.arguments, attempts.dynamic_shapes)
         places = advice.guard_lines(error)
         if found is not None:
-            return ExportError("\n".join([str(found), *_fixed_at(places)]))
+            lines = [str(found), *_fixed_at(places)]
+            if "Cache" in lines[0]:
+                lines.append(f"Or: {advice.BYPASS}.")
+            return ExportError("\n".join(lines))
         return ExportError(
             f"torch.export could not trace {name}: {advice.described(error, places)}"
         )
