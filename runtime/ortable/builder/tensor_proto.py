@@ -68,6 +68,10 @@ class Outside:
         """True for a value that is left out; what is in a file of its own already is not."""
         if isinstance(value, TensorProto) and value.data_location == TensorProto.EXTERNAL:
             return False
+        # shapes and axes: ONNX Runtime reads them while it loads the model, before any file
+        small = initializers.size_of(value) <= initializers.VALUE_LIMIT
+        if small and initializers.dtype_of(value) == dtypes.int64:
+            return False
         return initializers.nbytes_of(value) >= self.threshold
 
     def fill(self, proto: TensorProto, name: str, value: Any, nested: bool = False) -> None:
