@@ -9,10 +9,11 @@ from typing import Any
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
+from ..builder import initializers
 from ..errors import ExportError
 from . import dynamic_shapes as shapes
 from .functionalize import prepared
-from .program import Program, ProgramOutput, Request, is_fake
+from .program import Program, ProgramOutput, Request
 
 
 def program_of(exported: ExportedProgram, request: Request, dynamic_shapes: Any) -> Program:
@@ -35,6 +36,9 @@ def program_of(exported: ExportedProgram, request: Request, dynamic_shapes: Any)
             raise ExportError(
                 f"input '{name}' of the program is a {spec.kind.name}, which ONNX cannot hold"
             )
+    fakes = sum(map(initializers.is_fake, program.weights.values()))
+    if fakes:
+        program.notes.append(f"{fakes} weights have no data: they are inputs of the model")
     program.outputs = [_program_output(spec) for spec in signature.output_specs]
     program.symbol_names = _symbol_names(
         program, exported, request.args, request.kwargs, dynamic_shapes
@@ -49,11 +53,6 @@ def _add_weight(program: Program, exported: ExportedProgram, spec: Any, name: st
     if tensor is None:
         raise ExportError(f"the program has no tensor for '{spec.target}' ({spec.kind.name})")
     program.paths[name] = spec.target
-    if is_fake(tensor):
-        program.notes.append(
-            f"'{spec.target}' has no data (fake tensor): it is an input of the model"
-        )
-        return
     program.weights[name] = tensor
 
 

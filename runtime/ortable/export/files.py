@@ -8,9 +8,24 @@ from typing import Any
 
 import onnx
 
+from ..builder import serialize
 from ..builder.file_set import FileSet
 from ..errors import ExportError
 from .record import ExportRecord
+
+
+def too_large_for_one_file(
+    builder: Any, filename: str | os.PathLike[str] | None, record: ExportRecord
+) -> bool:
+    """True when the weights do not fit in one protobuf file, and there is a file to write them
+    beside; ``record`` says so. (Without a file the builder raises BuilderError.)"""
+    if filename is None:
+        return False
+    total = serialize.weight_bytes(builder)
+    if total < serialize.PROTO_LIMIT:
+        return False
+    record.steps.append(f"weights of {total / 2**30:.1f} GiB are written beside the model")
+    return True
 
 
 def write_model(

@@ -34,3 +34,5 @@ def annotate(model: Any, program: Program) -> None:
         path = program.paths.get(initializer.name)
         if path is not None:
             initializer.doc_string = path
+    for value in proto.graph.input if program.fakes else ():
+        value.doc_string = ", ".join(program.fakes.get(value.name, ()))

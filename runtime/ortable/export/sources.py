@@ -15,6 +15,7 @@ from ..interpreter.outputs import flatten_output
 from ..interpreter.tables import Tables
 from . import dynamic_shapes as shapes
 from .exported import program_of
+from .fake_weights import without_meta
 from .program import Program, ProgramOutput, Request
 from .strategies import export_module
 
@@ -77,8 +78,8 @@ def why_export(graph_module: GraphModule, tables: Tables) -> str | None:
 
 
 def _from_module(request: Request, notes: list[str]) -> Program:
-    with request.record.phase("export"):
-        exported, normalized, tried = export_module(request)
+    with request.record.phase("export"), without_meta(request) as fitted:
+        exported, normalized, tried = export_module(fitted)
     program = program_of(exported, request, normalized)
     program.notes[:0] = [*notes, *tried]
     return program

@@ -12,7 +12,8 @@ from ..builder import GraphBuilder
 from ..errors import ExportError, OptionError
 from ..interpreter import DynamoInterpreter, generated_tables
 from .dispatcher import checked_dispatcher
-from .files import write_model
+from .fake_weights import outside_fake_mode, weights_become_inputs
+from .files import too_large_for_one_file, write_model
 from .functions import convert_with_functions
 from .inputs import checked_call, name_inputs, name_outputs
 from .metadata import annotate
@@ -31,6 +32,7 @@ from .sources import make_program
 from .validate import check_comparisons, validate_model
 
 
+@outside_fake_mode
 def to_onnx(
     mod: Any,
     args: Sequence[Any] = (),
@@ -85,7 +87,8 @@ def to_onnx(
         large_model: return a LargeModel, whose weights stay in torch until they are saved beside
             the model.
         external_threshold: with ``large_model``, weights of more bytes than this are kept outside.
-        filename: also write the model there; the file appears whole or not at all.
+        filename: also write the model there; the files appear whole or not at all. Weights of
+            2 GB or more go to ``filename + ".data"``, as with ``large_model``.
         validate: run the model with ONNX Runtime, compare with eager on the example call and on
             other sizes of its dynamic dimensions, and print the table. A float is the largest
             absolute difference accepted, instead of a tolerance for each precision.
@@ -139,8 +142,9 @@ def to_onnx(
                 builder.optimize(folding=options.constant_folding)
             record.say("rewrite", f"{len(builder.nodes)} nodes")
         with record.phase("serialise"):
+            weights_become_inputs(builder, program)
             results["model"] = model = builder.to_onnx(
-                large_model=large_model,
+                large_model=large_model or too_large_for_one_file(builder, filename, record),
                 external_threshold=external_threshold,
                 optimize=False,
                 inline=inline,
@@ -154,7 +158,7 @@ def to_onnx(
             record.say("validate", "equal to eager")
         if filename is not None:
             with record.phase("write"):
-                write_model(model, filename)
+                write_model(model, filename, record)
             record.say("write", str(filename))
     return (model, builder) if return_builder else model
 
