@@ -26,7 +26,9 @@ class FileSet:
     perhaps by what the old model reads, the files get free names first; one ``os.replace`` puts
     the new model in the place of the old one; then the files take the wanted names beside the
     others (hard links), and a second ``os.replace`` makes the model name these. A process that
-    dies on the way leaves a model that is whole, and perhaps files that no model names."""
+    dies on the way leaves a model that is whole, and perhaps files that no model names. (If it
+    dies during the last step the data has two names, which ONNX Runtime reads and `onnx.load`
+    refuses; saving again puts it right.)"""
 
     def __init__(self, target: str | os.PathLike[str]) -> None:
         self.target = Path(target)

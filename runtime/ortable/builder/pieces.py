@@ -13,7 +13,7 @@ from .. import dtypes
 from ..errors import BuilderError
 from . import initializers
 
-PIECE = 1 << 23  # bytes that are copied at a time
+PIECE = 1 << 20  # bytes that are copied at a time
 
 
 def pieces(value: Any, name: str) -> Iterator[memoryview]:
