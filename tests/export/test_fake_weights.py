@@ -38,7 +38,7 @@ class Tied(torch.nn.Module):
 
 
 X = torch.tensor([[1, 2, 3], [4, 5, 10]])
-INPUTS = ["x", "p_head_weight", "p_linear_weight", "p_linear_bias", "b_scale"]
+INPUTS = 5  # x, the weight that is tied, weight and bias of linear, scale
 
 
 def fake_inside() -> Any:
@@ -108,7 +108,7 @@ def test_weights_are_inputs_and_the_real_ones_match_by_name(way) -> None:
     onnx.checker.check_model(model, full_check=True)
     names = [value.name for value in model.graph.input]
     assert names[0] == "x"
-    assert len(names) == len(INPUTS), names  # tied weights are one input
+    assert len(names) == INPUTS, names  # tied weights are one input
     real = Tied()
     feeds = {
         name: tensor.detach().numpy()
@@ -133,7 +133,7 @@ def test_a_buffer_with_data_stays_in_the_model(way) -> None:
         module = Tied()
     module.scale = torch.arange(6.0)
     model = to_onnx(module, (X,))
-    assert "b_scale" not in {value.name for value in model.graph.input}
+    assert len(model.graph.input) == INPUTS - 1
     real = Tied()
     real.scale = torch.arange(6.0)
     names = [value.name for value in model.graph.input]
@@ -223,7 +223,7 @@ def test_weights_are_attached_from_a_checkpoint(tmp_path, large, kind) -> None:
     assert_close(run_onnx(path, {"x": X.numpy()}), eager(real, (X,)))
     graph = onnx.load(path, load_external_data=False).graph
     assert [value.name for value in graph.input] == ["x"]
-    assert {t.name: t.doc_string for t in graph.initializer}["p_linear_bias"] == "linear.bias"
+    assert "linear.bias" in {t.doc_string for t in graph.initializer}
 
 
 def test_missing_and_wrong_weights_are_named(tmp_path) -> None:
@@ -232,7 +232,7 @@ def test_missing_and_wrong_weights_are_named(tmp_path) -> None:
     with pytest.raises(InputError, match=r"no weight is given for 1 inputs.*: scale\. Buffers"):
         attach_weights(model, real.state_dict())
     left = attach_weights(model, real.state_dict(), partial=True).to_proto()
-    assert [value.name for value in left.graph.input] == ["x", "b_scale"]
+    assert [value.doc_string for value in left.graph.input] == ["", "scale"]
     wrong = {**real.state_dict(), "scale": torch.rand(7)}
     message = r"'scale' is float32 \[7\], the model was exported with float32 \[6\]"
     with pytest.raises(InputError, match=message):

@@ -17,7 +17,7 @@ from ortable.builder import file_set
 from ortable.errors import BuilderError, ExportError
 
 from .helpers import assert_close, assert_same, eager, run_onnx
-from .test_large_models import Stack, X, files, places
+from .test_large_models import Stack, X, called, files, places
 
 
 def test_saving_again_replaces_model_and_data(tmp_path) -> None:
@@ -32,7 +32,7 @@ def test_saving_again_replaces_model_and_data(tmp_path) -> None:
     for _ in range(2):
         to_onnx(second, X, large_model=True, filename=path)
         assert files(tmp_path) == sorted(["model.onnx", "model.onnx.data", *kept])
-        assert places(path)["p_first_weight"]["location"] == "model.onnx.data"
+        assert places(path)["first.weight"]["location"] == "model.onnx.data"
         assert_close(run_onnx(path, {"x": X[0].numpy()}), eager(second, X))
     mapped = LargeModel.load(path)
     mapped.save(path)  # over the file that it reads
@@ -71,7 +71,7 @@ def test_at_every_step_the_model_is_the_old_or_the_new_one(tmp_path, monkeypatch
     got = run_onnx(path, {"x": X[0].numpy()})
     assert_close(got, eager(old if fails_at <= 1 else new, X))
     large.save(path)  # what was left is replaced
-    assert places(path)["p_first_weight"]["location"] == "model.onnx.data"
+    assert places(path)["first.weight"]["location"] == "model.onnx.data"
     onnx.checker.check_model(path)
 
 
@@ -138,7 +138,7 @@ def test_strings_and_lost_files_are_refused(tmp_path) -> None:
     with pytest.raises(BuilderError, match=r"is in '.*m.onnx.data', which is no file"):
         again.save(tmp_path / "sub" / "other.onnx")
     large = to_onnx(Stack(), X, large_model=True)
-    large.tensors["p_first_weight"] = np.array(["a"], dtype=object)
+    large.tensors[called(large.proto, "first.weight")] = np.array(["a"], dtype=object)
     with pytest.raises(BuilderError, match="holds strings"):
         large.save(tmp_path / "sub" / "other.onnx")
     assert files(tmp_path / "sub") == []
@@ -167,7 +167,7 @@ def test_files_outside_of_the_folder_are_not_read(tmp_path, location, message) -
     path = folder / "m.onnx"
     to_onnx(torch.nn.Linear(32, 32), (torch.rand(2, 32),), large_model=True, filename=path)
     model = onnx.load(path, load_external_data=False)
-    tensor = next(t for t in model.graph.initializer if t.name == "p_weight")
+    tensor = next(t for t in model.graph.initializer if t.doc_string == "weight")
     next(e for e in tensor.external_data if e.key == "location").value = location
     path.write_bytes(model.SerializeToString())
     with pytest.raises(BuilderError, match=message):
@@ -176,7 +176,7 @@ def test_files_outside_of_the_folder_are_not_read(tmp_path, location, message) -
 
 def test_a_fake_tensor_cannot_be_written(tmp_path) -> None:
     large = to_onnx(Stack(), X, large_model=True)
-    large.tensors["p_first_weight"] = torch.empty(32, 32, device="meta")
+    large.tensors[called(large.proto, "first.weight")] = torch.empty(32, 32, device="meta")
     with pytest.raises(BuilderError, match="give the real tensor"):
         large.save(tmp_path / "m.onnx")
     assert files(tmp_path) == []
@@ -200,7 +200,7 @@ def test_a_loaded_model_is_mapped_not_read(tmp_path) -> None:
     module, path = Stack(), tmp_path / "m.onnx"
     to_onnx(module, X, large_model=True, filename=path)
     large = LargeModel.load(path)
-    weight = large.numpy_tensors()["p_first_weight"]
+    weight = large.numpy_tensors()[called(large.proto, "first.weight")]
     assert isinstance(weight.base, np.memmap) or isinstance(weight, np.memmap)
     assert not weight.flags.writeable
     assert_close([torch.tensor(weight)], [module.first.weight.detach()])

@@ -14,7 +14,7 @@ from ortable_generated.kernels import KERNELS_CPU
 
 from ..dims import SymDim
 from ..errors import BuilderError
-from . import casts, constants, local_functions, passes, reader, serialize, transplant, versions
+from . import casts, constants, function_protos, passes, reader, serialize, transplant, versions
 from .dim_results import DimResults
 from .node import Node
 from .node_maker import NodeMaker
@@ -241,7 +241,7 @@ class GraphBuilder(NodeMaker):
 
         Those of ``external_threshold`` bytes or more stay in ``function_tensors``, by reference,
         until the model is written; a builder that adds the function needs them too."""
-        return local_functions.to_function(self, name, domain, external_threshold)
+        return function_protos.to_function(self, name, domain, external_threshold)
 
 
 def _tag(number: int) -> str:

@@ -22,7 +22,7 @@ from ..dims import SymDim
 from ..errors import BuilderError
 from . import initializers, versions
 from .large_model import LargeModel
-from .local_functions import settle_function
+from .function_protos import settle_function
 from .node import Node
 from .schemas import find_schema
 from .state import GraphState
