@@ -21,8 +21,8 @@ from onnx import (
 from ..dims import SymDim
 from ..errors import BuilderError
 from . import initializers, versions
-from .large_model import LargeModel
 from .function_protos import settle_function
+from .large_model import LargeModel
 from .node import Node
 from .schemas import find_schema
 from .state import GraphState
