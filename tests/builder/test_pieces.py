@@ -112,3 +112,24 @@ def test_the_same_memory_is_written_once(tmp_path) -> None:
     assert (tmp_path / "m.onnx.data").stat().st_size == 4000
     large = LargeModel.load(path)
     assert large.tensors["a"] is large.tensors["b"]
+
+
+def test_weights_on_another_device_come_in_pieces() -> None:
+    moved: list[int] = []
+
+    class Remote(torch.Tensor):
+        """Stands for a tensor on an accelerator: it says so, and must be moved to be read."""
+
+        @property
+        def device(self) -> torch.device:  # type: ignore[override]
+            return torch.device("cuda")
+
+        def cpu(self) -> torch.Tensor:  # type: ignore[override]
+            moved.append(self.nbytes)
+            return self.as_subclass(torch.Tensor)
+
+    tensor = torch.arange(1_500_000.0).reshape(3, 500_000)
+    found = b"".join(pieces.pieces(tensor.as_subclass(Remote), "w"))
+    assert found == tensor.numpy().tobytes()
+    assert max(moved) <= pieces.PIECE
+    assert sum(moved) == tensor.nbytes

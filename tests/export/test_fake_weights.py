@@ -226,6 +226,30 @@ def test_weights_are_attached_from_a_checkpoint(tmp_path, large, kind) -> None:
     assert "linear.bias" in {t.doc_string for t in graph.initializer}
 
 
+def test_weights_are_attached_from_files_of_safetensors(tmp_path) -> None:
+    safetensors = pytest.importorskip("safetensors.torch")
+    real = Tied().to(torch.bfloat16)
+    state = {**real.state_dict(), "scale": real.scale}
+    del state["head.weight"]
+    shards = {name: tmp_path / f"{name}.safetensors" for name in state}
+    for name, path in shards.items():
+        safetensors.save_file({name: state[name].detach().contiguous()}, path)
+
+    class Shards(Checkpoint):
+        def __getitem__(self, name: str) -> torch.Tensor:
+            return safetensors.load_file(self.tensors[name])[name]
+
+    with torch.device("meta"):
+        fake = Tied().to(torch.bfloat16)
+    path = tmp_path / "model.onnx"
+    attach_weights(to_onnx(fake, (X,), large_model=True), Shards(shards)).save(path)
+    tensors = {t.doc_string: t for t in onnx.load(path).graph.initializer}
+    for name in ("linear.weight", "linear.bias", "scale"):
+        written = torch.tensor(onnx.numpy_helper.to_array(tensors[name]).astype("float32"))
+        assert torch.equal(written, state[name].detach().float()), name
+    assert tensors["linear.weight"].data_type == onnx.TensorProto.BFLOAT16
+
+
 def test_missing_and_wrong_weights_are_named(tmp_path) -> None:
     model = fake_module_real_inputs()
     real = Tied()

@@ -15,6 +15,7 @@ import torch
 from ortable import GraphBuilder, LargeModel, to_onnx
 from ortable.builder import file_set
 from ortable.errors import BuilderError, ExportError
+from ortable.export import files as export_files
 
 from .helpers import assert_close, assert_same, eager, run_onnx
 from .test_large_models import Stack, X, called, files, places
@@ -182,7 +183,8 @@ def test_a_fake_tensor_cannot_be_written(tmp_path) -> None:
     assert files(tmp_path) == []
 
 
-def test_progress_is_reported(tmp_path, capsys) -> None:
+def test_progress_is_reported(tmp_path, capsys, monkeypatch) -> None:
+    monkeypatch.setattr(export_files, "SHOWN_FROM", 1000)
     module = torch.nn.Sequential(*(torch.nn.Linear(50, 50) for _ in range(20)))
     to_onnx(module, (torch.rand(1, 50),), large_model=True, filename=tmp_path / "m", verbose=1)
     lines = [line for line in capsys.readouterr().out.splitlines() if "MB of weights" in line]

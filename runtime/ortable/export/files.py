@@ -67,14 +67,17 @@ def _serialized(model: onnx.ModelProto) -> bytes:
         ) from error
 
 
+SHOWN_FROM = 1 << 26  # bytes of weights that take long enough to be worth a line
+
+
 class Shown:
-    """Prints how many of the weights are written, at every tenth."""
+    """Prints how many of the weights are written, at every tenth of those of a large model."""
 
     def __init__(self) -> None:
         self._tenths = 0
 
     def __call__(self, done: int, total: int, name: str) -> None:
         tenths = 10 * done // total if total else 10
-        if tenths > self._tenths:
+        if total >= SHOWN_FROM and tenths > self._tenths:
             self._tenths = tenths
             print(f"[to_onnx] write; {done / 1e6:.0f} of {total / 1e6:.0f} MB of weights")
