@@ -9,11 +9,10 @@ from typing import Any
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
-from ..builder import initializers
 from ..errors import ExportError
 from . import dynamic_shapes as shapes
 from .functionalize import prepared
-from .program import Program, ProgramOutput, Request
+from .program import Program, ProgramOutput, Request, is_fake
 
 
 def program_of(exported: ExportedProgram, request: Request, dynamic_shapes: Any) -> Program:
@@ -36,7 +35,7 @@ def program_of(exported: ExportedProgram, request: Request, dynamic_shapes: Any)
             raise ExportError(
                 f"input '{name}' of the program is a {spec.kind.name}, which ONNX cannot hold"
             )
-    fakes = sum(map(initializers.is_fake, program.weights.values()))
+    fakes = sum(map(is_fake, program.weights.values()))
     if fakes:
         program.notes.append(f"{fakes} weights have no data: they are inputs of the model")
     program.outputs = [_program_output(spec) for spec in signature.output_specs]

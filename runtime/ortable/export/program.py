@@ -32,7 +32,6 @@ class Program:
     """A graph ready to be converted.
 
     ``weights``: placeholder name -> tensor; ``paths``: placeholder name -> name in the state_dict;
-    ``fakes``: ONNX input -> names in the state_dict, of weights without data, once they are inputs;
     ``user_inputs``: the placeholders that are inputs of the user's forward; ``notes``: what was
     done to get here.
     """
@@ -40,6 +39,7 @@ class Program:
     graph_module: GraphModule
     weights: dict[str, Any] = field(default_factory=dict)
     paths: dict[str, str] = field(default_factory=dict)
+    # ONNX input -> names in the state_dict, of weights without data once they are inputs
     fakes: dict[str, list[str]] = field(default_factory=dict)
     user_inputs: list[Node] = field(default_factory=list)
     outputs: list[ProgramOutput] = field(default_factory=list)
@@ -76,3 +76,10 @@ class Request:
     tables: Tables
     dispatcher: Any
     record: ExportRecord
+
+
+def is_fake(tensor: Any) -> bool:
+    """True for a tensor without data."""
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    return isinstance(tensor, FakeTensor) or getattr(tensor, "is_meta", False)
