@@ -182,6 +182,24 @@ def test_functions_take_weights_without_data_as_inputs_of_the_model() -> None:
     assert_close(run_onnx(complete, {"x": x.numpy()}), eager(real, (x,)))
 
 
+def test_graphs_with_weights_without_data() -> None:
+    with FakeTensorMode():
+        module, x = torch.nn.Linear(4, 3), torch.rand(2, 4)
+    graph = torch.export.export(module, (x,)).module()
+    model = to_onnx(graph)
+    real, x = torch.nn.Linear(4, 3), torch.rand(2, 4)
+    complete = attach_weights(model, real).to_proto()
+    assert_close(run_onnx(complete, {model.graph.input[0].name: x.numpy()}), eager(real, (x,)))
+
+
+def test_a_program_of_the_meta_device() -> None:
+    module = torch.nn.Linear(4, 3, device="meta")
+    program = torch.export.export(module, (torch.rand(2, 4, device="meta"),))
+    real, x = torch.nn.Linear(4, 3), torch.rand(2, 4)
+    complete = attach_weights(to_onnx(program), real).to_proto()
+    assert_close(run_onnx(complete, {complete.graph.input[0].name: x.numpy()}), eager(real, (x,)))
+
+
 class Checkpoint(Mapping):
     """Tensors made when they are asked for, as a file of safetensors gives them."""
 

@@ -105,17 +105,17 @@ def weights_become_inputs(builder: Any, program: Program) -> None:
     ``program.fakes`` receives of each its names in the state_dict; tied weights are one input with
     several.
     """
-    if not any(map(initializers.is_fake, program.weights.values())):
+    held = builder.initializers_dict
+    fakes = [name for name, value in held.items() if initializers.is_fake(value)]
+    if not fakes:
         return
     paths: dict[Any, list[str]] = {}
     for placeholder, tensor in program.weights.items():
         paths.setdefault(initializers.storage_key(tensor), []).append(program.paths[placeholder])
-    for name, value in list(builder.initializers_dict.items()):
-        if initializers.is_fake(value):
-            del builder.initializers_dict[name]
-            builder.inputs.append(builder.values[name])
-            known = paths.get(initializers.storage_key(value), [])
-            program.fakes[name] = known or [program.paths.get(name, name)]
+    for name in fakes:
+        key = initializers.storage_key(held.pop(name))
+        builder.inputs.append(builder.values[name])
+        program.fakes[name] = paths.get(key) or [program.paths.get(name, name)]
 
 
 def spelled(prefix: str, path: str) -> tuple[str, str, str]:
