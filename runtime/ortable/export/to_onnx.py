@@ -13,7 +13,8 @@ from ..errors import OptionError
 from ..interpreter import DynamoInterpreter, generated_tables
 from .dispatcher import checked_dispatcher
 from .dynamic_shapes import AdditionalInputs, resolved
-from .files import write_model
+from .fake_weights import outside_fake_mode, weights_become_inputs
+from .files import too_large_for_one_file, write_model
 from .functions import convert_with_functions
 from .inputs import checked_call, name_inputs
 from .metadata import annotate
@@ -34,6 +35,7 @@ from .sources import make_program
 from .validate import check_comparisons, validate_model
 
 
+@outside_fake_mode
 def to_onnx(
     mod: Any,
     args: Sequence[Any] = (),
@@ -89,7 +91,8 @@ def to_onnx(
         large_model: return a LargeModel, whose weights stay in torch until they are saved beside
             the model.
         external_threshold: with ``large_model``, weights of more bytes than this are kept outside.
-        filename: also write the model there; the file appears whole or not at all.
+        filename: also write the model there; the files appear whole or not at all. Weights of
+            2 GB or more go to ``filename + ".data"``, as with ``large_model``.
         validate: run the model with ONNX Runtime, compare with eager on the example call and on
             other sizes of its dynamic dimensions, and print the table. A float is the largest
             absolute difference accepted, instead of a tolerance for each precision.
@@ -147,8 +150,9 @@ def to_onnx(
                 builder.optimize(folding=options.constant_folding)
             record.say("rewrite", f"{len(builder.nodes)} nodes")
         with record.phase("serialise"):
+            weights_become_inputs(builder, program)
             results["model"] = model = builder.to_onnx(
-                large_model=large_model,
+                large_model=large_model or too_large_for_one_file(builder, filename, record),
                 external_threshold=external_threshold,
                 optimize=False,
                 inline=inline,
@@ -163,7 +167,7 @@ def to_onnx(
             record.say("validate", "equal to eager")
         if filename is not None:
             with record.phase("write"):
-                write_model(model, filename)
+                write_model(model, filename, record)
             record.say("write", str(filename))
     return (model, builder) if return_builder else model
 
