@@ -169,3 +169,15 @@ def test_every_precision_is_fed_and_compared(dtype: torch.dtype) -> None:
 def test_the_exported_program_is_compared_when_asked_for() -> None:
     options = ExportOptions(validate=True)
     assert to_onnx(Pair(), example(), export_options=options).graph.node
+
+
+def test_a_difference_of_the_users_choice_is_accepted() -> None:
+    def close(graph, res, self):
+        return graph.op.Add(graph.op.Relu(self), [0.01], outputs=res.outputs)
+
+    arguments = (torch.nn.ReLU(), (torch.rand(3),))
+    to_onnx(*arguments, dispatcher={"aten::relu": close}, validate=0.02)
+    with pytest.raises(ExportError, match=r"0\.01  over the accepted 0\.001"):
+        to_onnx(*arguments, dispatcher={"aten::relu": close}, validate=0.001)
+    with pytest.raises(OptionError, match="positive float"):
+        to_onnx(*arguments, validate=-0.5)

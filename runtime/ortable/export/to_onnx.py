@@ -22,6 +22,7 @@ from .options import (
     checked_options,
     checked_rewrites,
     checked_target,
+    checked_validate,
 )
 from .program import Program, Request
 from .record import ExportRecord
@@ -49,7 +50,7 @@ def to_onnx(
     large_model: bool = False,
     external_threshold: int = 1024,
     filename: str | os.PathLike[str] | None = None,
-    validate: bool = False,
+    validate: bool | float = False,
     verbose: int = 0,
     return_builder: bool = False,
     report: str | os.PathLike[str] | None = None,
@@ -86,7 +87,8 @@ def to_onnx(
         external_threshold: with ``large_model``, weights of more bytes than this are kept outside.
         filename: also write the model there; the file appears whole or not at all.
         validate: run the model with ONNX Runtime, compare with eager on the example call and on
-            other sizes of its dynamic dimensions, and print the table.
+            other sizes of its dynamic dimensions, and print the table. A float is the largest
+            absolute difference accepted, instead of a tolerance for each precision.
         verbose: 1 prints the steps, 2 the nodes.
         return_builder: return ``(model, builder)``; ``builder.record`` says what was done.
         report: also write a report there, in Markdown: versions, steps, seconds by phase,
@@ -108,11 +110,12 @@ def to_onnx(
     opset = checked_opset(target_opset)
     checked_target(target)
     checked_rewrites(rewrites)
+    checked_validate(validate)
     dispatcher = checked_dispatcher(dispatcher)
     args, kwargs = checked_call(args, kwargs)
     if large_model and inline:
         raise OptionError("inline=True works on a ModelProto: leave large_model out")
-    record = ExportRecord(verbose=verbose)
+    record = ExportRecord(verbose=verbose, progress=options.progress)
     tables = generated_tables()
     request = Request(mod, args, kwargs, dynamic_shapes, options, tables, dispatcher, record)
 
@@ -144,8 +147,9 @@ def to_onnx(
             )
             annotate(model, program)
         if validate:
+            accepted = validate if isinstance(validate, float) else None
             with record.phase("validate"):
-                record.comparisons = validate_model(model, request, program)
+                record.comparisons = validate_model(model, request, program, accepted)
             check_comparisons(record.comparisons)
             record.say("validate", "equal to eager")
         if filename is not None:

@@ -53,11 +53,14 @@ class Comparison:
         return (*cells, "  ".join(part for part in (gap, self.problem) if part))
 
 
-def validate_model(model: Any, request: Request, program: Program) -> list[Comparison]:
+def validate_model(
+    model: Any, request: Request, program: Program, accepted: float | None = None
+) -> list[Comparison]:
     """Compare ``model``, a ModelProto or LargeModel, with the model that was exported.
 
     The example call comes first, then other sizes of its dynamic dimensions. Neither the module
-    nor the arguments are changed.
+    nor the arguments are changed. ``accepted`` is the largest absolute difference between floats;
+    None takes ``TOLERANCES``.
 
     Raises:
         OptionError: there are no example inputs to run, or a weight has no data.
@@ -79,9 +82,9 @@ def validate_model(model: Any, request: Request, program: Program) -> list[Compa
         value.name
         for value, _ in zip(_proto(model).graph.output, _user_outputs(program), strict=False)
     ]
-    found = _compared("example", session, module, call, inputs, names, program)
+    found = _compared("example", session, module, call, inputs, names, program, accepted)
     for words, resized in other_sizes(program, call):
-        found += _compared(words, session, module, resized, inputs, names, program)
+        found += _compared(words, session, module, resized, inputs, names, program, accepted)
     return found
 
 
@@ -123,6 +126,7 @@ def _compared(
     inputs: Sequence[str | None],
     names: Sequence[str],
     program: Program,
+    accepted: float | None,
 ) -> list[Comparison]:
     try:
         expected = _eager(module, call, program)
@@ -145,17 +149,28 @@ def _compared(
             f"validation failed: the model has {len(computed)} outputs, eager returns "
             f"{len(expected)}"
         )
-    return [_comparison(words, *triple) for triple in zip(names, computed, expected, strict=True)]
+    return [
+        _comparison(words, *triple, accepted)
+        for triple in zip(names, computed, expected, strict=True)
+    ]
 
 
-def _comparison(words: str, name: str, value: torch.Tensor, expected: torch.Tensor) -> Comparison:
+def _comparison(
+    words: str,
+    name: str,
+    value: torch.Tensor,
+    expected: torch.Tensor,
+    accepted: float | None,
+) -> Comparison:
     dtype = str(expected.dtype).removeprefix("torch.")
     shape = str(list(expected.shape))
-    gap, problem = difference(value, expected)
+    gap, problem = difference(value, expected, accepted)
     return Comparison(words, name, dtype, shape, gap, problem, failed=bool(problem))
 
 
-def difference(value: torch.Tensor, expected: torch.Tensor) -> tuple[float | None, str]:
+def difference(
+    value: torch.Tensor, expected: torch.Tensor, accepted: float | None = None
+) -> tuple[float | None, str]:
     """Largest absolute difference, and what is wrong with it in words (empty when nothing is)."""
     if value.dtype != expected.dtype or tuple(value.shape) != tuple(expected.shape):
         return None, (
@@ -169,9 +184,12 @@ def difference(value: torch.Tensor, expected: torch.Tensor) -> tuple[float | Non
     same = (exact == wide) | (exact.isnan() & wide.isnan())
     gap = torch.where(same, 0.0, (exact - wide).abs().nan_to_num(float("inf"))).max().item()
     relative, absolute = TOLERANCES.get(value.dtype, (0.0, 0.0))
+    if accepted is not None and value.dtype.is_floating_point:
+        relative, absolute = 0.0, accepted
     if torch.allclose(value, expected, rtol=relative, atol=absolute, equal_nan=True):
         return gap, ""
-    return gap, f"over the tolerance of {value.dtype}"
+    limit = f"tolerance of {value.dtype}" if accepted is None else f"accepted {accepted}"
+    return gap, f"over the {limit}"
 
 
 def _eager(module: Any, call: Call, program: Program) -> list[torch.Tensor]:
