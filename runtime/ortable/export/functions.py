@@ -19,6 +19,7 @@ from ..interpreter.in_place import harmless_writes
 from ..interpreter.mutation import find_attribute
 from ..interpreter.origin import metadata_reader
 from ..interpreter.records import OutputRecord
+from .function_choices import FunctionChoices
 from .function_plans import Plan, PlanMaker, fill
 from .module_calls import SUBGRAPH, Call, CallReader, Stack, below, function_name, map_leaves, runs
 from .program import Program
@@ -35,26 +36,6 @@ class Weight:
     path: str
     tensor: Any
     of_code: bool = False
-
-
-@dataclass
-class FunctionChoices:
-    """What becomes a function, and how.
-
-    ``weights``: ``"auto"``, ``"inputs"`` or ``"constants"``, see ExportOptions; weights of
-    ``largest_constant`` bytes or more are always inputs (None: no limit).
-    """
-
-    reader: CallReader
-    subgraphs: bool = False
-    weights: str = "auto"
-    largest_constant: int | None = None
-    optimize: bool = True
-    folding: bool = False
-
-    def takes_weights(self, kind: str) -> bool:
-        """Whether the function of a class has its weights as inputs."""
-        return self.weights == "inputs" or (self.weights == "auto" and kind.startswith("torch."))
 
 
 @dataclass
@@ -290,11 +271,11 @@ class FunctionInterpreter(DynamoInterpreter):
         for place, node in enumerate(region.externals):
             if node not in self.shared.weights:
                 inner.values[node] = maker.bind(place, node, self.values[node])
-        maker.bind_dims(inner.values)
+        maker.bind_dims()
         inner.convert_nodes(region.nodes, region.stacks)
         maker.body.origin = None
         values = [inner.values[node] for node in region.returned]
-        maker.return_values(values, self.builder)
+        maker.return_values(values)
         return maker.finish(self.shared.table, choices.optimize, choices.folding)
 
     def emit_call(self, region: Region, plan: Plan) -> None:

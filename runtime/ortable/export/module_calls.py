@@ -65,6 +65,7 @@ class CallReader:
         self._autocast = autocast
         self._known: dict[tuple[str, str], Call | None] = {}
         self.seen: set[str] = set()  # every class that the graph calls
+        self._recorded = False  # whether torch recorded calls at all
 
     def stacks(self, nodes: Sequence[Node]) -> list[Stack]:
         """The calls around each node, outermost first.
@@ -88,6 +89,7 @@ class CallReader:
         recorded = node.meta.get("nn_module_stack")
         if not recorded:
             return None
+        self._recorded = True
         calls = []
         for key, (path, kind) in recorded.items():
             try:
@@ -113,15 +115,14 @@ class CallReader:
         return Call(key, path, kind) if chosen else None
 
     def check(self) -> None:
-        """Raise ExportError for a graph without calls, and for chosen classes that it never
+        """Raise ExportError for a graph without metadata, and for chosen classes that it never
         calls."""
         if self._classes is False:
             return
-        if not self.seen:
+        if not self._recorded:
             raise ExportError(
                 "export_modules_as_functions needs a graph that knows its submodules "
-                "(nn_module_stack in the metadata of its nodes): the graph given has lost them, or "
-                "has none"
+                "(nn_module_stack in the metadata of its nodes): the graph given has lost them"
             )
         if self._classes is not True:
             called = {name for kind in self.seen for name in (kind, kind.rpartition(".")[2])}
