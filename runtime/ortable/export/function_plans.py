@@ -101,7 +101,7 @@ class PlanMaker:
         self.plan = Plan()
         opsets = {name: version for name, version in caller.opsets.items() if name != domain}
         self.body = GraphBuilder(opsets, target=caller.target, kernel_table=caller.kernel_table)
-        self.body.functions = caller.functions
+        self.body.functions, self.body.is_model = caller.functions, False
         self.body.rename_dims = caller.rename_dims
         self.body.origin_metadata = caller.origin_metadata
         self._slots: dict[str, Slot] = {}  # by the name of the input

@@ -7,6 +7,7 @@ import operator
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import onnx.defs
 from torch.fx import Node
 
 from ..errors import ExportError, OptionError
@@ -33,9 +34,12 @@ def class_name(kind: Any) -> str:
 
 def function_name(kind: str) -> str:
     """``Linear`` for ``torch.nn.modules.linear.Linear``; a local class keeps the ``<locals>.`` in
-    front."""
+    front, and a class called like an ONNX operator has ``_module`` behind it: ONNX Runtime takes
+    a function called ``Sub`` for the operator, whatever its domain, and crashes."""
     parts = kind.split(".")
-    return ".".join(parts[-2:]) if len(parts) > 1 and parts[-2] == "<locals>" else parts[-1]
+    if len(parts) > 1 and parts[-2] == "<locals>":
+        return ".".join(parts[-2:])
+    return f"{parts[-1]}_module" if onnx.defs.has(parts[-1]) else parts[-1]
 
 
 def checked_classes(chosen: Any) -> bool | frozenset[str]:
