@@ -48,6 +48,10 @@ class FunctionTable:
             chosen = f"{name}_{number}"
         known[key] = chosen
         proto = body.to_function(chosen, domain)
+        domains = {"", *(called for called, _ in _called_by_nodes(body.nodes))}
+        imports = [each for each in proto.opset_import if each.domain in domains]
+        del proto.opset_import[:]
+        proto.opset_import.extend(imports)
         proto.doc_string = doc_string
         for entry, text in (metadata or {}).items():
             proto.metadata_props.add(key=entry, value=text)

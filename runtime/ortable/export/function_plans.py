@@ -111,10 +111,10 @@ class PlanMaker:
 
     # -- inputs
 
-    def bind(self, place: int, node: Node, value: Any) -> Any:
-        """The value of an external node inside the function: each of its results is an input."""
+    def bind(self, place: int, label: str, value: Any) -> Any:
+        """The value of an external node inside the function: each of its results is an input,
+        called ``label`` or nearly so."""
         known = self.caller.values
-        base = node.name if node.op == "placeholder" else without_number(node.name)
         leaf = -1
 
         def bound(item: Any) -> Any:
@@ -125,7 +125,7 @@ class PlanMaker:
             if not isinstance(item, str) or item not in known:
                 return item
             if item not in self._inputs:
-                name = self._inputs[item] = self.body.unique_name(base)
+                name = self._inputs[item] = self.body.unique_name(label)
                 self._copy_input(name, known[item])
                 self._slots[name] = (place, leaf)
             return self._inputs[item]
@@ -237,7 +237,7 @@ class PlanMaker:
         body.remove_unused()
 
 
-def without_number(name: str) -> str:
+def input_label(node: Node) -> str:
     """``linear`` for ``linear_3``: a function is shared by calls that torch numbers."""
-    base, _, number = name.rpartition("_")
-    return base if base and number.isdigit() else name
+    base, _, number = node.name.rpartition("_")
+    return base if base and number.isdigit() and node.op != "placeholder" else node.name

@@ -121,11 +121,11 @@ def _decomposition(target: Any) -> Callable[..., Any] | None:
     if found is None and target.has_kernel_for_dispatch_key(
         torch._C.DispatchKey.CompositeImplicitAutograd
     ):
-        return _composite_body(target)
+        return composite_body(target)
     return found
 
 
-def _composite_body(target: Any) -> Callable[..., Any]:
+def composite_body(target: Any) -> Callable[..., Any]:
     """What a composite operator is made of. (``target.decompose`` would come back here for ever:
     torch registers the table's function as the operator's own composite kernel.)"""
     key = torch._C.DispatchKey.CompositeImplicitAutograd

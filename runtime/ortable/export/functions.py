@@ -20,7 +20,7 @@ from ..interpreter.mutation import find_attribute
 from ..interpreter.origin import metadata_reader
 from ..interpreter.records import OutputRecord
 from .function_choices import FunctionChoices
-from .function_plans import Plan, PlanMaker, fill
+from .function_plans import Plan, PlanMaker, fill, input_label
 from .module_calls import SUBGRAPH, Call, CallReader, Stack, below, function_name, map_leaves, runs
 from .program import Program
 from .regions import Region, Signature, value_type
@@ -270,7 +270,7 @@ class FunctionInterpreter(DynamoInterpreter):
         maker.body.debug_sections.extend(self.builder.debug_sections)
         for place, node in enumerate(region.externals):
             if node not in self.shared.weights:
-                inner.values[node] = maker.bind(place, node, self.values[node])
+                inner.values[node] = maker.bind(place, input_label(node), self.values[node])
         maker.bind_dims()
         inner.convert_nodes(region.nodes, region.stacks)
         maker.body.origin = None

@@ -13,6 +13,7 @@ from ..errors import ExportError, OptionError
 from ..interpreter import DynamoInterpreter, generated_tables
 from .dispatcher import checked_dispatcher
 from .files import write_model
+from .function_bodies import FunctionBodies
 from .function_choices import FunctionChoices, function_choices
 from .functions import FunctionInterpreter
 from .inputs import checked_call, name_inputs, name_outputs
@@ -124,6 +125,8 @@ def to_onnx(
     )
     record = ExportRecord(verbose=verbose, progress=options.progress)
     tables = generated_tables()
+    if "custom_ops" in options.functions:
+        dispatcher = FunctionBodies(dispatcher, tables)
     request = Request(mod, args, kwargs, dynamic_shapes, options, tables, dispatcher, record)
 
     with reporting(report, request) as results:
