@@ -32,11 +32,13 @@ class FunctionBodies:
     Args:
         dispatcher: the user's, asked first; None when there is none.
         tables: converters and decompositions for what the bodies call.
+        inline: convert the bodies where they are called, without functions.
     """
 
-    def __init__(self, dispatcher: Any, tables: Tables) -> None:
+    def __init__(self, dispatcher: Any, tables: Tables, inline: bool = False) -> None:
         self.dispatcher = dispatcher
         self.tables = tables
+        self.inline = inline
         self.functions = FunctionTable()
         self.plans: dict[Hashable, Plan] = {}
 
@@ -58,6 +60,10 @@ class FunctionBodies:
         """
         node = graph.origin
         leaves, _ = pytree.tree_flatten((list(args), kwargs))
+        single = not isinstance(results.node_value(node), (list, tuple))
+        if self.inline:
+            found = graph.convert_into(graph, self.trace(target, body, node), leaves)
+            return found[0] if single else found
         order: dict[str, int] = {}
         types = tuple(value_type(graph, leaf, order) for leaf in leaves)
         key = (target, tuple(kwargs), types, fx_type(results.node_value(node)), graph.target)
@@ -69,9 +75,9 @@ class FunctionBodies:
         def operand(slot: Any) -> str:
             if not isinstance(slot, tuple):
                 return str(graph.dim_as_vector(slot))
-            found: list[Any] = []
-            map_leaves(leaves[slot[0]], found.append)
-            return str(found[slot[1]])
+            parts: list[Any] = []
+            map_leaves(leaves[slot[0]], parts.append)
+            return str(parts[slot[1]])
 
         names = self._names(plan, res, graph)
         if plan.name:
@@ -81,7 +87,6 @@ class FunctionBodies:
             for imported in graph.functions[domain, plan.name].opset_import:
                 graph.opsets.setdefault(imported.domain, imported.version)
         returned = [fill(template, operand, names, graph) for template in plan.returned]
-        single = not isinstance(results.node_value(node), (list, tuple))
         return returned[0] if single else returned
 
     def _names(self, plan: Plan, res: Any, graph: Any) -> list[str]:
@@ -97,8 +102,6 @@ class FunctionBodies:
     ) -> Plan:
         """Trace the body and convert it into a function."""
         graph_module = self.trace(target, body, node)
-        if any(each.target is target for each in graph_module.graph.nodes):
-            raise UnsupportedCase(f"the body of {target.name()} calls the operator itself")
         inputs = control_flow.placeholders(graph_module)
         nodes = [n for n in graph_module.graph.nodes if n.op not in ("placeholder", "output")]
         domain, _, name = target.name().partition("::")
@@ -128,20 +131,23 @@ class FunctionBodies:
             args, kwargs = pytree.tree_unflatten(operands, spec)
             return body(*args, **kwargs)
 
-        known = {target: composite_body(target)} if body is target else {}
+        known: Any = {target: composite_body(target)} if body is target else {}
         try:
             traced = make_fx(run, known, pre_dispatch=not known)(*leaves)
             if first_write(traced, self.tables) is not None:
                 run = torch.func.functionalize(run)
                 traced = make_fx(run, known)(*leaves)
-            table = to_decompose(traced, self.tables, self)
-            return make_fx(run, {**known, **table})(*leaves) if table else traced
+            table: Any = to_decompose(traced, self.tables, self)
+            traced = make_fx(run, {**known, **table})(*leaves) if table else traced
         except Exception as error:  # the body is any Python code
             first = str(error).strip().partition("\n")[0]
             raise UnsupportedCase(
                 f"the Python body of {target.name()} cannot be traced by torch "
                 f"({type(error).__name__}: {first}); give a converter with `dispatcher`"
             ) from error
+        if any(each.target is target for each in traced.graph.nodes):
+            raise UnsupportedCase(f"the body of {target.name()} calls the operator itself")
+        return traced
 
 
 def _labels(target: Any, node: Node) -> list[str]:
@@ -153,7 +159,8 @@ def _labels(target: Any, node: Node) -> list[str]:
 
 def python_body(target: Any) -> Callable[..., Any] | None:
     """What computes an operator of ``torch.library``: the function that ``custom_op`` decorates, or
-    a composite kernel (CompositeImplicitAutograd); None when it has none, or writes to an argument."""
+    the operator itself when it is composite (CompositeImplicitAutograd); None for others, and for
+    those that write to an argument."""
     name = target.name()
     if name.partition("::")[0] in _BUILT_IN or target._schema.is_mutable:
         return None

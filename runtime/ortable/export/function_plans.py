@@ -51,9 +51,7 @@ class Plan:
     returned: list[Any] = field(default_factory=list)
 
 
-def fill(
-    template: Any, operand: Callable[[Slot], str], names: Sequence[str], builder: Any
-) -> Any:
+def fill(template: Any, operand: Callable[[Slot], str], names: Sequence[str], builder: Any) -> Any:
     """What a returned node became in the graph of the caller, whose results ``names`` are."""
 
     def leaf(value: Any) -> Any:
@@ -108,6 +106,7 @@ class PlanMaker:
         self._weights: set[str] = set()
         self._inputs: dict[str, str] = {}  # result of the caller -> input
         self._dims: dict[SymDim, None] = {}
+        self._sizes: set[int] = set()  # outputs that hold a size
 
     # -- inputs
 
@@ -175,7 +174,10 @@ class PlanMaker:
 
         self.plan.returned = [map_leaves(value, result) for value in values]
         for place, item in enumerate(wanted):
-            source = body.dim_as_vector(item) if isinstance(item, SymDim) else item
+            source = item
+            if isinstance(item, SymDim):
+                source = body.dim_as_vector(item)
+                self._sizes.add(place)
             name = "output" if len(wanted) == 1 else f"output_{place}"
             if body.has_name(name):
                 name = body.unique_name(name)
@@ -217,7 +219,7 @@ class PlanMaker:
         passed = {
             place: copies[info.name]
             for place, info in enumerate(body.outputs)
-            if info.name in copies
+            if info.name in copies and place not in self._sizes
         }
         if not passed:
             return
@@ -225,11 +227,9 @@ class PlanMaker:
         numbers = {place: index for index, place in enumerate(kept)}
 
         def changed(item: Any) -> Any:
-            if not isinstance(item, Output) or item.dim is not None and item.index in passed:
-                return item.dim if isinstance(item, Output) else item
-            if item.index in passed:
-                return passed[item.index]
-            return Output(numbers[item.index], item.dim)
+            if not isinstance(item, Output):
+                return item
+            return passed.get(item.index) or Output(numbers[item.index], item.dim)
 
         plan.returned = [map_leaves(value, changed) for value in plan.returned]
         plan.outputs = [plan.outputs[place] for place in kept]

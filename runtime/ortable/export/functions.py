@@ -324,4 +324,3 @@ def _weight_key(weight: Weight, held: bool) -> Hashable:
     if weight.of_code and tensor.numel() <= 64 and tensor.device.type == "cpu":
         return "constant", content_key(to_numpy(tensor))
     return "weight", id(tensor)
-

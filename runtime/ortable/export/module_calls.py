@@ -49,9 +49,9 @@ def checked_classes(chosen: Any) -> bool | frozenset[str]:
     """
     if isinstance(chosen, bool):
         return chosen
-    if isinstance(chosen, Collection) and not isinstance(chosen, (str, bytes)):
-        if all(isinstance(kind, (str, type)) for kind in chosen):
-            return frozenset(map(class_name, chosen))
+    listed = isinstance(chosen, Collection) and not isinstance(chosen, (str, bytes))
+    if listed and all(isinstance(kind, (str, type)) for kind in chosen):
+        return frozenset(map(class_name, chosen))
     raise OptionError(
         "export_modules_as_functions is True, False, or a set of classes or class names, for "
         f"example {{torch.nn.Linear}}, not {chosen!r}"

@@ -28,9 +28,7 @@ class Region:
     returned: list[Node] = field(default_factory=list)
 
     @classmethod
-    def cut(
-        cls, call: Call, nodes: Sequence[Node], stacks: Sequence[Stack], writes: Any
-    ) -> Region:
+    def cut(cls, call: Call, nodes: Sequence[Node], stacks: Sequence[Stack], writes: Any) -> Region:
         """The region of a run of nodes; ``writes`` are the harmless writes of the graph."""
         inside = set(nodes)
         externals: dict[Node, None] = {}
@@ -66,8 +64,7 @@ class Signature:
         """The key: operators, arguments, types, the calls inside, what is returned."""
         region = self._region
         parts = [
-            self._node(node, stack)
-            for node, stack in zip(region.nodes, region.stacks, strict=True)
+            self._node(node, stack) for node, stack in zip(region.nodes, region.stacks, strict=True)
         ]
         returned = tuple(
             self._numbers.get(node, ("outside", self._outside.get(node)))

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ..builder import GraphBuilder
-from ..errors import ExportError, OptionError
+from ..errors import ExportError
 from ..interpreter import DynamoInterpreter, generated_tables
 from .dispatcher import checked_dispatcher
 from .files import write_model
@@ -126,7 +126,7 @@ def to_onnx(
     record = ExportRecord(verbose=verbose, progress=options.progress)
     tables = generated_tables()
     if "custom_ops" in options.functions:
-        dispatcher = FunctionBodies(dispatcher, tables)
+        dispatcher = FunctionBodies(dispatcher, tables, inline)
     request = Request(mod, args, kwargs, dynamic_shapes, options, tables, dispatcher, record)
 
     with reporting(report, request) as results:
