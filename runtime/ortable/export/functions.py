@@ -91,6 +91,7 @@ class FunctionInterpreter(DynamoInterpreter):
         )  # fmt: skip
         self.values = _Values(self)
         self.calls: Stack = ()  # the functions around this graph
+        self.same_weight: dict[Node, Node] = {}  # inputs of graphs inside that are a weight
         self.maker: PlanMaker | None = None  # of the function that this graph is the body of
 
     # -- the whole graph
@@ -182,8 +183,7 @@ class FunctionInterpreter(DynamoInterpreter):
             self.shared.weights.pop(place, None)
             if isinstance(operand, Node) and operand in self.shared.weights:
                 self.shared.weights[place] = self.shared.weights[operand]
-                if operand in self.values:
-                    self.values[place] = self.values[operand]
+                self.same_weight[place] = operand
             else:
                 self.values[place] = convert_argument(operand, self.values, self.rename)
 
@@ -210,6 +210,8 @@ class FunctionInterpreter(DynamoInterpreter):
 
     def make_weight(self, node: Node, weight: Weight) -> Any:
         """A weight where it is read first: an input of the function, or a constant."""
+        if node in self.same_weight:
+            return self.values[self.same_weight[node]]
         if self.maker is None or self.holds(weight, self.calls[-1].kind):
             return self.make_initializer(weight.path, weight.tensor)
         name = weight.path.removeprefix(f"{self.calls[-1].path}.")
