@@ -20,6 +20,7 @@ from . import help as advice
 from .bypass import active_patches
 from .check import check_program
 from .exported import program_of
+from .fake_weights import without_meta
 from .program import Program, Request
 from .saved import save_program
 from .tracing import trace_program
@@ -60,7 +61,11 @@ def module_program(request: Request) -> Program:
     Raises ExportError: torch cannot make the graph (with the line of the model, and what may help),
     or a dynamic dimension cannot vary (with the input and the dimension).
     """
-    request = _distinct(request)
+    with without_meta(_distinct(request)) as fitted:
+        return _first_program(fitted)
+
+
+def _first_program(request: Request) -> Program:
     arguments = shapes.bound_arguments(request.model, request.args, request.kwargs)
     normalized = shapes.normalized(request.dynamic_shapes, arguments)
     attempts = Attempts(request, arguments, normalized)
