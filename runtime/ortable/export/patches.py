@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.fx.experimental.proxy_tensor import _ModuleStackTracer
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx.experimental.proxy_tensor import _ModuleStackTracer, get_proxy_mode
 
 from . import caches
 from .bypass import Undo, active_patches
@@ -121,8 +122,6 @@ def _deepcopy(original: Any) -> Any:
     """copy.deepcopy reads the storage of a tensor; a clone has the same values."""
 
     def deepcopy(self: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
-        from torch._subclasses.fake_tensor import FakeTensor
-
         if not isinstance(self, FakeTensor):
             return original(self, memo)
         if id(self) not in memo:
@@ -163,6 +162,39 @@ def _script_call(original: Any) -> Any:
         return module._c._get_method("forward")(*args, **kwargs)
 
     return call_module
+
+
+def _recurrent_shapes() -> Undo:
+    """torch computes the shapes of a recurrent layer step by step, which fixes the number of steps.
+    With fake tensors alone the shapes are given instead; whatever writes a graph, such as a
+    decomposition, gets torch's own function."""
+    key = torch._C.DispatchKey.CompositeImplicitAutograd
+    operators: list[Any] = [
+        getattr(torch.ops.aten, name).input for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")
+    ]
+    originals = [operator.py_kernels[key] for operator in operators]
+    for operator, original in zip(operators, originals, strict=True):
+        operator.py_kernels[key] = functools.partial(_recurrent, original)
+        operator._dispatch_cache.clear()
+
+    def undo() -> None:
+        for operator, original in zip(operators, originals, strict=True):
+            operator.py_kernels[key] = original
+            operator._dispatch_cache.clear()
+
+    return undo
+
+
+def _recurrent(original: Any, input: Any, hx: Any, *args: Any) -> Any:
+    """``args`` end with train, bidirectional, batch_first. An LSTM has two states, and its results
+    are as wide as the first, which a projection makes narrower."""
+    states = [hx] if isinstance(hx, torch.Tensor) else list(hx)
+    alone = isinstance(input, FakeTensor) and get_proxy_mode() is None
+    if not alone or "recurrent layers" not in active_patches():
+        return original(input, hx, *args)
+    width = states[0].shape[-1] * (2 if args[-2] else 1)
+    found = [torch.empty_like(state) for state in states]
+    return (input.new_empty((*input.shape[:-1], width)), *found)
 
 
 def _sizes_of_one() -> Undo:
@@ -206,6 +238,12 @@ PATCHES: tuple[Patch, ...] = (
         "torch",
         "a submodule compiled by torch.jit.script, with strict=False and static shapes",
         _replacing("TorchScript modules", _ModuleStackTracer, "call_module", _script_call),
+    ),
+    Patch(
+        "recurrent layers",
+        "torch",
+        "torch.nn.LSTM, GRU and RNN with a dynamic number of steps",
+        _recurrent_shapes,
     ),
     Patch(
         "jit.isinstance",
