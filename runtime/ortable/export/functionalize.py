@@ -13,9 +13,9 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
 from ..errors import ExportError
-from ..interpreter.calls import find_converter
 from ..interpreter.mutation import first_write
 from ..interpreter.tables import Tables
+from .dispatcher import given_converter, own_converter
 from .options import ExportOptions
 
 # Regions that change what the operators inside compute: torch writes the casts out when it
@@ -37,6 +37,9 @@ def prepared(
     if table is not None:
         chosen = options.decomposition_table
         name = chosen if isinstance(chosen, str) else "the user's"
+        if isinstance(chosen, str):  # an entry of the user's own dict is meant
+            for op in [op for op in table if own_converter(dispatcher, op.name()) is not None]:
+                table.pop(op)  # the user's converter takes it whole
         return _run(program, table), [f"decomposed with the table '{name}' ({len(table)} entries)"]
     reason = why_rewrite(program.graph_module, tables)
     needed = to_decompose(program.graph_module, tables, dispatcher)
@@ -108,7 +111,8 @@ def to_decompose(
         name = target.name()
         if target in wanted or (name not in names and name.partition(".")[0] not in names):
             continue
-        if find_converter(tables, name, target, dispatcher) is None:
+        native = tables.converters.get(name)
+        if given_converter(dispatcher, name, target, native) is None:
             function = _decomposition(target)
             if function is not None:
                 wanted[target] = function

@@ -231,13 +231,15 @@ class DynamoInterpreter(InnerGraphs):
         """Control flow through its converter; regions that call one graph once are converted in
         place."""
         args, kwargs = convert_arguments(node, self.values, self.rename)
+        target: Any = node.target
+        converter = self.find_converter(target)
+        if converter is not None and converter is not self.tables.hops.get(target.name()):
+            return self.convert(node, converter, args, kwargs)  # the user's
         called = self.guarded(node, control_flow.transparent_call, node, args)
         if called is not None:
             return self.inline(*called)
-        target: Any = node.target
         if target.name() in control_flow.PASSED_ON:
             return control_flow.passed_on(target.name(), args)
-        converter = self.tables.hops.get(target.name())
         if converter is None:
             raise self.not_found(node)
         return self.convert(node, converter, args, kwargs)
