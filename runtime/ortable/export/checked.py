@@ -35,6 +35,7 @@ class CheckedConverter:
         self.label = label_of(function)
 
     def __call__(self, graph: Any, res: Any, *args: Any, **kwargs: Any) -> Any:
+        node = graph.origin  # a converter of a graph inside leaves another one
         try:
             returned = self.function(graph, res, *args, **kwargs)
         except (ConversionError, UnsupportedCase) as error:
@@ -43,7 +44,8 @@ class CheckedConverter:
             raise type(error)(f"{self.label} refuses it: {error}") from error
         except Exception as error:  # any code of the user's
             raise ConversionError(self._failed(error)) from error
-        value = results.node_value(graph.origin) if isinstance(graph.origin, Node) else None
+        graph.origin = node
+        value = results.node_value(node) if isinstance(node, Node) else None
         returned = self._arranged(res, returned, isinstance(value, (list, tuple)))
         names = returned if isinstance(returned, (list, tuple)) else [returned]
         for index, (name, dtype, shape) in enumerate(

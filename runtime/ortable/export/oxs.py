@@ -252,7 +252,10 @@ def _in_opset(model: Any, opset: int, name: str) -> Any:
     import onnx.version_converter
 
     (found,) = [o.version for o in model.opset_import if o.domain in ("", "ai.onnx")] or [opset]
-    if found == opset:
+    if found == opset or all(_is_alike(node, found, opset) for node in model.graph.node):
+        for imported in model.opset_import:
+            if imported.domain in ("", "ai.onnx"):
+                imported.version = opset
         return model
     try:
         return onnx.version_converter.convert_version(model, opset)
@@ -261,6 +264,27 @@ def _in_opset(model: Any, opset: int, name: str) -> Any:
             f"onnxscript's converter of {name} writes opset {found}, which onnx cannot bring to "
             f"opset {opset}; try target_opset={found}"
         ) from error
+
+
+def _is_alike(node: Any, version: int, wanted: int) -> bool:
+    """Whether a node is one of opset ``wanted`` too: ONNX defines the operator alike in both, or in
+    this one alone (torch.onnx may write newer operators than the model's opset)."""
+    if node.domain not in ("", "ai.onnx"):
+        return True
+    if any(attribute.HasField("g") for attribute in node.attribute):
+        return False
+    now, then = (_since(node.op_type, opset) for opset in (version, wanted))
+    return then is not None and now in (None, then)
+
+
+def _since(op_type: str, opset: int) -> int | None:
+    """The opset of an operator's definition at ``opset``, None when it does not exist there."""
+    from onnx import defs
+
+    try:
+        return int(defs.get_schema(op_type, opset, "").since_version)
+    except defs.SchemaError:
+        return None
 
 
 def _forget_origins(body: Any) -> None:

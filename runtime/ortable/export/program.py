@@ -63,7 +63,7 @@ class Request:
     """What the caller of to_onnx asks for, checked.
 
     ``model`` is the module, program or graph; ``args`` and ``kwargs`` the example call. ``record``
-    is filled on the way.
+    is filled on the way; ``opset`` is that of the main domain.
     """
 
     model: Any
@@ -74,6 +74,7 @@ class Request:
     tables: Tables
     dispatcher: Any
     record: ExportRecord
+    opset: int | None = None
 
 
 def is_fake(tensor: Any) -> bool:

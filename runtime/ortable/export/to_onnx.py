@@ -117,7 +117,8 @@ def to_onnx(
         raise OptionError("inline=True works on a ModelProto: leave large_model out")
     record = ExportRecord(verbose=verbose, progress=options.progress)
     tables = generated_tables()
-    request = Request(mod, args, kwargs, dynamic_shapes, options, tables, dispatcher, record)
+    main = opset if isinstance(opset, int) else opset[""]
+    request = Request(mod, args, kwargs, dynamic_shapes, options, tables, dispatcher, record, main)
 
     with reporting(report, request) as results:
         results["program"] = program = make_program(request)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ortable.builder.schemas import find_schema
-from ortable.errors import UnsupportedCase
+from ortable.errors import BuilderError, UnsupportedCase
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -110,7 +110,10 @@ def _node(
 
 def _is_same(op_type: str, domain: str, version: int, other: int) -> bool:
     """Whether ONNX defines an operator alike in two versions of its domain."""
-    first, second = find_schema(op_type, domain, version), find_schema(op_type, domain, other)
+    try:
+        first, second = find_schema(op_type, domain, version), find_schema(op_type, domain, other)
+    except BuilderError:  # it exists in one of them alone
+        return False
     return first is not None and second is not None and first.since == second.since
 
 
