@@ -1,4 +1,4 @@
-"""torch.onnx.ops: nodes that the user writes into the torch graph, and the operators of opset 23."""
+"""torch.onnx.ops: nodes that the user writes into the torch graph, and operators of opset 23."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ def test_metadata_of_the_user_stands_beside_ours() -> None:
 
 def test_every_kind_of_attribute_is_kept() -> None:
     given = {
-        "name": "a", "inputs": [1, 2], "domain": 1.5, "flag": True, "floats": [1.0, 2], "texts": ["a"],
+        "name": "a", "inputs": [1, 2], "domain": 1.5, "flag": True,
+        "floats": [1.0, 2], "texts": ["a"],
     }  # fmt: skip
     (node,) = to_onnx(symbolic("my.domain::Op", given), (torch.rand(2),)).graph.node
     found = {each.name: get_attribute_value(each) for each in node.attribute}

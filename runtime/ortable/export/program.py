@@ -33,7 +33,8 @@ class Program:
 
     ``weights``: placeholder name -> tensor; ``paths``: placeholder name -> name in the state_dict;
     ``user_inputs``: the placeholders that are inputs of the user's forward; ``notes``: what was
-    done to get here.
+    done to get here; ``initializers``: initializer -> its names in the state_dict (several for
+    tied weights), filled by the conversion; ``tied``: placeholder -> the first of the same weight.
     """
 
     graph_module: GraphModule
@@ -44,6 +45,8 @@ class Program:
     symbol_names: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     exported: ExportedProgram | None = None
+    initializers: dict[str, list[str]] = field(default_factory=dict)
+    tied: dict[str, str] = field(default_factory=dict)
 
     def retrieve(self, node: Node) -> Any:
         """The weight that a placeholder stands for, None when it is an input."""

@@ -15,7 +15,7 @@ from .dispatcher import checked_dispatcher
 from .files import write_model
 from .functions import convert_with_functions
 from .inputs import checked_call, name_inputs, name_outputs
-from .metadata import annotate
+from .metadata import annotate, fake_names, model_name, note_weights, weight_names
 from .options import (
     ExportOptions,
     checked_opset,
@@ -95,10 +95,11 @@ def to_onnx(
             operators, and what validation found.
 
     Returns:
-        ``onnx.ModelProto`` (or LargeModel). A graph that writes in place returns the new values as
-        outputs after the user's: those of a buffer are named as in the state_dict, those of an
-        input ``<input>_mutated``. ``metadata_props`` say what made the model, and what torch did to
-        the graph before it was converted.
+        ``onnx.ModelProto`` (or LargeModel), whose graph has the name of the module's class. A
+        graph that writes in place returns the new values as outputs after the user's: those of a
+        buffer are named as in the state_dict, those of an input ``<input>_mutated``.
+        ``metadata_props`` say what made the model, and what torch did to the graph before it was
+        converted.
 
     Raises:
         OptionError: an option has a value that is not accepted.
@@ -124,7 +125,7 @@ def to_onnx(
         results["program"] = program = make_program(request)
         record.steps = program.notes
         record.say("export", *program.notes)
-        builder = GraphBuilder(opset, target=target)
+        builder = GraphBuilder(opset, target=target, name=model_name(request.model, program))
         builder.rename_dims = program.symbol_names
         builder.record = record
         with record.phase("convert"):
@@ -133,7 +134,7 @@ def to_onnx(
                     builder, program, dispatcher, input_names, output_names, optimize
                 )
             else:
-                _convert(builder, program, dispatcher, input_names, output_names, verbose)
+                _convert(builder, request, program, input_names, output_names)
         record.say("convert", f"{len(builder.nodes)} nodes")
         if optimize:
             with record.phase("rewrite"):
@@ -145,6 +146,8 @@ def to_onnx(
                 external_threshold=external_threshold,
                 optimize=False,
                 inline=inline,
+                metadata=options.metadata,
+                value_info=options.value_info,
             )
             annotate(model, program)
         if validate:
@@ -162,24 +165,26 @@ def to_onnx(
 
 def _convert(
     builder: Any,
+    request: Request,
     program: Program,
-    dispatcher: Any,
     input_names: Sequence[str] | None,
     output_names: Sequence[str] | None,
-    verbose: int,
 ) -> DynamoInterpreter:
     inputs = name_inputs([str(node.target) for node in program.onnx_inputs()], input_names)
     names, order = output_plan(program, inputs, output_names)
+    weights = weight_names(program, inputs, names, request.options.initializer_names)
     interpreter = DynamoInterpreter(
         builder,
         program.retrieve,
-        dispatcher,
-        input_names=inputs,
+        request.dispatcher,
+        input_names={**fake_names(program, weights), **inputs},
+        initializer_names=weights,
         output_names=names,
         output_order=order,
-        verbose=verbose,
+        verbose=request.record.verbose,
     )
     interpreter.run(program.graph_module)
+    note_weights(program, interpreter.inputs)
     return interpreter
 
 

@@ -51,6 +51,8 @@ class DynamoInterpreter(InnerGraphs):
         converters: more converters, ``f(graph, res, *args, **kwargs)`` by overload name, in front
             of the tables'.
         input_names: FX placeholder target -> name of the ONNX input.
+        initializer_names: FX placeholder target -> name of the initializer; the target unless
+            given.
         output_names: name of each entry of the flattened output, in FX order; ``output_0``...
             unless given.
         output_order: the order in which ONNX outputs are declared, as indices of the flattened
@@ -140,7 +142,9 @@ class DynamoInterpreter(InnerGraphs):
         number."""
         tensor = self.retriever(node) if self.retriever is not None else None
         if tensor is not None:
-            made = self.make_initializer(str(node.target), tensor) if node.users else None
+            target = str(node.target)
+            wanted = self.initializer_names.get(target, target)
+            made = self.make_initializer(wanted, tensor) if node.users else None
             name = None if made.__class__ is ComplexValue else made
             return self._record(node, "initializer" if node.users else "unused", name, None, made)
         value = None if control_flow.is_token(node) else results.node_value(node)
