@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import onnx
@@ -179,6 +181,18 @@ def test_nodes_of_functions_and_calls_of_functions_too() -> None:
 
 
 # -- the model
+
+
+def test_the_examples_of_the_page_run() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "export.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {"__name__": "page"}
+    for title in ("Converters of your own", "What the model says about itself"):
+        section = page.split(f"\n## {title}\n")[1].split("\n## ")[0]
+        snippets = re.findall(r"^```python\n(.*?)^```", section, flags=re.MULTILINE | re.DOTALL)
+        assert snippets
+        for code in snippets:
+            exec(compile(code, "docs/export.md", "exec"), names)
+    assert [node.op_type for node in names["model"].graph.node] == ["Gemm", "Celu"]
 
 
 def test_the_model_says_who_made_it_and_carries_the_users_notes() -> None:

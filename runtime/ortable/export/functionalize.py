@@ -107,11 +107,12 @@ def to_decompose(
 ) -> dict[torch._ops.OperatorBase, Callable[..., Any]]:
     """Decompositions of the graph's operators that have no converter and are named in the table of
     decompositions, and of those of torch.onnx.ops that ONNX has in later opsets only."""
-    wanted = _too_new(graph_module, dispatcher, opset) if opset is not None else {}
+    nodes = _operators(graph_module)
+    wanted = _too_new(nodes, dispatcher, opset) if opset is not None else {}
     if not tables.decompose:
         return wanted
     names = frozenset(tables.decompose)
-    for node in _operators(graph_module):
+    for node in nodes:
         target: Any = node.target
         name = target.name()
         if target in wanted or (name not in names and name.partition(".")[0] not in names):
@@ -125,11 +126,11 @@ def to_decompose(
 
 
 def _too_new(
-    graph_module: GraphModule, dispatcher: Any, opset: int
+    nodes: list[Node], dispatcher: Any, opset: int
 ) -> dict[torch._ops.OperatorBase, Callable[..., Any]]:
     """torch's own bodies of the operators ``onnx::Name.opset23`` that are newer than ``opset``."""
     wanted: dict[torch._ops.OperatorBase, Callable[..., Any]] = {}
-    targets: set[Any] = {node.target for node in _operators(graph_module)}
+    targets: set[Any] = {node.target for node in nodes}
     for target in sorted((t for t in targets if t.namespace == "onnx"), key=str):
         since = target._overloadname.removeprefix("opset")
         body = torch.onnx.ops.aten_decompositions().get(target)
