@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import operator
+import pydoc
 
 import pytest
 import torch
 
 from ortable.errors import ConversionError, FunctionNotFoundError, OptionError, UnsupportedCase
 from ortable.export import Dispatcher, ExportOptions, from_seed_style, to_onnx
+from ortable.export.operator_names import operator_names
+from ortable.interpreter import generated_tables
 
 from .helpers import assert_close, run_onnx
 
@@ -112,6 +115,55 @@ def test_torch_functions_of_a_traced_graph_reach_the_converter_too() -> None:
     assert kinds(model) == ["Softsign"]
 
 
+def called(function, args) -> set[str] | None:
+    """Operators of a call as torch.export sees them, None when it takes other arguments."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    try:
+        graph = make_fx(function, pre_dispatch=True)(*(arg.clone() for arg in args)).graph
+    except (RuntimeError, TypeError, ValueError, LookupError, AssertionError):
+        return None
+    targets = [node.target for node in graph.nodes if node.op == "call_function"]
+    return {t.name().partition(".")[0] for t in targets if isinstance(t, torch._ops.OpOverload)}
+
+
+def test_every_function_of_the_tables_calls_the_operator_that_it_names() -> None:
+    x, whole = torch.rand(3, 3) + 0.1, torch.arange(4).reshape(2, 2)
+    tried = 0
+    for name in generated_tables().callables:
+        try:
+            names = operator_names(name)
+        except OptionError:
+            continue  # it says which operator to name
+        function = pydoc.locate(name) or pydoc.locate(name.replace("operator.", "_operator."))
+        for args in ((x,), (x, x), (whole,), (whole, whole), (x, x, x)):
+            found = called(function, args)
+            if found:
+                plain = {n if n.endswith("__") else n.rstrip("_") for n in found}
+                plain |= {n.replace("::__i", "::__") for n in plain}
+                assert plain & set(names), (name, names, found)
+                tried += 1
+                break
+    assert tried > 250
+
+
+@pytest.mark.parametrize("name", ["and_", "or_", "xor", "lshift", "rshift", "iand"])
+def test_operators_of_python_have_two_names_in_exported_graphs(name) -> None:
+    def mark(graph, res, self, other):
+        return graph.make_node("Sub", [self, other], res.outputs, name="mine")
+
+    def function(x):
+        return getattr(operator, name)(x + 0, x)
+
+    model = convert(function, torch.tensor([1, 2]), dispatcher={getattr(operator, name): mark})
+    assert "mine" in [node.name for node in model.graph.node]
+    x = torch.tensor([1, 2])
+    bits = {torch.bitwise_and: lambda x: torch.bitwise_and(x, x + 1)}
+    for key, call in bits.items():
+        model = convert(call, x, dispatcher={key: mark, operator.or_: mark})
+        assert "mine" in [node.name for node in model.graph.node]
+
+
 def test_a_name_without_overload_stands_for_those_without_their_own() -> None:
     functions = {"aten::add": marked("Neg"), "aten::add.Tensor": marked("Abs")}
     assert kinds(convert(lambda x: x + x, torch.rand(2), dispatcher=functions)) == ["Abs"]
@@ -127,6 +179,8 @@ def test_a_name_without_overload_stands_for_those_without_their_own() -> None:
         (torch.nn.ReLU, "a converter is named after its operator"),
         ("aten::cellu", r"torch has no operator 'aten::cellu'; did you mean 'aten::celu'\?"),
         ("aten::add.Tensr", "has no overload 'Tensr', it has"),
+        (torch.norm, "calls one of several operators.*'aten::linalg_vector_norm'"),
+        ("Tensor.norm", "calls one of several operators"),
         (F.embedding, r"name the one that the converter is for: 'aten::embedding', whose schema"),
         (F.multi_head_attention_forward, "torch does not say which operator"),
         ("torch.nn.functional.nothing", "is no operator"),
@@ -371,6 +425,13 @@ def test_verbose_says_once_which_converter_is_taken(capsys) -> None:
     lines = [line for line in capsys.readouterr().out.splitlines() if "Dispatcher.find" in line]
     assert len(lines) == 1
     assert "'aten::celu' is converted by converter 'mark' (test_dispatchers.py:" in lines[0]
+
+
+def test_verbose_names_converters_that_were_never_called(capsys) -> None:
+    dispatcher = Dispatcher({torch.celu: marked(), torch.selu: marked()})
+    convert(torch.celu, torch.rand(2), dispatcher=dispatcher, verbose=1)
+    lines = [line for line in capsys.readouterr().out.splitlines() if "never called" in line]
+    assert lines == ["[to_onnx] converters that were never called: aten::selu"]
 
 
 def test_without_a_dispatcher_the_error_names_the_ways_out() -> None:

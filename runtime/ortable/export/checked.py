@@ -27,14 +27,16 @@ class CheckedConverter:
         UnsupportedCase: the function raised it: it refuses the arguments.
     """
 
-    __slots__ = ("function", "label", "name")
+    __slots__ = ("calls", "function", "label", "name")
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
         self.function = function
         self.name = name
+        self.calls = 0
         self.label = label_of(function)
 
     def __call__(self, graph: Any, res: Any, *args: Any, **kwargs: Any) -> Any:
+        self.calls += 1
         node = graph.origin  # a converter of a graph inside leaves another one
         try:
             returned = self.function(graph, res, *args, **kwargs)

@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import OptionError
 from .checked import CheckedConverter
 from .custom_domains import checked_domains, node_converter
-from .operator_names import operator_name
+from .operator_names import operator_names
 
 Converter = Callable[..., Any]
 
@@ -45,15 +45,15 @@ class Dispatcher:
     ) -> None:
         self.functions: dict[str, CheckedConverter] = {}
         for key, function in (functions or {}).items():
-            name = operator_name(key)
-            if not callable(function):
-                raise OptionError(
-                    f"the converter of '{name}' is a function f(graph, res, *args), not "
-                    f"{function!r}"
-                )
-            if name in self.functions:
-                raise OptionError(f"two converters are given for '{name}'")
-            self.functions[name] = CheckedConverter(function, name)
+            for name in operator_names(key):
+                if not callable(function):
+                    raise OptionError(
+                        f"the converter of '{name}' is a function f(graph, res, *args), not "
+                        f"{function!r}"
+                    )
+                if name in self.functions:
+                    raise OptionError(f"two converters are given for '{name}'")
+                self.functions[name] = CheckedConverter(function, name)
         self.verbose = verbose
         self.domains = checked_domains(custom_domains)
         self._said: set[str] = set()
@@ -102,6 +102,14 @@ def checked_dispatcher(dispatcher: Any) -> Any:
         "find(name, target, native), "
         f"not {type(dispatcher).__name__}"
     )
+
+
+def tell_unused(dispatcher: Any) -> None:
+    """Print which of the user's converters no graph has asked for."""
+    functions = dispatcher.functions if isinstance(dispatcher, Dispatcher) else {}
+    unused = sorted(name for name, converter in functions.items() if not converter.calls)
+    if unused:
+        print(f"[to_onnx] converters that were never called: {', '.join(unused)}")
 
 
 def own_converter(dispatcher: Any, name: str) -> Converter | None:

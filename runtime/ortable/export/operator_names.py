@@ -17,6 +17,34 @@ _METHOD = ("Tensor.", "torch.Tensor.")
 _HOME = {"torch": torch, "operator": operator}
 
 
+# Operators of Python whose call on tensors stands in an exported graph under another name than the
+# table's, which is for graphs of torch functions.
+_DUNDER = {
+    "aten::bitwise_and": "aten::__and__",
+    "aten::bitwise_or": "aten::__or__",
+    "aten::bitwise_xor": "aten::__xor__",
+    "aten::bitwise_left_shift": "aten::__lshift__",
+    "aten::bitwise_right_shift": "aten::__rshift__",
+}
+# Functions of which the table names the usual operator; the call may be of another one.
+_SEVERAL = {"norm": "'aten::linalg_vector_norm', 'aten::linalg_matrix_norm' or 'aten::norm'"}
+
+
+def operator_names(key: Any) -> tuple[str, ...]:
+    """The names under which the operator of ``key`` stands in a graph: one, or two for operators of
+    Python such as ``operator.and_``.
+
+    Raises OptionError, as `operator_name` does.
+    """
+    name = operator_name(key)
+    is_python = key.startswith("operator.") if isinstance(key, str) else _is_python(key)
+    return (name, _DUNDER[name]) if is_python and name in _DUNDER else (name,)
+
+
+def _is_python(key: Any) -> bool:
+    return getattr(key, "__module__", None) == "_operator"
+
+
 def operator_name(key: Any) -> str:
     """The name of the operator that ``key`` stands for: ``aten::add.Tensor``, ``aten::add`` (every
     overload), ``cond``.
@@ -84,6 +112,7 @@ def _known(name: str) -> str:
 
 
 def _of_method(method: str) -> str:
+    _refuse_several(f"torch.Tensor.{method}", method)
     call = generated_tables().methods.get(method)
     if call is not None and not call.fixed:
         return str(call.packet)
@@ -100,6 +129,8 @@ def _of_method(method: str) -> str:
 
 def _of_callable(function: Any) -> str:
     name = qualified_name(function)
+    if name.startswith("torch."):
+        _refuse_several(name, name.removeprefix("torch."))
     call = generated_tables().callables.get(name)
     if call is not None:
         if not call.fixed:
@@ -113,6 +144,13 @@ def _of_callable(function: Any) -> str:
     if builtin is not None and builtin.startswith("aten::"):
         return str(builtin)
     raise OptionError(_unknown(name, name.rpartition(".")[2]))
+
+
+def _refuse_several(name: str, short: str) -> None:
+    if short in _SEVERAL:
+        raise OptionError(
+            f"{name} calls one of several operators, by its arguments: name {_SEVERAL[short]}"
+        )
 
 
 def _unknown(name: str, short: str) -> str:

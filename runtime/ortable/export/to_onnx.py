@@ -11,7 +11,7 @@ from typing import Any
 from ..builder import GraphBuilder
 from ..errors import ExportError, OptionError
 from ..interpreter import DynamoInterpreter, generated_tables
-from .dispatcher import checked_dispatcher
+from .dispatcher import checked_dispatcher, tell_unused
 from .files import write_model
 from .functions import convert_with_functions
 from .inputs import checked_call, name_inputs, name_outputs
@@ -136,6 +136,8 @@ def to_onnx(
             else:
                 _convert(builder, request, program, input_names, output_names)
         record.say("convert", f"{len(builder.nodes)} nodes")
+        if verbose:
+            tell_unused(dispatcher)
         if optimize:
             with record.phase("rewrite"):
                 builder.optimize(folding=options.constant_folding)
