@@ -47,10 +47,18 @@ define(
 define("lists(Tensor[] a, Tensor[] b) -> Tensor", lambda a, b: torch.cat([*a, *b]))
 define("rows(Tensor x, SymInt n) -> Tensor", lambda x, n: x[:n].clone())
 define("size(Tensor x) -> int", lambda x: x.shape[0])
-define("add_(Tensor(a!) x, float v) -> ()", lambda x, v: x.add_(v) and None)
+define("add_(Tensor(a!) x, float v) -> ()", lambda x, v: (x.add_(v), None)[1])
+define("swap_(Tensor(a!) x, Tensor(b!) y, Tensor z) -> Tensor", lambda x, y, z: swapped(x, y, z))
 
 OPS = torch.ops.ortable_custom
 DOMAIN = {"ortable_custom": "my.domain"}
+
+
+def swapped(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+    kept = x.clone()
+    x.copy_(y)
+    y.copy_(kept)
+    return z * 2
 
 
 def module_of(function) -> torch.nn.Module:
@@ -238,6 +246,56 @@ def test_a_custom_op_object_is_a_key() -> None:
         model = to_onnx(module, (torch.rand(3),), dispatcher={key: convert_twice})
         assert [node.op_type for node in model.graph.node] == ["Add"]
         assert_same(model, module, (torch.rand(3),))
+
+
+# -- operators that write
+
+
+def add_in_place(x):
+    y = x + 1
+    OPS.add_(y, 2.0)
+    return y * 2
+
+
+def swap_in_place(x):
+    y, z = x + 1, x * 3
+    doubled = OPS.swap_(z, y, x)  # the order of arguments is not the order in which they are made
+    return y, z, doubled
+
+
+def test_an_operator_that_writes_returns_the_new_values_after_its_results() -> None:
+    def add_(graph, res, x, v):
+        return graph.make_node("Add", [x, graph.make_initializer("", v)], res.outputs)
+
+    def swap_(graph, res, x, y, z):
+        first = graph.make_node("Add", [z, z], res.outputs[:1])
+        return [first, y, x]
+
+    dispatcher = Dispatcher({OPS.add_: add_, OPS.swap_.default: swap_})
+    for function in (add_in_place, swap_in_place):
+        module = module_of(function)
+        model = to_onnx(module, (torch.rand(3),), dispatcher=dispatcher)
+        assert_same(model, module, (torch.rand(3),))
+
+
+def test_a_node_of_an_operator_that_writes_has_the_new_values_as_outputs() -> None:
+    model = convert(swap_in_place, torch.rand(3))
+    node = only_node(model)
+    assert (node.op_type, len(node.input), len(node.output)) == ("swap_", 3, 3)
+    node = only_node(convert(add_in_place, torch.rand(3)))
+    assert (len(node.input), len(node.output), attributes(node)) == (1, 1, {"v": 2.0})
+
+
+def test_a_write_into_a_part_is_refused() -> None:
+    def part(x):
+        y = x + 1
+        OPS.add_(y[0], 2.0)
+        return y
+
+    with pytest.raises(UnsupportedCase, match=r"writes into a part of a tensor.*clone"):
+        convert(part, torch.rand(2, 3))
+    with pytest.raises(UnsupportedCase, match="writes into its inputs"):
+        to_onnx(module_of(add_in_place), (torch.rand(3),))
 
 
 # -- specs of a user

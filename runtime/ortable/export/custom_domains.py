@@ -91,8 +91,8 @@ def node_converter(target: Any, domain: str, version: int) -> Callable[..., Any]
             graph.set_type(name, dtype)
             if shape is not None:
                 graph.set_shape(name, shape)
-        several = len(schema.returns) != 1 or schema.returns[0].type.kind() == "ListType"
-        return outputs if several else outputs[0]
+        single = len(schema.returns) == 1 and schema.returns[0].type.kind() != "ListType"
+        return outputs[0] if single and len(outputs) == 1 else outputs
 
     return convert
 

@@ -25,6 +25,7 @@ from . import (
     scan,
     symbolic,
     unsupported,
+    writing_calls,
 )
 from .arguments import contains_result, convert_argument, convert_arguments
 from .in_place import HarmlessWrite
@@ -236,6 +237,12 @@ class DynamoInterpreter(InnerGraphs):
         place."""
         args, kwargs = convert_arguments(node, self.values, self.rename)
         target: Any = node.target
+        if target.name() in writing_calls.NAMES:
+            call = self.guarded(
+                node, writing_calls.functional_call, self.find_converter, args, kwargs
+            )
+            if call is not None:
+                return self.convert(node, *call)
         converter = self.find_converter(target)
         if converter is not None and converter is not self.tables.hops.get(target.name()):
             return self.convert(node, converter, args, kwargs)  # the user's
