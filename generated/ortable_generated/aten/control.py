@@ -18,12 +18,12 @@ def hop_associative_scan(graph: GraphBuilder, res: Res, combine_fn: Any, xs: Any
 
 def hop_auto_functionalized(graph: GraphBuilder, res: Res, *args: Any, **kwargs: Any) -> Any:
     """Higher-order operator auto_functionalized, refused"""
-    raise UnsupportedCase('auto_functionalized: it stands for an operator that writes into its inputs; write its functional form, and an entry for that')
+    raise UnsupportedCase('auto_functionalized: it stands for an operator that writes into its inputs; give to_onnx a converter (Dispatcher), or write its functional form')
 
 
 def hop_auto_functionalized_v2(graph: GraphBuilder, res: Res, *args: Any, **kwargs: Any) -> Any:
     """Higher-order operator auto_functionalized_v2, refused"""
-    raise UnsupportedCase('auto_functionalized_v2: it stands for an operator that writes into its inputs; write its functional form, and an entry for that')
+    raise UnsupportedCase('auto_functionalized_v2: it stands for an operator that writes into its inputs; give to_onnx a converter (Dispatcher), or write its functional form')
 
 
 def hop_cond(graph: GraphBuilder, res: Res, pred: Any, true_fn: Any, false_fn: Any, operands: Any) -> Any:
