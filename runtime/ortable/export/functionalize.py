@@ -16,6 +16,7 @@ from ..errors import ExportError
 from ..interpreter.calls import find_converter
 from ..interpreter.mutation import first_write
 from ..interpreter.tables import Tables
+from .branch_constants import scalars_as_operators
 from .options import ExportOptions
 
 # Regions that change what the operators inside compute: torch writes the casts out when it
@@ -150,7 +151,8 @@ def _graphs(graph_module: GraphModule) -> list[GraphModule]:
 
 def _run(program: ExportedProgram, table: dict[Any, Any]) -> ExportedProgram:
     try:
-        return program.run_decompositions(table)
+        with scalars_as_operators(program.graph_module):
+            return program.run_decompositions(table)
     except Exception as error:  # torch raises what it likes from inside a decomposition
         first = str(error).strip().splitlines()[0] if str(error).strip() else ""
         raise ExportError(
