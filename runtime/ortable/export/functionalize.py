@@ -155,7 +155,12 @@ def _run(program: ExportedProgram, table: dict[Any, Any]) -> ExportedProgram:
             return program.run_decompositions(table)
     except Exception as error:  # torch raises what it likes from inside a decomposition
         first = str(error).strip().splitlines()[0] if str(error).strip() else ""
+        remedy = (
+            ". A branch or a loop body writes into a tensor from outside: return the new value"
+            if "copy_.default' is not functional" in first
+            else ""
+        )
         raise ExportError(
             "torch could not rewrite the graph without in-place writes and unsupported "
-            f"operators: {type(error).__name__}: {first}"
+            f"operators: {type(error).__name__}: {first}{remedy}"
         ) from error

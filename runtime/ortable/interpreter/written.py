@@ -1,6 +1,6 @@
 """Control flow whose graphs write into their operands: AOTAutograd wraps it in
-``auto_functionalized_v2``, and each graph ends in ``copy_`` into its own inputs. Here it becomes the
-same control flow with graphs that return what they would have written."""
+``auto_functionalized_v2``, and each graph ends in ``copy_`` into its own inputs. Here it becomes
+the same control flow with graphs that return what they would have written."""
 
 from __future__ import annotations
 
