@@ -148,6 +148,17 @@ def rows_one_by_one(x: torch.Tensor) -> Any:
     )  # fmt: skip
 
 
+def constants_sizes_and_items(x: torch.Tensor) -> Any:
+    def going(a: Any, b: Any, c: Any, n: Any, y: torch.Tensor) -> Any:
+        return c < a * b
+
+    def step(a: Any, b: Any, c: Any, n: Any, y: torch.Tensor) -> Any:
+        return b, a, c * 2 + 1, n + 1, y + 1
+
+    carry = (x.shape[0], x.shape[1], 1, x.sum().to(torch.int64).item(), x.sin())
+    return [each + 1 for each in while_loop(going, step, carry)]
+
+
 def written_operand(x: torch.Tensor) -> Any:
     table = x.clone()
 
@@ -186,8 +197,10 @@ class CountingLoop(CountingBranch):
         return while_loop(lambda n, y: n < 3, step, (torch.tensor(0), x))
 
 
-FORWARD = [results_of_unknown_size, integers, rows_one_by_one, written_operand,
-           CountingBranch(), CountingLoop()]  # fmt: skip
+FORWARD = [
+    results_of_unknown_size, integers, rows_one_by_one, constants_sizes_and_items, written_operand,
+    CountingBranch(), CountingLoop(),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", FORWARD, ids=name_of)

@@ -217,6 +217,32 @@ def an_item_at_each_step(x: torch.Tensor) -> Any:
     return while_loop(lambda n, total: n < x.shape[0], step, (torch.tensor(0), torch.zeros(3)))
 
 
+def an_integer_carry_as_place(x: torch.Tensor) -> Any:
+    def step(n: Any, y: torch.Tensor) -> Any:
+        y = y.clone()
+        torch._check(n >= 0)
+        torch._check(n < x.shape[0])
+        y.select(0, n).copy_(y.select(0, n) + n)
+        return n + 1, y
+
+    count, y = torch.ops.higher_order.while_loop(lambda n, y: n < x.shape[0], step, (0, x), ())
+    torch._check(count > 0)
+    return count + 1, count + y, count < x.shape[0], torch.ones(count * 2)
+
+
+def structures_of_integers(x: torch.Tensor) -> Any:
+    def going(sizes: Any, numbers: Any, y: torch.Tensor) -> Any:
+        return numbers["n"][0] * numbers["n"][1] < sizes[0] * sizes[1]
+
+    def step(sizes: Any, numbers: Any, y: torch.Tensor) -> Any:
+        first, second = numbers["n"]
+        return (sizes[0] + 1, sizes[1]), {"n": (first + 1, second + 2)}, y + first
+
+    carry = ((x.shape[0], x.shape[1]), {"n": (2, 2)}, x.sin())
+    sizes, numbers, y = while_loop(going, step, carry)
+    return sizes, [n + 1 for n in numbers["n"]], [n + y for n in numbers["n"]]
+
+
 def written_carries(x: torch.Tensor) -> Any:
     def step(n: torch.Tensor, table: torch.Tensor) -> Any:
         table = table.clone()
@@ -311,10 +337,10 @@ def scan_in_scan_in_loop(x: torch.Tensor) -> Any:
 
 LOOPS = [
     steps_that_depend_on_data, no_step, an_integer_carry, a_size_as_carry, a_row_at_each_step,
-    an_item_at_each_step, written_carries, carries_that_change_places, a_dictionary_as_carry,
-    scan_with_results_of_other_dtypes, scan_backwards_along_columns, scan_with_a_constant_result,
-    scan_over_places, map_of_structures, map_to_longer_rows, branch_in_loop_in_branch,
-    loop_in_scan, scan_in_scan_in_loop,
+    an_item_at_each_step, an_integer_carry_as_place, structures_of_integers, written_carries,
+    carries_that_change_places, a_dictionary_as_carry, scan_with_results_of_other_dtypes,
+    scan_backwards_along_columns, scan_with_a_constant_result, scan_over_places, map_of_structures,
+    map_to_longer_rows, branch_in_loop_in_branch, loop_in_scan, scan_in_scan_in_loop,
 ]  # fmt: skip
 
 

@@ -107,7 +107,9 @@ class ReferenceBackend:
                 feeds[role.name] = np.array([value], dtype=np.int64)
                 continue
             if role.kind is InputKind.NUMBER:
-                feeds[role.name] = np.array(value, dtype=dtypes.to_numpy(role.elem_type or dtypes.float64))
+                feeds[role.name] = np.array(
+                    value, dtype=dtypes.to_numpy(role.elem_type or dtypes.float64)
+                )
                 continue
             if role.permutation is not None:
                 value = value.permute(role.permutation)
