@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ortable.prelude import Bool, Float, Int, Result, Results
-from ortable.prelude_make import cast, const
+from ortable import dtypes
+from ortable.errors import BuilderError
+from ortable.prelude import Bool, Dtype, Float, Int, Result, Results, highest, lowest
+from ortable.prelude_make import cast, const, reshape_to
 from ortable.prelude_nn import wide_dtype
 
 if TYPE_CHECKING:
@@ -38,3 +40,78 @@ def float32_below(value: Float) -> Float:
     """The greatest float32 that is not greater than a number."""
     near = np.float32(value)
     return float(near if float(near) <= value else np.nextafter(near, np.float32(-np.inf)))
+
+
+def is_whole(low: Int, high: Int, dtype: Dtype) -> Bool:
+    """True when codes between two bounds are all values of an integer dtype."""
+    return bool(low <= lowest(dtype) and high >= highest(dtype))
+
+
+def fits(graph: Graph, zero: Result | None, dtype: Dtype) -> Bool:
+    """True when zero points are known to be values of ``dtype``, so that an ONNX operator of that
+    dtype subtracts them as torch does: none at all, constants, or clipped ones."""
+    if zero is None:
+        return True
+    known = _constant(graph, zero)
+    if known is not None:
+        return _within(known, dtype)
+    node = graph.values[_before_widening(graph, zero)].producer
+    if node is None or node.op_type not in ("Clip", "DynamicQuantizeLinear"):
+        return False
+    if node.op_type == "DynamicQuantizeLinear":
+        return dtype == dtypes.uint8
+    bounds = [_constant(graph, name) for name in node.inputs[1:3]]
+    return all(bound is not None and _within(bound, dtype) for bound in bounds)
+
+
+def zero_codes(graph: Graph, zero: Result | None, dtype: Dtype, scalar: Bool = False) -> Result:
+    """Zero points that ``fits`` accepts, in ``dtype``; ``scalar``: the only one, as 0-d result."""
+    if zero is None:
+        return ""
+    known = _constant(graph, zero)
+    if known is not None:
+        codes = known.astype(dtypes.to_numpy(dtype))
+        return graph.make_initializer("", codes.reshape(()) if scalar else codes)
+    found = cast(graph, _before_widening(graph, zero), dtype)
+    return reshape_to(graph, found, []) if scalar else found
+
+
+def one_scale(graph: Graph, scale: Result) -> Result:
+    """A scale of one element as 0-d float32, without a way through float64 and back."""
+    return cast(graph, reshape_to(graph, _before_widening(graph, scale), []), dtypes.float32)
+
+
+def _before_widening(graph: Graph, name: str) -> str:
+    """What a result was before a cast to int64 or float64, which keeps codes and scales."""
+    node = graph.values[name].producer
+    if node is None or node.op_type != "Cast":
+        return name
+    before = graph.values[node.inputs[0]].dtype
+    kept = {dtypes.float64: (dtypes.float32,), dtypes.int64: (dtypes.uint8, dtypes.int8)}
+    return node.inputs[0] if before in kept.get(node.attrs["to"], ()) else name
+
+
+def _constant(graph: Graph, name: str) -> np.ndarray | None:
+    """The value of a constant that has data, None for other results."""
+    try:
+        return graph.get_constant(name) if graph.is_constant(name) else None
+    except BuilderError:
+        return None  # a tensor without data: its values are not known here
+
+
+def _within(values: np.ndarray, dtype: Dtype) -> bool:
+    inside = (values >= lowest(dtype)) & (values <= highest(dtype))
+    return bool(np.all(inside & (values == np.rint(values))))
+
+
+def within(graph: Graph, codes: Result, low: Int, high: Int) -> Result:
+    """Integer codes clipped to two bounds; no node when these are the whole range of the dtype.
+
+    It is the codes that are clipped, not what they stand for: ONNX Runtime's integer kernels end
+    in a QuantizeLinear and begin with a DequantizeLinear, whatever is between.
+    """
+    dtype = graph.get_type(codes)
+    if is_whole(low, high, dtype):
+        return codes
+    bounds = [const(graph, low, dtype), const(graph, high, dtype)]
+    return graph.make_node("Clip", [codes, *bounds])
