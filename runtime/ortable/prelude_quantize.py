@@ -8,7 +8,18 @@ import numpy as np
 
 from ortable import dtypes
 from ortable.errors import BuilderError
-from ortable.prelude import Bool, Dtype, Float, Int, Result, Results, highest, lowest
+from ortable.prelude import (
+    Bool,
+    Dtype,
+    Float,
+    Int,
+    Result,
+    Results,
+    dim_of,
+    highest,
+    lowest,
+    rank_of,
+)
 from ortable.prelude_make import cast, const, reshape_to
 from ortable.prelude_nn import wide_dtype
 
@@ -42,11 +53,6 @@ def float32_below(value: Float) -> Float:
     return float(near if float(near) <= value else np.nextafter(near, np.float32(-np.inf)))
 
 
-def is_whole(low: Int, high: Int, dtype: Dtype) -> Bool:
-    """True when codes between two bounds are all values of an integer dtype."""
-    return bool(low <= lowest(dtype) and high >= highest(dtype))
-
-
 def fits(graph: Graph, zero: Result | None, dtype: Dtype) -> Bool:
     """True when zero points are known to be values of ``dtype``, so that an ONNX operator of that
     dtype subtracts them as torch does: none at all, constants, or clipped ones."""
@@ -76,14 +82,36 @@ def zero_codes(graph: Graph, zero: Result | None, dtype: Dtype, scalar: Bool = F
     return reshape_to(graph, found, []) if scalar else found
 
 
+def has_codes(graph: Graph, x: Result, zero: Result) -> Bool:
+    """True when a zero point was chosen by the DynamicQuantizeLinear of ``x`` itself."""
+    node = graph.values[_before_widening(graph, zero)].producer
+    chosen = node is not None and node.op_type == "DynamicQuantizeLinear"
+    return chosen and node.inputs[0] == x
+
+
+def codes_of(graph: Graph, zero: Result) -> Result:
+    """The codes that came with a zero point which ``has_codes``."""
+    return graph.values[_before_widening(graph, zero)].producer.outputs[0]
+
+
 def one_scale(graph: Graph, scale: Result) -> Result:
     """A scale of one element as 0-d float32, without a way through float64 and back."""
-    return cast(graph, reshape_to(graph, _before_widening(graph, scale), []), dtypes.float32)
+    source = _before_widening(graph, scale)
+    return cast(graph, reshape_to(graph, source, []), dtypes.float32)
+
+
+def as_vector_of_one(graph: Graph, x: Result, dtype: Dtype) -> Result:
+    """A 0-d result in another dtype, as a vector of one element: what torch returns as the scale
+    and the zero point that it chose."""
+    return reshape_to(graph, cast(graph, x, dtype), [1])
 
 
 def _before_widening(graph: Graph, name: str) -> str:
-    """What a result was before a cast to int64 or float64, which keeps codes and scales."""
+    """What a result of ``as_vector_of_one`` was, or what was cast to a dtype that keeps it."""
     node = graph.values[name].producer
+    if node is not None and node.op_type == "Reshape" and graph.get_rank(node.inputs[0]) == 0:
+        name = node.inputs[0]
+        node = graph.values[name].producer
     if node is None or node.op_type != "Cast":
         return name
     before = graph.values[node.inputs[0]].dtype
@@ -111,7 +139,24 @@ def within(graph: Graph, codes: Result, low: Int, high: Int) -> Result:
     in a QuantizeLinear and begin with a DequantizeLinear, whatever is between.
     """
     dtype = graph.get_type(codes)
-    if is_whole(low, high, dtype):
+    if low <= lowest(dtype) and high >= highest(dtype):
         return codes
     bounds = [const(graph, low, dtype), const(graph, high, dtype)]
     return graph.make_node("Clip", [codes, *bounds])
+
+
+def is_dequantized(graph: Graph, x: Result) -> Bool:
+    """True when a float result is made of codes."""
+    node = graph.values[x].producer
+    return node is not None and node.op_type == "DequantizeLinear"
+
+
+def rows_of(graph: Graph, x: Result) -> Result:
+    """``x`` as a matrix of its last dimension. Where ``x`` is made of codes with one scale, the
+    codes are reshaped, so that DequantizeLinear stays next to what reads it."""
+    sizes = [-1, dim_of(graph, x, -1)]
+    node = graph.values[x].producer
+    if not is_dequantized(graph, x) or rank_of(graph, node.inputs[1]) > 0:
+        return reshape_to(graph, x, sizes)
+    codes = reshape_to(graph, node.inputs[0], sizes)
+    return graph.make_node("DequantizeLinear", [codes, *node.inputs[1:]])

@@ -8,7 +8,7 @@ from ortable.known import known_dtype, known_shape
 from ortable.prelude import axis_of, dtype_of, rank_of
 from ortable.prelude_make import cast, cast_all, const, reshape_to
 from ortable.prelude_nn import wide_dtype
-from ortable.prelude_quantize import fits, one_scale, within, zero_codes
+from ortable.prelude_quantize import codes_of, fits, has_codes, one_scale, within, zero_codes
 from ortable.prelude_shape import along_axis
 from ortable.prelude_types import common_dtype
 from ortable_generated.aten.cast import aten__to_copy, complex_aten__to_copy, rule_aten__to_copy
@@ -127,6 +127,9 @@ def quantized_decomposed_quantize_per_tensor(graph: GraphBuilder, res: Res, inpu
 
 def quantized_decomposed_quantize_per_tensor_tensor(graph: GraphBuilder, res: Res, input: Result, scale: Result, zero_point: Result, quant_min: Int, quant_max: Int, dtype: Dtype) -> Result:
     """quantized_decomposed::quantize_per_tensor.tensor(Tensor input, Tensor scale, Tensor zero_point, int quant_min, int quant_max, ScalarType dtype) -> Tensor"""
+    if has_codes(graph, input, zero_point) and quant_min == 0 and (quant_max == 255):
+        # DynamicQuantizeLinear, which chose the parameters, has made them
+        return codes_of(graph, zero_point)
     if dtype in (int8, uint8) and fits(graph, zero_point, dtype):
         # torch multiplies by 1 / scale, which can differ right at the border of two codes
         codes = [one_scale(graph, scale), zero_codes(graph, zero_point, dtype, True)]

@@ -9,6 +9,7 @@ from ortable.known import known_shape
 from ortable.prelude import axes_of, dim_of, dtype_of, rank_of, shape_of
 from ortable.prelude_make import cast, cast_all, const, consts, reshape_to, unsqueezed
 from ortable.prelude_nn import machine_epsilon, reduced_extreme, wide_dtype
+from ortable.prelude_quantize import as_vector_of_one
 from ortable.prelude_types import common_dtype
 
 if TYPE_CHECKING:
@@ -60,15 +61,19 @@ def quantized_decomposed_choose_qparams_tensor(graph: GraphBuilder, res: Res, in
     """quantized_decomposed::choose_qparams.tensor(Tensor input, int quant_min, int quant_max, float eps, ScalarType dtype) -> (Tensor, Tensor)"""
     wide = wide_dtype(dtype_of(graph, input))
     axes = axes_of(graph, input, [])
+    if graph.target == 'onnxruntime' and dtype == uint8 and quant_min == 0 and (quant_max == 255) and (dtype_of(graph, input) == float32):
+        # without eps, so that a range below 255 * eps has finer codes than in torch
+        _, scale, zero = graph.make_node('DynamicQuantizeLinear', [input], 3)
+        return (as_vector_of_one(graph, scale, float64), as_vector_of_one(graph, zero, int64))
     zero = const(graph, 0, dtype_of(graph, input))
     low = graph.make_node('Min', [reduced_extreme(graph, input, axes, False, False), zero])
     high = graph.make_node('Max', [reduced_extreme(graph, input, axes, False, True), zero])
     least = graph.make_node('Div', [cast(graph, graph.make_node('Sub', [high, low]), wide), const(graph, quant_max - quant_min, wide)])
-    rounded = cast(graph, cast(graph, least, dtype_of(graph, input)), float32)
-    scale = graph.make_node('Max', [unsqueezed(graph, rounded, [0]), consts(graph, [eps], float32)])
+    scale = graph.make_node('Max', [cast(graph, cast(graph, least, dtype_of(graph, input)), float32), const(graph, eps, float32)])
     below = cast(graph, graph.make_node('Round', [graph.make_node('Div', [cast(graph, low, float32), scale])]), int64)
     bounds = [const(graph, quant_min, int64), const(graph, quant_max, int64)]
-    return (cast(graph, scale, float64), graph.make_node('Clip', [graph.make_node('Sub', [const(graph, quant_min, int64), below]), *bounds]))
+    point = graph.make_node('Clip', [graph.make_node('Sub', [const(graph, quant_min, int64), below]), *bounds])
+    return (as_vector_of_one(graph, scale, float64), as_vector_of_one(graph, point, int64))
 
 
 def quantized_decomposed_dequantize_per_channel_group(graph: GraphBuilder, res: Res, input: Result, scales: Result, zero_points: Result | None, quant_min: Int, quant_max: Int, dtype: Dtype, group_size: Int, output_dtype: Dtype) -> Result:

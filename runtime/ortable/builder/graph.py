@@ -14,7 +14,7 @@ from ortable_generated.kernels import KERNELS_CPU
 
 from ..dims import SymDim
 from ..errors import BuilderError
-from . import casts, constants, passes, reader, serialize, transplant, versions
+from . import casts, constants, passes, quantized, reader, serialize, transplant, versions
 from .dim_results import DimResults
 from .node import Node
 from .node_maker import NodeMaker
@@ -185,10 +185,12 @@ class GraphBuilder(NodeMaker):
         many."""
         return passes.constant_folding(self, max_bytes)
 
-    def optimize(self, folding: bool = False) -> dict[str, int]:
-        """The basic passes: identities, constants (if asked for), unused nodes; counts of removed
-        nodes."""
+    def optimize(self, folding: bool = False, rewrites: bool = True) -> dict[str, int]:
+        """The basic passes: identities, constants (if asked for), quantized parts (``rewrites``),
+        unused nodes; counts of what was removed or rewritten."""
         counts = {"remove_identity_nodes": self.remove_identity_nodes()}
+        if rewrites:
+            counts["arrange_quantized"] = quantized.arrange_quantized(self)
         if folding:
             counts["constant_folding"] = self.constant_folding()
         counts["remove_unused"] = self.remove_unused()

@@ -109,7 +109,7 @@ def to_onnx(
     options = checked_options(export_options)
     opset = checked_opset(target_opset)
     checked_target(target)
-    checked_rewrites(rewrites)
+    names = checked_rewrites(rewrites)
     checked_validate(validate)
     dispatcher = checked_dispatcher(dispatcher)
     args, kwargs = checked_call(args, kwargs)
@@ -136,7 +136,7 @@ def to_onnx(
         record.say("convert", f"{len(builder.nodes)} nodes")
         if optimize:
             with record.phase("rewrite"):
-                builder.optimize(folding=options.constant_folding)
+                builder.optimize(options.constant_folding, "none" not in names)
             record.say("rewrite", f"{len(builder.nodes)} nodes")
         with record.phase("serialise"):
             results["model"] = model = builder.to_onnx(
