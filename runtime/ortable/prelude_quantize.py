@@ -13,6 +13,7 @@ from ortable.prelude import (
     Dtype,
     Float,
     Int,
+    Ints,
     Result,
     Results,
     dim_of,
@@ -70,16 +71,26 @@ def fits(graph: Graph, zero: Result | None, dtype: Dtype) -> Bool:
     return all(bound is not None and _within(bound, dtype) for bound in bounds)
 
 
-def zero_codes(graph: Graph, zero: Result | None, dtype: Dtype, scalar: Bool = False) -> Result:
-    """Zero points that ``fits`` accepts, in ``dtype``; ``scalar``: the only one, as 0-d result."""
+def zero_codes(
+    graph: Graph, zero: Result | None, dtype: Dtype, shape: Ints | None = None
+) -> Result | None:
+    """Zero points that ``fits`` accepts, in ``dtype``, perhaps in another shape; [] for a scalar."""
     if zero is None:
-        return ""
+        return None
     known = _constant(graph, zero)
     if known is not None:
         codes = known.astype(dtypes.to_numpy(dtype))
-        return graph.make_initializer("", codes.reshape(()) if scalar else codes)
+        return graph.make_initializer("", codes if shape is None else codes.reshape(shape))
     found = cast(graph, _before_widening(graph, zero), dtype)
-    return reshape_to(graph, found, []) if scalar else found
+    return found if shape is None else reshape_to(graph, found, shape)
+
+
+def known_as(graph: Graph, x: Result, shape: Ints) -> Result:
+    """``x`` in another shape; a constant stays one."""
+    known = _constant(graph, x)
+    if known is None:
+        return reshape_to(graph, x, shape)
+    return graph.make_initializer("", known.reshape(shape))
 
 
 def has_codes(graph: Graph, x: Result, zero: Result) -> Bool:

@@ -68,7 +68,7 @@ def quantized_decomposed_dequantize_per_tensor_tensor(graph: GraphBuilder, res: 
     """quantized_decomposed::dequantize_per_tensor.tensor(Tensor input, Tensor scale, Tensor zero_point, int quant_min, int quant_max, ScalarType dtype, *, ScalarType? out_dtype=None) -> Tensor"""
     kind = dtype_of(graph, input)
     if kind in (int8, uint8) and dtype_of(graph, res) == float32 and fits(graph, zero_point, kind):
-        return graph.make_node('DequantizeLinear', [input, one_scale(graph, scale), zero_codes(graph, zero_point, kind, True)], res.outputs)
+        return graph.make_node('DequantizeLinear', [input, one_scale(graph, scale), zero_codes(graph, zero_point, kind, [])], res.outputs)
     wide = wide_dtype(dtype_of(graph, res))
     zero = cast(graph, reshape_to(graph, zero_point, []), wide)
     difference = graph.make_node('Sub', [cast(graph, cast(graph, input, dtype_of(graph, res)), wide), zero])
@@ -132,7 +132,7 @@ def quantized_decomposed_quantize_per_tensor_tensor(graph: GraphBuilder, res: Re
         return codes_of(graph, zero_point)
     if dtype in (int8, uint8) and fits(graph, zero_point, dtype):
         # torch multiplies by 1 / scale, which can differ right at the border of two codes
-        codes = [one_scale(graph, scale), zero_codes(graph, zero_point, dtype, True)]
+        codes = [one_scale(graph, scale), zero_codes(graph, zero_point, dtype, [])]
         return within(graph, graph.make_node('QuantizeLinear', [cast(graph, input, float32), *codes]), quant_min, quant_max)
     inverse = graph.make_node('Div', [const(graph, 1, float64), cast(graph, reshape_to(graph, scale, []), float64)])
     steps = graph.make_node('Round', [graph.make_node('Mul', [cast(graph, input, float32), cast(graph, inverse, float32)])])

@@ -189,10 +189,11 @@ class GraphBuilder(NodeMaker):
         """The basic passes: identities, constants (if asked for), quantized parts (``rewrites``),
         unused nodes; counts of what was removed or rewritten."""
         counts = {"remove_identity_nodes": self.remove_identity_nodes()}
-        if rewrites:
-            counts["arrange_quantized"] = quantized.arrange_quantized(self)
         if folding:
             counts["constant_folding"] = self.constant_folding()
+        arranged = quantized.arrange_quantized(self) if rewrites else 0
+        if arranged:
+            counts["arrange_quantized"] = arranged
         counts["remove_unused"] = self.remove_unused()
         return counts
 
