@@ -1,4 +1,4 @@
-"""The shell command `ortable`: show, draw, ops, export, specs check.
+"""The shell command `ortable`: show, draw, ops, specs check; the others stand in their own files.
 Errors of ours are printed without a traceback and end with status 1."""
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 from ortable.errors import OrtableError
 
+from .cli_compile import add_compile_commands
 from .cli_export import add_export
 
 __all__ = ["main"]
@@ -48,6 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     ops.set_defaults(run=_ops)
 
     add_export(commands)
+    add_compile_commands(commands)
 
     specs = commands.add_parser("specs", help="work with spec files")
     actions = specs.add_subparsers(dest="action", required=True, metavar="action")
