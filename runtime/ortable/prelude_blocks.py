@@ -44,7 +44,7 @@ def block_axes(graph: Graph, x: Result, block: SymInts) -> Ints:
 
 
 def channel_axis(graph: Graph, x: Result, block: SymInts) -> Int:
-    """The axis whose elements have a block each, all other dimensions being whole; -1 if none is."""
+    """The axis whose elements have a block each, all others being whole; -1 if none is."""
     sizes = list(zip(shape_of(graph, x), block, strict=True))
     several = [axis for axis, (size, step) in enumerate(sizes) if not dims.same(size, step)]
     return several[0] if len(several) == 1 and sizes[several[0]][1] == 1 else -1

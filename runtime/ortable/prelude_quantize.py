@@ -74,7 +74,7 @@ def fits(graph: Graph, zero: Result | None, dtype: Dtype) -> Bool:
 def zero_codes(
     graph: Graph, zero: Result | None, dtype: Dtype, shape: Ints | None = None
 ) -> Result | None:
-    """Zero points that ``fits`` accepts, in ``dtype``, perhaps in another shape; [] for a scalar."""
+    """Zero points that ``fits`` accepts, in ``dtype``, and perhaps in another shape."""
     if zero is None:
         return None
     known = _constant(graph, zero)

@@ -60,9 +60,7 @@ def test_unsigned_activations_of_the_x86_recipe(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shape", [ROWS, TOKENS])
 @pytest.mark.parametrize("name", ["x86", "xnnpack"])
-def test_linear_layers_run_in_integers(
-    name: str, shape: tuple[int, ...], tmp_path: Path
-) -> None:
+def test_linear_layers_run_in_integers(name: str, shape: tuple[int, ...], tmp_path: Path) -> None:
     x = torch.randn(shape, generator=torch.Generator().manual_seed(1))
     module = converted(Mlp(), x, recipe(name))
     model = ortable.to_onnx(module, (x,))
@@ -84,8 +82,9 @@ def test_an_encoder_layer_with_dynamic_sizes(name: str, tmp_path: Path) -> None:
         plain, optimized, found = results(model, (other,), tmp_path)
         assert found["QGemm"] == 6 and not {"Gemm", "FusedGemm"} & set(found), found
         wanted = module(other)
-        assert difference(plain, wanted) < 5e-2 and difference(optimized, wanted) < 5e-2
+        # a code that flips by one moves a row, through the layer norms
         assert (plain - wanted).abs().mean() < 1e-3
+        assert (optimized - wanted).abs().mean() < 5e-3 and difference(optimized, wanted) < 0.2
 
 
 @pytest.mark.parametrize("shape", [ROWS, TOKENS])
@@ -124,13 +123,19 @@ def test_without_rewrites_codes_stay_as_they_are() -> None:
     torch.testing.assert_close(run_onnx(plain, {"x": x.numpy()}), [module(x)], atol=0.02, rtol=0)
 
 
-def test_a_converted_model_through_torch_compile() -> None:
+@pytest.mark.parametrize("options", [{}, {"is_dynamic": True}])
+def test_a_converted_model_through_torch_compile(options: dict[str, bool], tmp_path: Path) -> None:
     x = torch.randn(TOKENS, generator=torch.Generator().manual_seed(1))
-    for options in ({}, {"is_dynamic": True}):
-        module = converted(Mlp(), x, recipe("x86", **options))
-        with torch.no_grad():
-            got = torch.compile(module, backend="ortable")(x)
-        assert difference(got, module(x)) < 2e-2
+    module = converted(Mlp(), x, recipe("x86", **options))
+    path = tmp_path / "optimized.onnx"
+    settings = {"session_options": {"optimized_model_filepath": str(path)}}
+    compiled = torch.compile(module, backend="ortable", options=settings)
+    with torch.no_grad():
+        for _ in range(6):  # weights become constants once they have rested
+            got = compiled(x)
+    assert difference(got, module(x)) < 2e-2
+    found = operators(onnx.load(path, load_external_data=False))
+    assert found["QGemm"] == 2 and "Gemm" not in found, found
 
 
 # -- exactness of codes
@@ -183,7 +188,7 @@ def test_codes_of_ordinary_numbers_are_those_of_torch() -> None:
     for scale in (0.013, 0.0301, 0.25):
         module = Codes(scale, 3, -128, 127, torch.int8)
         (got,) = run_onnx(ortable.to_onnx(module, (x,)), {"x": x.numpy()})
-        assert (got != module(x)).float().mean() < 2e-5
+        assert (got != module(x)).float().mean() < 1e-5
 
 
 def test_sixteen_bits_need_opset_21_and_are_exact_below() -> None:
@@ -207,7 +212,9 @@ def quantized(config: str, **options: object) -> Mlp:
 
 
 @pytest.mark.parametrize("shape", [ROWS, TOKENS])
-@pytest.mark.parametrize("config", ["Int8WeightOnlyConfig", "Int8DynamicActivationInt8WeightConfig"])
+@pytest.mark.parametrize(
+    "config", ["Int8WeightOnlyConfig", "Int8DynamicActivationInt8WeightConfig"]
+)
 def test_int8_tensors_of_torchao(config: str, shape: tuple[int, ...], tmp_path: Path) -> None:
     x = torch.randn(shape, generator=torch.Generator().manual_seed(1))
     module = quantized(config)

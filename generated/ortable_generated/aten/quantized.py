@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ortable.dtypes import float32, float64, int16, int32, int8, uint16, uint8
+from ortable.dtypes import float32, float64, int16, int32, int64, int8, uint16, uint8
 from ortable.known import known_dtype, known_shape
 from ortable.prelude import axis_of, dtype_of, rank_of
 from ortable.prelude_make import cast, cast_all, const, reshape_to
@@ -40,6 +40,12 @@ def quantized_decomposed_dequantize_per_channel(graph: GraphBuilder, res: Res, i
     if zero_points is None:
         factor = along_axis(graph, scales, place, rank)
         return cast(graph, graph.make_node('Mul', [*cast_all(graph, [input, factor], common_dtype(graph, [input, factor]))]), dtype_of(graph, res))
+    if graph.target == 'onnxruntime' and plain and dtype_of(graph, input) in (int8, uint8) and (dtype_of(graph, zero_points) in (int32, int64)):
+        # zero points that become known with the weights; one that is no code makes NaN
+        codes = cast(graph, zero_points, dtype_of(graph, input))
+        same = graph.make_node('Equal', [cast(graph, codes, dtype_of(graph, zero_points)), zero_points])
+        factor = graph.make_node('Where', [same, scales, const(graph, float('nan'), float32)])
+        return graph.make_node('DequantizeLinear', [input, factor, codes], res.outputs, axis=place)
     zero, factor = (along_axis(graph, zero_points, place, rank), along_axis(graph, scales, place, rank))
     shifted = graph.make_node('Sub', [*cast_all(graph, [input, zero], common_dtype(graph, [input, zero]))])
     found = graph.make_node('Mul', [*cast_all(graph, [shifted, factor], common_dtype(graph, [shifted, factor]))])

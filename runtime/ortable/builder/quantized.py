@@ -37,8 +37,10 @@ def arrange_quantized(graph: GraphBuilder) -> int:
         return changed
     passes.remove_unused(graph)
     here = _Arrangement(graph)
-    count = sum(here.unsigned(node) for node in graph.nodes if node.op_type == "QuantizeLinear")
-    count += sum(here.sink_reshape(node) for node in list(graph.nodes) if node.op_type == "Gemm")
+    products = [node for node in graph.nodes if node.op_type == "Gemm"]
+    count = sum(here.lift_reshape(node) for node in products)
+    count += sum(here.unsigned(node) for node in graph.nodes if node.op_type == "QuantizeLinear")
+    count += sum(here.sink_reshape(node) for node in products)
     count += here.free_biases()
     if count:
         passes.rebuild_history(graph)
@@ -95,6 +97,33 @@ class _Arrangement:
             return np.array(128, np.uint8)
         value = self._constant(name)
         return None if value is None else (value.astype(np.int16) + 128).astype(np.uint8)
+
+    def lift_reshape(self, node: Node) -> bool:
+        """DequantizeLinear, Reshape, Gemm: it is the codes that are reshaped."""
+        graph = self.graph
+        reshape: Any = graph.values[node.inputs[0]].producer
+        if reshape is None or reshape.op_type != "Reshape" or not graph.is_own(node.inputs[0]):
+            return False
+        before = self._dequantized(reshape.inputs[0])
+        if before is None or graph.get_rank(before.inputs[1]) > 0:
+            return False
+        result, codes = reshape.outputs[0], before.inputs[0]
+        moved = self._new_result(f"{codes}_rows", result, reshape)
+        graph.values[moved].dtype = graph.values[codes].dtype
+        name = graph._node_names.unique("DequantizeLinear")
+        after = Node(
+            before.op_type, [moved, *before.inputs[1:]], [result], name=name, origin=before.origin
+        )
+        self.readers[reshape.inputs[0]].remove(reshape)
+        self.readers[codes].append(reshape)
+        self.readers[moved] = [after]
+        reshape.inputs[0], reshape.outputs = codes, [moved]
+        graph.values[result].producer = after
+        graph.nodes.insert(graph.nodes.index(reshape) + 1, after)
+        if not self.readers[before.outputs[0]] and before.outputs[0] not in self.fixed:
+            self.readers[codes].remove(before)
+            graph.nodes.remove(before)
+        return True
 
     def sink_reshape(self, node: Node) -> bool:
         """Gemm, Reshape, perhaps Relu, QuantizeLinear: the Reshape becomes the last, so that the
