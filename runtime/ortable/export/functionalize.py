@@ -99,6 +99,8 @@ def why_rewrite(graph_module: GraphModule, tables: Tables) -> str | None:
         target = node.target
         if isinstance(target, torch._ops.HigherOrderOperator) and target.name() in _REGIONS:
             return f"node '{node.name}' is a region of {target.name()}"
+        if target is torch.ops.export.access_subclass_inner_tensor.default:
+            return f"node '{node.name}' reads a part of a tensor subclass"
         if getattr(target, "__module__", None) == _VMAP:
             return f"node '{node.name}' is a part of vmap"
     return None
