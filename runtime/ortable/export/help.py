@@ -122,6 +122,11 @@ KINDS: tuple[Kind, ...] = (
         STRICT,
     ),
     _kind(
+        "modules of torch.ao.nn.quantized hold packed weights, which torch.export cannot read",
+        r"PackedParamsBase",
+        "quantize with PT2E (torchao.quantization.pt2e) or with torchao's quantize_",
+    ),
+    _kind(
         "a compiled TorchScript module",
         r"torch\.jit\.|RecursiveScriptModule|positional arguments? but \d+ were given"
         r".*|ScriptModule",
