@@ -220,7 +220,16 @@ ARCHITECTURES = (
     ),
     text("phi", decoder("PhiForCausalLM", "PhiConfig"), mask=False),
     text("mixtral", mixtral),
-    text("mamba", plain("MambaModel", "MambaConfig", MAMBA_SMALL, MAMBA_FULL, **QUIET), mask=False),
+    # without its kernels the scan is a Python loop over the length, which is fixed then
+    Architecture(
+        "mamba",
+        plain("MambaModel", "MambaConfig", MAMBA_SMALL, MAMBA_FULL, **QUIET),
+        words,
+        {"input_ids": {0: BATCH}},
+        {"batch": 1, "length": 16},
+        {"batch": 2, "length": 6},
+        {"batch": 1, "length": 6},
+    ),
     pair("t5", plain("T5Model", "T5Config", {**T5_SMALL, "vocab_size": WORDS}, {}, use_cache=False)),
     pair("bart", plain("BartModel", "BartConfig", {
         **BART_SMALL, "vocab_size": WORDS, "d_model": 32}, {

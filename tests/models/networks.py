@@ -146,8 +146,8 @@ def picture(
     )
 
 
-def tagger(name: str, make: Callable[[bool], nn.Module]) -> Architecture:
-    """A model of words without a mask."""
+def tagger(name: str, make: Callable[[bool], nn.Module], length: Any) -> Architecture:
+    """A model of words without a mask. ``length`` is the free length, None for a fixed one."""
 
     def inputs(small: bool, batch: int, length: int) -> Call:
         return named(ids=torch.randint(0, 50, (batch, length)))
@@ -156,10 +156,10 @@ def tagger(name: str, make: Callable[[bool], nn.Module]) -> Architecture:
         name,
         make,
         inputs,
-        {"ids": {0: BATCH, 1: LENGTH}},
+        {"ids": {0: BATCH, 1: length}},
         {"batch": 4, "length": 32},
         {"batch": 2, "length": 9},
-        {"batch": 1, "length": 5},
+        {"batch": 1, "length": 9 if length is None else 5},
     )
 
 
@@ -256,8 +256,9 @@ ARCHITECTURES = (
         {"batch": 2, "height": 8, "width": 16, "length": 6},
         {"batch": 1, "height": 16, "width": 12, "length": 4},
     ),
-    tagger("lstm", lambda s: LstmTagger(50, 16) if s else LstmTagger()),
-    tagger("gru", lambda s: GruTagger(50, 16) if s else GruTagger()),
+    tagger("lstm", lambda s: LstmTagger(50, 16) if s else LstmTagger(), LENGTH),
+    # torch.export writes the steps of a GRU out to find its shapes, so its length is fixed
+    tagger("gru", lambda s: GruTagger(50, 16) if s else GruTagger(), None),
     states("transformer_encoder", transformer_encoder, "src"),
     states("multihead_attention", lambda s: SelfAttention(*((32, 4) if s else (512, 8))), "x"),
     Architecture(
