@@ -29,9 +29,7 @@ def exported(name: str, dynamic: bool) -> torch.export.ExportedProgram:
     dims: Any = architecture.dynamic_shapes() if dynamic else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # attributes that modules assign while they are traced
-        return torch.export.export(
-            module_of(name), args, kwargs, dynamic_shapes=dims, strict=False
-        )
+        return torch.export.export(module_of(name), args, kwargs, dynamic_shapes=dims, strict=False)
 
 
 def free_dimensions(model: onnx.ModelProto) -> set[str]:

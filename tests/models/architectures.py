@@ -21,9 +21,9 @@ ARCHITECTURES: dict[str, Architecture] = {
 
 
 def build(name: str, small: bool = True) -> nn.Module:
-    """The module of an architecture, for inference: in eval mode, without gradients (torch.export
-    needs that to keep the length of an LSTM free). The same call gives the same weights; running
-    statistics are random too, since those of a new module change nothing."""
+    """The module of an architecture, for inference: in eval mode, without gradients. The
+    same call gives the same weights; running statistics are random too, since those of a new module
+    change nothing."""
     torch.manual_seed(0)
     module = ARCHITECTURES[name].make(small).eval().requires_grad_(False)
     for part in module.modules():

@@ -190,13 +190,35 @@ ARCHITECTURES = (
         "electra",
         plain("ElectraModel", "ElectraConfig", {**SMALL, "embedding_size": 16}, {}),
     ),
-    text("albert", plain("AlbertModel", "AlbertConfig", {**SMALL, "embedding_size": 16}, {
-        "hidden_size": 768, "num_attention_heads": 12, "intermediate_size": 3072})),
-    text("deberta", plain("DebertaV2Model", "DebertaV2Config", SMALL, {
-        "hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 6,
-        "intermediate_size": 1536, "vocab_size": 32000}, relative_attention=True,
-        pos_att_type=["p2c", "c2p"], position_buckets=16, norm_rel_ebd="layer_norm",
-        share_att_key=True)),
+    text(
+        "albert",
+        plain(
+            "AlbertModel",
+            "AlbertConfig",
+            {**SMALL, "embedding_size": 16},
+            {"hidden_size": 768, "num_attention_heads": 12, "intermediate_size": 3072},
+        ),
+    ),
+    text(
+        "deberta",
+        plain(
+            "DebertaV2Model",
+            "DebertaV2Config",
+            SMALL,
+            {
+                "hidden_size": 384,
+                "num_hidden_layers": 6,
+                "num_attention_heads": 6,
+                "intermediate_size": 1536,
+                "vocab_size": 32000,
+            },
+            relative_attention=True,
+            pos_att_type=["p2c", "c2p"],
+            position_buckets=16,
+            norm_rel_ebd="layer_norm",
+            share_att_key=True,
+        ),
+    ),
     text("gpt2", plain("GPT2LMHeadModel", "GPT2Config", GPT2_SMALL, {}, **QUIET), mask=False),
     text("gpt_neox", decoder("GPTNeoXForCausalLM", "GPTNeoXConfig"), mask=False),
     text("llama", decoder("LlamaForCausalLM", "LlamaConfig", num_key_value_heads=2)),
@@ -230,8 +252,17 @@ ARCHITECTURES = (
         {"batch": 2, "length": 6},
         {"batch": 1, "length": 6},
     ),
-    pair("t5", plain("T5Model", "T5Config", {**T5_SMALL, "vocab_size": WORDS}, {}, use_cache=False)),
-    pair("bart", plain("BartModel", "BartConfig", {
-        **BART_SMALL, "vocab_size": WORDS, "d_model": 32}, {
-        "encoder_layers": 6, "decoder_layers": 6, "d_model": 512}, use_cache=False)),
+    pair(
+        "t5", plain("T5Model", "T5Config", {**T5_SMALL, "vocab_size": WORDS}, {}, use_cache=False)
+    ),
+    pair(
+        "bart",
+        plain(
+            "BartModel",
+            "BartConfig",
+            {**BART_SMALL, "vocab_size": WORDS, "d_model": 32},
+            {"encoder_layers": 6, "decoder_layers": 6, "d_model": 512},
+            use_cache=False,
+        ),
+    ),
 )

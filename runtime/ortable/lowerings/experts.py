@@ -25,7 +25,9 @@ def grouped_rows(graph: GraphBuilder, res: Res, input: str, weight: str, offs: s
     zero = consts(graph, [0], dtypes.int64)
     edges = make("Concat", [zero, ends, as_vec(graph, rows)], axis=0)
     before = make("Slice", [edges, zero, consts(graph, [-1], dtypes.int64)])
-    after = make("Slice", [edges, consts(graph, [1], dtypes.int64), consts(graph, [2**62], dtypes.int64)])
+    after = make(
+        "Slice", [edges, consts(graph, [1], dtypes.int64), consts(graph, [2**62], dtypes.int64)]
+    )
     sizes = make("Sub", [after, before])
     parts = make("Split", [input, sizes], count + 1, axis=0)
     products = [
@@ -33,7 +35,9 @@ def grouped_rows(graph: GraphBuilder, res: Res, input: str, weight: str, offs: s
         for index, part in enumerate(parts[:-1])
     ]
     joined = products[0] if count == 1 else make("Concat", products, axis=0)
-    rest = make("Slice", [sizes, consts(graph, [-1], dtypes.int64), consts(graph, [2**62], dtypes.int64)])
+    rest = make(
+        "Slice", [sizes, consts(graph, [-1], dtypes.int64), consts(graph, [2**62], dtypes.int64)]
+    )
     pads = make("Concat", [zero, zero, rest, zero], axis=0)
     found = make("Pad", [joined, pads])
     graph.set_shape(found, (rows, dim_of(graph, weight, 2)))
