@@ -89,7 +89,7 @@ def one_round(
             seconds, program = timed(lambda: torch_onnx(ep, opset))
             found.setdefault(f"{THEIRS}, {LARGE}", []).append(seconds)
             # Their weights enter the protobuf when the property is read: both parts count.
-            more, proto = timed(lambda: program.model_proto)
+            more, proto = timed(lambda made=program: made.model_proto)
             found.setdefault(f"{THEIRS}, {WHOLE}", []).append(seconds + more)
             del program, proto
     return phases

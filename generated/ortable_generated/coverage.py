@@ -421,7 +421,7 @@ COVERAGE: tuple[tuple[str, str, str, str, str, bool, int, int, int, str, str, st
     ('aten::grid_sampler_2d_backward', 'specs/aten/backward_resample.yaml', '', '18', 'f32 f64', True, 1, 0, 11, 'grid_gradient.grid_sampler_backward', '', ''),
     ('aten::grid_sampler_3d', 'specs/aten/grid.yaml', '', '18', 'f32 f64', True, 1, 0, 5, 'grid.grid_sampler', '16/16', '3/3'),
     ('aten::grid_sampler_3d_backward', 'specs/aten/backward_resample.yaml', '', '18', 'f32', False, 1, 0, 3, 'grid_gradient.grid_sampler_backward', '', ''),
-    ('aten::group_norm', 'specs/aten/norm.yaml', '', '18', 'f32 f64 bf16', True, 1, 0, 5, '', '16/16', '3/3'),
+    ('aten::group_norm', 'specs/aten/norm.yaml', '', '18', 'f32 f64 bf16', True, 2, 0, 8, '', '16/16', '3/3'),
     ('aten::gru.input', 'specs/aten/rnn.yaml', '', '18', 'f32', False, 3, 2, 5, 'recurrent.gru', '', ''),
     ('aten::gru_cell', 'specs/aten/rnn_cells.yaml', '', '18', 'f32 f64', False, 1, 0, 2, '', '', ''),
     ('aten::gt.Scalar', 'specs/aten/compare.yaml', '', '18', 'f32 i64 b', False, 1, 0, 3, '', '5/5', '1/1'),

@@ -209,6 +209,8 @@ def test_optimize_says_what_it_removed(gr):
     gr.make_tensor_output(gr.op.Relu(gr.op.Identity("x")))
     assert gr.optimize(folding=True) == {
         "remove_identity_nodes": 1,
+        "turn_weights": 0,
         "constant_folding": 0,
+        "merge_equal_nodes": 0,
         "remove_unused": 1,
     }

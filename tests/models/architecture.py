@@ -20,9 +20,9 @@ class Architecture:
 
     `make(small)` returns the module, at the size of the benchmark or at that of the tests.
     `inputs(small, **sizes)` returns the arguments of a call, `(args, kwargs)`. `dims` is what
-    to_onnx and torch.export take as `dynamic_shapes`, or a function of `small`. `sizes` are those of the benchmark, `small`
-    those of the tests, `second` other ones for the same small module. `tolerance` is the
-    largest difference from eager, relative to the largest value.
+    to_onnx and torch.export take as `dynamic_shapes`, or a function of `small`. `sizes` are those
+    of the benchmark, `small` those of the tests, `second` other ones for the same small module.
+    `tolerance` is the largest difference from eager, relative to the largest value.
     """
 
     name: str

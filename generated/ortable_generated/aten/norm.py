@@ -9,7 +9,7 @@ from ortable.known import given_shape, known_dtype, known_shape
 from ortable.lowerings.normalization import batch_norm_backward, batch_norm_of_batch, batch_norm_single, batch_norm_training, batch_norm_update, layer_norm_backward
 from ortable.prelude import axis_of, dim_of, dtype_of, is_used, rank_of, static
 from ortable.prelude_make import as_vec, cast, const, consts
-from ortable.prelude_nn import batch_norm_known, group_normalized, machine_epsilon, or_filled, rms_normalized, wide_dtype, without
+from ortable.prelude_nn import batch_norm_known, group_instances, group_normalized, machine_epsilon, on_channels, or_filled, rms_normalized, wide_dtype, without
 from ortable.promotion import promoted_dtype
 
 if TYPE_CHECKING:
@@ -92,6 +92,8 @@ def aten_batch_norm(graph: GraphBuilder, res: Res, input: Result, weight: Result
 
 def aten_group_norm(graph: GraphBuilder, res: Res, input: Result, num_groups: Int, weight: Result | None = None, bias: Result | None = None, eps: Float = 1e-05, cudnn_enabled: Bool = True) -> Result:
     """aten::group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1.0000000000000001e-05, bool cudnn_enabled=True) -> Tensor"""
+    if dtype_of(graph, input) == float32 and rank_of(graph, input) > 2:
+        return on_channels(graph, group_instances(graph, input, num_groups, eps), weight, bias)
     return group_normalized(graph, input, num_groups, weight, bias, eps)[0]
 
 

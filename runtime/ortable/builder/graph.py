@@ -14,7 +14,7 @@ from ortable_generated.kernels import KERNELS_CPU
 
 from ..dims import SymDim
 from ..errors import BuilderError
-from . import casts, constants, passes, reader, serialize, transplant, versions
+from . import casts, constants, merge, passes, reader, serialize, transplant, versions
 from .dim_results import DimResults
 from .node import Node
 from .node_maker import NodeMaker
@@ -185,12 +185,18 @@ class GraphBuilder(NodeMaker):
         many."""
         return passes.constant_folding(self, max_bytes)
 
+    def merge_equal_nodes(self) -> int:
+        """Makes nodes that compute the same one node; returns how many are gone."""
+        return merge.merge_equal_nodes(self)
+
     def optimize(self, folding: bool = False) -> dict[str, int]:
-        """The basic passes: identities, constants (if asked for), unused nodes; counts of removed
-        nodes."""
+        """The basic passes: identities, constants (if asked for), equal nodes, unused nodes; counts
+        of removed nodes."""
         counts = {"remove_identity_nodes": self.remove_identity_nodes()}
         if folding:
+            counts["turn_weights"] = merge.turn_weights(self)
             counts["constant_folding"] = self.constant_folding()
+        counts["merge_equal_nodes"] = self.merge_equal_nodes()
         counts["remove_unused"] = self.remove_unused()
         return counts
 
