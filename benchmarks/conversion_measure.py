@@ -53,7 +53,10 @@ def exported(
 
     architecture = ARCHITECTURES[name]
     module = build(name, small) if layers is None else bert(layers).requires_grad_(False)
-    args, kwargs = call = architecture.call(small)
+    sizes = architecture.small if small else architecture.sizes
+    if dynamic:  # torch.export takes a size of 1 for a constant
+        sizes = {name: max(size, 2) for name, size in sizes.items()}
+    args, kwargs = call = architecture.call(small, **sizes)
     dims: Any = architecture.dynamic_shapes(small) if dynamic else None
     program = torch.export.export(module, args, kwargs, dynamic_shapes=dims, strict=False)
     return module, call, program

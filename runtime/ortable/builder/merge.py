@@ -32,7 +32,7 @@ def merge_equal_nodes(graph: GraphBuilder) -> int:
     for node in graph.nodes:
         if readers:
             passes.replace_inputs(node, readers)
-        for inner in subgraphs(node):
+        for inner in subgraphs(node) if node.attrs else ():
             if isinstance(inner, GraphState):
                 merged += merge_equal_nodes(inner)  # type: ignore[arg-type]
         key = _key(node)
@@ -108,7 +108,8 @@ def _turned(graph: GraphBuilder) -> dict[str, tuple[int, ...]]:
                     others.add(source)
                 continue
         others.update(node.inputs)
-        others |= captured(node)
+        if node.attrs:
+            others |= captured(node)
     return {
         name: order
         for name, order in found.items()

@@ -28,7 +28,7 @@ def remove_unused(graph: GraphBuilder) -> int:
         if not any(name in needed for name in node.outputs if name):
             removed += 1
             continue
-        for inner in subgraphs(node):
+        for inner in subgraphs(node) if node.attrs else ():
             if isinstance(inner, GraphState):
                 removed += remove_unused(inner)  # type: ignore[arg-type]
         kept.append(node)
@@ -65,7 +65,7 @@ def remove_identity_nodes(graph: GraphBuilder) -> int:
             removed += 1
         else:
             kept.append(node)
-        for inner in subgraphs(node):
+        for inner in subgraphs(node) if node.attrs else ():
             if isinstance(inner, GraphState):
                 removed += remove_identity_nodes(inner)  # type: ignore[arg-type]
     own = {name for node in kept for name in node.outputs}
@@ -101,7 +101,7 @@ def replace_inputs(node: Node, names: Mapping[str, str]) -> None:
     """The node, and the graphs inside it, read other results."""
     if any(name in names for name in node.inputs):
         node.inputs = [names.get(name, name) for name in node.inputs]
-    for inner in subgraphs(node):
+    for inner in subgraphs(node) if node.attrs else ():
         if isinstance(inner, GraphState):
             rename_in(inner, names)
 
@@ -175,7 +175,7 @@ def constant_folding(graph: GraphBuilder, max_bytes: int) -> int:
     kept: list[Node] = []
     outputs = {info.name for info in graph.outputs}
     for node in graph.nodes:
-        for inner in subgraphs(node):
+        for inner in subgraphs(node) if node.attrs else ():
             if isinstance(inner, GraphState):
                 folded += constant_folding(inner, max_bytes)  # type: ignore[arg-type]
         if outputs.isdisjoint(node.outputs) and _can_fold(graph, node, max_bytes):
