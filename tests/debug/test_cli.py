@@ -90,9 +90,32 @@ def test_export_validates(factory, tmp_path, capsys):
     target = tmp_path / "tiny.onnx"
     assert main(["export", f"{factory}:tiny", "-o", str(target), "--opset", "18"]) == 0
     out = capsys.readouterr()
-    assert "largest difference with eager" in out.out
-    assert "3/3 validate" in out.err
+    assert "largest difference" in out.out
+    assert "6/7 validate" in out.err and "7/7 write" in out.err
     onnx.checker.check_model(onnx.load(target))
+
+
+def test_export_of_a_saved_program_with_its_report(tmp_path, capsys):
+    rows = torch.export.Dim("rows")
+    program = torch.export.export(
+        torch.nn.Linear(3, 2), (torch.randn(4, 3),), dynamic_shapes={"input": {0: rows}}
+    )
+    torch.export.save(program, tmp_path / "linear.pt2")
+    target, report = tmp_path / "linear.onnx", tmp_path / "report.md"
+    saved = str(tmp_path / "linear.pt2")
+    assert main(["export", saved, "-o", str(target), "--large", "--report", str(report)]) == 0
+    out = capsys.readouterr()
+    assert "example" in out.out and "wrote" in out.out
+    assert "6/6 write" in out.err
+    assert "| MatMul" in report.read_text() or "| Gemm" in report.read_text()
+    assert onnx.load(target).graph.input[0].type.tensor_type.shape.dim[0].dim_param
+
+
+def test_a_negative_difference_is_refused(factory, tmp_path, capsys):
+    target = tmp_path / "tiny.onnx"
+    status = main(["export", f"{factory}:tiny", "-o", str(target), "--atol", "-1"])
+    assert status == 1 and not target.exists()
+    assert "validate is True, False, or a positive float" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,10 @@ def fill_graph(
 def _goes_outside(value: Any, threshold: int) -> bool:
     if isinstance(value, TensorProto) and value.data_location == TensorProto.EXTERNAL:
         return False  # it is outside already, in a file of its own
+    # shapes and axes: ONNX Runtime reads them while it loads the model, before any file
+    small = initializers.size_of(value) <= initializers.VALUE_LIMIT
+    if small and initializers.dtype_of(value) == dtypes.int64:
+        return False
     return initializers.nbytes_of(value) >= threshold
 
 

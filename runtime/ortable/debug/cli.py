@@ -1,4 +1,4 @@
-"""The shell command `ortable`: show, draw, ops, export, specs check.
+"""The shell command `ortable`: show, draw, ops, specs check; the others stand in their own files.
 Errors of ours are printed without a traceback and end with status 1."""
 
 from __future__ import annotations
@@ -6,12 +6,14 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ortable.errors import ExportError, OrtableError
+from ortable.errors import OrtableError
+
+from .cli_compile import add_compile_commands
+from .cli_export import add_export
 
 __all__ = ["main"]
 
@@ -46,18 +48,8 @@ def _parser() -> argparse.ArgumentParser:
     ops.add_argument("--grep", default="", help="only names that contain this text")
     ops.set_defaults(run=_ops)
 
-    export = commands.add_parser(
-        "export",
-        help="export a model and compare it with eager",
-        description="TARGET is module:callable; the callable returns (model, args) or "
-        "(model, args, kwargs).",
-    )
-    export.add_argument("target", metavar="module:callable")
-    export.add_argument("-o", "--output", required=True, help="path of the ONNX model")
-    export.add_argument("--opset", type=int, default=None)
-    export.add_argument("--no-validate", action="store_true", help="do not run the model")
-    export.add_argument("--atol", type=float, default=1e-4, help="largest difference accepted")
-    export.set_defaults(run=_export)
+    add_export(commands)
+    add_compile_commands(commands)
 
     specs = commands.add_parser("specs", help="work with spec files")
     actions = specs.add_subparsers(dest="action", required=True, metavar="action")
@@ -152,107 +144,6 @@ def _missing(path: str, converters: Any) -> int:
         print(f"{name:50} {number} call{'s' if number > 1 else ''}")
     print(f"{len(missing)} of {len(counts)} operators have no converter")
     return 1 if missing else 0
-
-
-def _export(args: argparse.Namespace) -> int:
-    import torch
-
-    import ortable
-
-    model, inputs, kwargs = _load_target(args.target)
-    steps = ["export", "save"] + ([] if args.no_validate else ["validate"])
-    progress = _Progress(steps)
-    options = {} if args.opset is None else {"target_opset": args.opset}
-    with torch.no_grad():
-        proto = ortable.to_onnx(model, inputs, kwargs, **options)
-    progress.done("export")
-    Path(args.output).write_bytes(proto.SerializeToString())
-    progress.done("save")
-    difference = None
-    if not args.no_validate:
-        difference = _largest_difference(model, inputs, kwargs, args.output)
-        progress.done("validate")
-    opset = proto.opset_import[0].version
-    print(f"wrote {args.output}: {len(proto.graph.node)} nodes, opset {opset}")
-    if difference is not None:
-        print(f"largest difference with eager: {difference:.3g}")
-        if not difference <= args.atol:
-            raise ExportError(
-                f"The exported model differs from eager by {difference:.3g}, more than "
-                f"{args.atol}: raise --atol if that is acceptable, or find the node with the "
-                "debug backend."
-            )
-    return 0
-
-
-def _largest_difference(model: Any, args: tuple[Any, ...], kwargs: Any, path: str) -> float:
-    """Largest absolute difference between eager and ONNX Runtime over all outputs."""
-    import onnxruntime
-    import torch
-    from torch.utils import _pytree as pytree
-
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    with torch.no_grad():
-        expected = pytree.tree_leaves(model(*args, **(kwargs or {})))
-    leaves = [t for t in pytree.tree_leaves((args, kwargs or {})) if isinstance(t, torch.Tensor)]
-    names = [value.name for value in session.get_inputs()]
-    if len(names) != len(leaves):
-        raise ExportError(
-            f"The model has {len(names)} inputs and the example {len(leaves)} tensors; "
-            "validate it by hand, or use --no-validate."
-        )
-    feeds = {n: t.detach().contiguous().numpy() for n, t in zip(names, leaves, strict=True)}
-    worst = 0.0
-    got = session.run(None, feeds)
-    for value, reference in zip(got, [e for e in expected if e is not None], strict=True):
-        actual, wanted = torch.as_tensor(value), torch.as_tensor(reference)
-        if actual.shape != wanted.shape or actual.dtype != wanted.dtype:
-            return float("inf")
-        if actual.numel():
-            worst = max(worst, float((actual.double() - wanted.double()).abs().max()))
-    return worst
-
-
-class _Progress:
-    """One line that fills up on a terminal; one line per step elsewhere."""
-
-    def __init__(self, steps: Sequence[str]) -> None:
-        self.steps = list(steps)
-        self.begin = time.perf_counter()
-        self.terminal = sys.stderr.isatty()
-
-    def done(self, step: str) -> None:
-        number = self.steps.index(step) + 1
-        seconds = time.perf_counter() - self.begin
-        width = 24 * number // len(self.steps)
-        line = f"[{'#' * width:<24}] {number}/{len(self.steps)} {step} {seconds:.2f} s"
-        last = number == len(self.steps)
-        print(line, end="\r" if self.terminal and not last else "\n", file=sys.stderr, flush=True)
-
-
-def _load_target(target: str) -> tuple[Any, tuple[Any, ...], Any]:
-    """The model and its example arguments, from what `module:callable` returns."""
-    module_name, _, name = target.partition(":")
-    if not name:
-        raise ExportError(
-            f"{target!r} is not module:callable, for instance my_package.models:tiny."
-        )
-    sys.path.insert(0, "")
-    try:
-        module = importlib.import_module(module_name)
-    except ImportError as exc:
-        raise ExportError(f"Cannot import {module_name!r}: {exc}") from exc
-    factory = getattr(module, name, None)
-    if not callable(factory):
-        raise ExportError(f"Module {module_name!r} has no callable {name!r}.")
-    found = factory()
-    if not isinstance(found, tuple) or len(found) not in (2, 3) or not isinstance(found[1], tuple):
-        raise ExportError(
-            f"{target} must return (model, args) or (model, args, kwargs), args being a tuple; it "
-            f"returned a {type(found).__name__}."
-        )
-    model, args = found[:2]
-    return model, args, found[2] if len(found) == 3 else None
 
 
 def _specs_check(args: argparse.Namespace) -> int:

@@ -38,6 +38,7 @@ class ExportOptions:
         save_ep: also save the exported program there, as torch.export.save does (``.pt2``).
         validate: compare the exported program with the module on the example call before it is
             converted.
+        progress: called with the name of each phase when it ends, and the seconds it took.
 
     Raises:
         OptionError: a value is not one of those.
@@ -50,6 +51,7 @@ class ExportOptions:
     tracing: bool = False
     save_ep: str | os.PathLike[str] | None = None
     validate: bool = False
+    progress: Callable[[str, float], None] | None = None
 
     def __post_init__(self) -> None:
         for name in ("strict", "constant_folding", "fallback", "tracing", "validate"):
@@ -118,6 +120,15 @@ def checked_rewrites(rewrites: Any) -> tuple[str, ...]:
     if unknown:
         raise OptionError(f"rewrites are among {REWRITES}, not {', '.join(map(repr, unknown))}")
     return names
+
+
+def checked_validate(validate: Any) -> None:
+    """Raises OptionError unless ``validate`` is a bool or a positive float."""
+    if not isinstance(validate, bool) and not (isinstance(validate, float) and validate > 0):
+        raise OptionError(
+            "validate is True, False, or a positive float (the largest absolute difference "
+            f"accepted), not {validate!r}"
+        )
 
 
 def newest_opset() -> int:

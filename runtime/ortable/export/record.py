@@ -4,7 +4,7 @@ comparison with eager found."""
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,16 +27,19 @@ class ExportRecord:
     seconds: dict[str, float] = field(default_factory=dict)
     comparisons: list[Any] = field(default_factory=list)
     verbose: int = 0
+    progress: Callable[[str, float], None] | None = None
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Add the seconds of the block to a phase."""
+        """Add the seconds of the block to a phase, and tell ``progress`` when it ended well."""
         start = time.perf_counter()
         try:
             yield
         finally:
             taken = time.perf_counter() - start
             self.seconds[name] = self.seconds.get(name, 0.0) + taken
+        if self.progress is not None:
+            self.progress(name, taken)
 
     def say(self, phase: str, *parts: str) -> None:
         """Print a line about a phase that has ended, when ``verbose`` asks for it."""

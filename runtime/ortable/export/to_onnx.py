@@ -8,8 +8,6 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import torch
-
 from ..builder import GraphBuilder
 from ..errors import ExportError, OptionError
 from ..interpreter import DynamoInterpreter, generated_tables
@@ -24,12 +22,13 @@ from .options import (
     checked_options,
     checked_rewrites,
     checked_target,
+    checked_validate,
 )
 from .program import Program, Request
 from .record import ExportRecord
-from .report import write_report
+from .report import reporting
 from .sources import make_program
-from .validate import validate_model
+from .validate import check_comparisons, validate_model
 
 
 def to_onnx(
@@ -51,7 +50,7 @@ def to_onnx(
     large_model: bool = False,
     external_threshold: int = 1024,
     filename: str | os.PathLike[str] | None = None,
-    validate: bool = False,
+    validate: bool | float = False,
     verbose: int = 0,
     return_builder: bool = False,
     report: str | os.PathLike[str] | None = None,
@@ -87,7 +86,9 @@ def to_onnx(
             the model.
         external_threshold: with ``large_model``, weights of more bytes than this are kept outside.
         filename: also write the model there; the file appears whole or not at all.
-        validate: run the model with ONNX Runtime and compare with eager.
+        validate: run the model with ONNX Runtime, compare with eager on the example call and on
+            other sizes of its dynamic dimensions, and print the table. A float is the largest
+            absolute difference accepted, instead of a tolerance for each precision.
         verbose: 1 prints the steps, 2 the nodes.
         return_builder: return ``(model, builder)``; ``builder.record`` says what was done.
         report: also write a report there, in Markdown: versions, steps, seconds by phase,
@@ -109,53 +110,53 @@ def to_onnx(
     opset = checked_opset(target_opset)
     checked_target(target)
     checked_rewrites(rewrites)
+    checked_validate(validate)
     dispatcher = checked_dispatcher(dispatcher)
     args, kwargs = checked_call(args, kwargs)
     if large_model and inline:
         raise OptionError("inline=True works on a ModelProto: leave large_model out")
-    record = ExportRecord(verbose=verbose)
+    record = ExportRecord(verbose=verbose, progress=options.progress)
     tables = generated_tables()
     request = Request(mod, args, kwargs, dynamic_shapes, options, tables, dispatcher, record)
 
-    program = make_program(request)
-    record.steps = program.notes
-    record.say("export", *program.notes)
-    builder = GraphBuilder(opset, target=target)
-    builder.rename_dims = program.symbol_names
-    with record.phase("convert"):
-        if export_modules_as_functions:
-            convert_with_functions(
-                builder, program, dispatcher, input_names, output_names, optimize
-            )
-        else:
-            _convert(builder, program, dispatcher, input_names, output_names, verbose)
-    record.say("convert", f"{len(builder.nodes)} nodes")
-    if optimize:
-        with record.phase("rewrite"):
-            builder.optimize(folding=options.constant_folding)
-        record.say("rewrite", f"{len(builder.nodes)} nodes")
-    with record.phase("serialise"):
-        model = builder.to_onnx(
-            large_model=large_model,
-            external_threshold=external_threshold,
-            optimize=False,
-            inline=inline,
-        )
-        annotate(model, program)
-    if validate:
-        with record.phase("validate"):
-            _validate(model, request, program)
-        record.say("validate", "equal to eager")
-    if filename is not None:
-        with record.phase("write"):
-            write_model(model, filename)
-        record.say("write", str(filename))
-    if report is not None:
-        write_report(report, record, model)
-    if return_builder:
+    with reporting(report, request) as results:
+        results["program"] = program = make_program(request)
+        record.steps = program.notes
+        record.say("export", *program.notes)
+        builder = GraphBuilder(opset, target=target)
+        builder.rename_dims = program.symbol_names
         builder.record = record
-        return model, builder
-    return model
+        with record.phase("convert"):
+            if export_modules_as_functions:
+                convert_with_functions(
+                    builder, program, dispatcher, input_names, output_names, optimize
+                )
+            else:
+                _convert(builder, program, dispatcher, input_names, output_names, verbose)
+        record.say("convert", f"{len(builder.nodes)} nodes")
+        if optimize:
+            with record.phase("rewrite"):
+                builder.optimize(folding=options.constant_folding)
+            record.say("rewrite", f"{len(builder.nodes)} nodes")
+        with record.phase("serialise"):
+            results["model"] = model = builder.to_onnx(
+                large_model=large_model,
+                external_threshold=external_threshold,
+                optimize=False,
+                inline=inline,
+            )
+            annotate(model, program)
+        if validate:
+            accepted = validate if isinstance(validate, float) else None
+            with record.phase("validate"):
+                record.comparisons = validate_model(model, request, program, accepted)
+            check_comparisons(record.comparisons)
+            record.say("validate", "equal to eager")
+        if filename is not None:
+            with record.phase("write"):
+                write_model(model, filename)
+            record.say("write", str(filename))
+    return (model, builder) if return_builder else model
 
 
 def _convert(
@@ -222,20 +223,3 @@ def output_plan(
     if both and (chosen is not None or inputs):
         raise ExportError(f"{', '.join(map(repr, both))} is the name of an input and of an output")
     return names, [index for index, _ in [*users, *others]]
-
-
-def _validate(model: Any, request: Request, program: Program) -> None:
-    mod, args, kwargs = request.model, request.args, request.kwargs
-    if isinstance(mod, torch.export.ExportedProgram):
-        if not args and not kwargs and mod.example_inputs:
-            args, kwargs = mod.example_inputs
-        mod = mod.module()
-    proto = model.proto if hasattr(model, "proto") else model
-    real = {id(node) for node in program.onnx_inputs()}
-    weights = [name for name in program.paths if name not in program.weights]
-    if weights:
-        raise OptionError(f"validate=True needs weights with data; these are fake: {weights}")
-    names = iter([value.name for value in proto.graph.input])
-    inputs = [next(names) if id(node) in real else None for node in program.user_inputs]
-    count = sum(output.kind == "user" and not output.is_none for output in program.outputs)
-    validate_model(model, mod, args, kwargs, inputs, count)

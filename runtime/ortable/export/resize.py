@@ -1,0 +1,126 @@
+"""Other sizes of the example call: what validation runs besides the example itself. Values stay
+those of the example, repeated or cut, so that indices stay in range."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from .program import Program
+
+Call = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+def other_sizes(program: Program, call: Call) -> list[tuple[str, Call]]:
+    """Resized calls, each with its sizes in words (``"batch=6, length=9"``).
+
+    One call has every dynamic dimension larger than the example, each by another amount; one has
+    the smallest that the program allows, but at least 1. A program without dynamic dimensions has
+    none.
+    """
+    leaves, structure = pytree.tree_flatten(call)
+    if len(leaves) != len(program.user_inputs):
+        return []
+    sizes = [_sizes(node.meta.get("val")) for node in program.user_inputs]
+    hints = _hints(leaves, sizes)
+    ranges = _ranges(program, sizes)
+    tried = [hints]
+    found = []
+    for wanted in (_larger(hints, ranges), _smallest(hints, ranges)):
+        if wanted in tried:
+            continue
+        tried.append(wanted)
+        resized = [_resized(leaf, dims, wanted) for leaf, dims in zip(leaves, sizes, strict=True)]
+        words = [f"{program.symbol_names.get(str(s), str(s))}={v}" for s, v in wanted.items()]
+        found.append((", ".join(words), pytree.tree_unflatten(resized, structure)))
+    return found
+
+
+def _sizes(value: Any) -> Any:
+    """Sizes of a tensor input as ints and sympy expressions; an expression for an integer input;
+    None for a constant."""
+    if isinstance(value, torch.Tensor):
+        return [size.node.expr if isinstance(size, torch.SymInt) else size for size in value.shape]
+    return value.node.expr if isinstance(value, torch.SymInt) else None
+
+
+def _hints(leaves: Sequence[Any], sizes: Sequence[Any]) -> dict[Any, int]:
+    """Symbol -> its value in the example call, in the order of the inputs."""
+    hints: dict[Any, int] = {}
+    for leaf, expressions in zip(leaves, sizes, strict=True):
+        if isinstance(expressions, list):
+            pairs = list(zip(expressions, leaf.shape, strict=True))
+        else:
+            pairs = [] if expressions is None else [(expressions, leaf)]
+        for expression, size in pairs:
+            free = list(getattr(expression, "free_symbols", ()))
+            if len(free) == 1 and free[0] not in hints:
+                value = _solved(expression, free[0], int(size))
+                if value is not None:
+                    hints[free[0]] = value
+    return hints
+
+
+def _solved(expression: Any, symbol: Any, size: int) -> int | None:
+    """The value of ``symbol`` at which ``expression`` has this size."""
+    if expression == symbol:
+        return size
+    import sympy
+
+    solutions = [value for value in sympy.solve(expression - size, symbol) if value.is_integer]
+    return int(solutions[0]) if solutions else None
+
+
+def _ranges(program: Program, sizes: Sequence[Any]) -> Mapping[Any, Any]:
+    """Symbol -> torch's range of it."""
+    if program.exported is not None:
+        return program.exported.range_constraints
+    for node in program.user_inputs:
+        value = node.meta.get("val")
+        for size in value.shape if isinstance(value, torch.Tensor) else (value,):
+            if isinstance(size, torch.SymInt):
+                return dict(size.node.shape_env.var_to_range)
+    return {}
+
+
+def _bounds(symbol: Any, ranges: Mapping[Any, Any]) -> tuple[int, int]:
+    """Smallest and largest value of a symbol; at least 1, since few models run on empty tensors."""
+    found = ranges.get(symbol)
+    if found is None:
+        return 1, 2**31
+    lower, upper = found.lower, found.upper
+    return max(1, int(lower)), int(upper) if upper.is_Integer else 2**31
+
+
+def _larger(hints: Mapping[Any, int], ranges: Mapping[Any, Any]) -> dict[Any, int]:
+    """Every symbol above its example, by 1, 2, 3... so that two dimensions are told apart."""
+    return {
+        symbol: min(value + 1 + index, _bounds(symbol, ranges)[1])
+        for index, (symbol, value) in enumerate(hints.items())
+    }
+
+
+def _smallest(hints: Mapping[Any, int], ranges: Mapping[Any, Any]) -> dict[Any, int]:
+    return {symbol: _bounds(symbol, ranges)[0] for symbol in hints}
+
+
+def _resized(leaf: Any, sizes: Any, values: Mapping[Any, int]) -> Any:
+    """The leaf at its new sizes: rows repeated in order, or cut."""
+    if sizes is None:
+        return leaf
+    if not isinstance(sizes, list):
+        return _evaluated(sizes, values)
+    for axis, size in enumerate(sizes):
+        if isinstance(size, int):
+            continue
+        wanted, present = _evaluated(size, values), leaf.shape[axis]
+        if wanted != present and present:
+            leaf = leaf.index_select(axis, torch.arange(wanted, device=leaf.device) % present)
+    return leaf
+
+
+def _evaluated(expression: Any, values: Mapping[Any, int]) -> int:
+    return int(expression.subs(values))

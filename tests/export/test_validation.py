@@ -1,0 +1,183 @@
+"""validate=True: the example call and other sizes of it, the table, and what fails."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.export import Dim
+
+from ortable import ExportOptions, to_onnx
+from ortable.errors import ExportError, OptionError
+
+
+class Pair(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 3)
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.linear(x) + y.sum(), x.argmax(1)
+
+
+def compared(*args, **options):
+    """The comparisons of an export, as (inputs, output, shape)."""
+    _, builder = to_onnx(*args, validate=True, return_builder=True, **options)
+    assert not any(c.failed for c in builder.record.comparisons)
+    return builder.record.comparisons
+
+
+def example() -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.randn(5, 4), torch.randn(7)
+
+
+def test_every_dynamic_dimension_is_tried_at_two_other_sizes(capsys) -> None:
+    shapes = {"x": {0: "rows"}, "y": {0: "length"}}
+    found = compared(Pair(), example(), dynamic_shapes=shapes)
+    assert [c.inputs for c in found[::2]] == ["example", "rows=6, length=9", "rows=1, length=1"]
+    assert [(c.output, c.dtype) for c in found[:2]] == [
+        ("output_0", "float32"),
+        ("output_1", "int64"),
+    ]
+    assert [c.shape for c in found] == ["[5, 3]", "[5]", "[6, 3]", "[6]", "[1, 3]", "[1]"]
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].split() == ["inputs", "output", "dtype", "shape", "largest", "difference"]
+    assert len(printed) == 7
+
+
+def test_the_range_of_a_dim_is_kept() -> None:
+    shapes = {"x": {0: Dim("rows", min=3, max=5)}, "y": None}
+    found = compared(Pair(), example(), dynamic_shapes=shapes)
+    assert [c.inputs for c in found[::2]] == ["example", "rows=3"]
+
+
+def test_a_derived_dimension_follows_its_root() -> None:
+    class Half(torch.nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return x.reshape(-1, 2) + y[:, None]
+
+    half = Dim("half", max=50)
+    found = compared(
+        Half(),
+        (torch.randn(8), torch.randn(4)),
+        dynamic_shapes={"x": {0: 2 * half}, "y": {0: half}},
+    )
+    assert [(c.inputs, c.shape) for c in found] == [
+        ("example", "[4, 2]"),
+        ("half=5", "[5, 2]"),
+        ("half=1", "[1, 2]"),
+    ]
+
+
+def test_static_programs_are_compared_on_the_example() -> None:
+    found = compared(Pair(), example())
+    assert [c.inputs for c in found] == ["example", "example"]
+
+
+def test_exported_programs_bring_their_example() -> None:
+    program = torch.export.export(Pair(), example(), dynamic_shapes={"x": {0: Dim("n")}, "y": None})
+    assert [c.inputs for c in compared(program)[::2]] == ["example", "n=6", "n=1"]
+
+
+def test_a_size_that_eager_refuses_is_said_not_compared() -> None:
+    class Even(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            if not torch.compiler.is_exporting() and x.shape[0] % 2:
+                raise ValueError("rows come in pairs")
+            return x * 2
+
+    found = compared(Even(), (torch.randn(4, 2),), dynamic_shapes={"x": {0: "rows"}})
+    assert [c.problem for c in found] == [
+        "",
+        *["not compared: eager raises ValueError: rows come in pairs"] * 2,
+    ]
+
+
+def test_a_model_wrong_at_another_size_only_fails_with_the_table() -> None:
+    def wrong(graph, res, self):
+        two = graph.op.Slice(self, [0], [4], [0])
+        pads = graph.op.Sub(graph.op.Shape(self), [4])
+        return graph.op.Pad(two, graph.op.Concat([0], pads, axis=0), outputs=res.outputs)
+
+    module = torch.nn.ReLU()
+    x = torch.rand(4) + 1
+    to_onnx(module, (x,), dispatcher={"aten::relu": wrong}, validate=True)
+    with pytest.raises(ExportError, match="validation failed") as caught:
+        to_onnx(
+            module,
+            (x,),
+            dispatcher={"aten::relu": wrong},
+            dynamic_shapes={"input": {0: "n"}},
+            validate=True,
+        )
+    lines = str(caught.value).splitlines()
+    assert [line.split()[0] for line in lines[2:]] == ["example", "n=5", "n=1"]
+    assert lines[2].split()[4:] == ["0"]
+    assert "over the tolerance" in lines[3]
+    assert "ONNX Runtime cannot run it: " in lines[4]
+
+
+def test_infinities_and_nan_in_the_same_places_are_equal() -> None:
+    class Log(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.log(x)
+
+    (found,) = compared(Log(), (torch.tensor([0.0, -1.0, 2.0]),))
+    assert found.largest is not None and found.largest < 1e-6
+
+
+def test_weights_are_shared_and_changed_buffers_are_not(capsys) -> None:
+    class Counter(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("count", torch.zeros(3))
+            self.calls = 0
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.count.add_(x)
+            return self.count * 2
+
+    module = Counter()
+    compared(module, (torch.ones(3),))
+    assert torch.equal(module.count, torch.zeros(3))
+
+
+def test_large_models_are_validated_where_their_weights_are(tmp_path) -> None:
+    path = tmp_path / "model.onnx"
+    found = compared(Pair(), example(), large_model=True, external_threshold=0, filename=path)
+    assert len(found) == 2 and path.exists()
+
+
+def test_weights_without_data_cannot_be_validated() -> None:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        module, args = Pair(), example()
+    with pytest.raises(OptionError, match="weights with data"):
+        to_onnx(module, args, validate=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64, torch.complex64])
+def test_every_precision_is_fed_and_compared(dtype: torch.dtype) -> None:
+    class Twice(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + x
+
+    (found,) = compared(Twice(), (torch.randn(3).to(dtype),))
+    assert found.largest == 0
+
+
+def test_the_exported_program_is_compared_when_asked_for() -> None:
+    options = ExportOptions(validate=True)
+    assert to_onnx(Pair(), example(), export_options=options).graph.node
+
+
+def test_a_difference_of_the_users_choice_is_accepted() -> None:
+    def close(graph, res, self):
+        return graph.op.Add(graph.op.Relu(self), [0.01], outputs=res.outputs)
+
+    arguments = (torch.nn.ReLU(), (torch.rand(3),))
+    to_onnx(*arguments, dispatcher={"aten::relu": close}, validate=0.02)
+    with pytest.raises(ExportError, match=r"0\.01  over the accepted 0\.001"):
+        to_onnx(*arguments, dispatcher={"aten::relu": close}, validate=0.001)
+    with pytest.raises(OptionError, match="positive float"):
+        to_onnx(*arguments, validate=-0.5)
