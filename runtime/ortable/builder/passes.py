@@ -198,6 +198,8 @@ def constant_folding(graph: GraphBuilder, max_bytes: int) -> int:
 
 
 def _can_fold(graph: GraphBuilder, node: Node, max_bytes: int) -> bool:
+    if node.op_type == "Transpose" and node.inputs[0] in graph.initializers_dict:
+        return False  # somebody else reads the initializer (merge.turn_weights): it stays one
     if not all(name in graph._constants for name in node.outputs if name):
         return False
     for name in node.outputs:
