@@ -11,7 +11,6 @@ from onnx import AttributeProto, GraphProto
 from .node import Node
 from .state import GraphState
 
-
 _PLAIN = frozenset({int, float, str, bool, type(None)})
 
 

@@ -55,7 +55,7 @@ def _key(node: Node) -> Hashable | None:
     """What two nodes that compute the same have in common; None for a node that is left alone."""
     if node.domain or not node.inputs or node.op_type in constants.RANDOM:
         return None
-    attributes = []
+    attributes: list[Hashable] = []
     for name, value in node.attrs.items():
         if isinstance(value, (list, tuple)):
             if not all(type(item) in _PLAIN for item in value):
