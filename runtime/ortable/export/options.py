@@ -33,7 +33,9 @@ class ExportOptions:
         decomposition_table: None or ``"none"`` keeps every operator that has a converter whole;
             ``"default"`` is torch.export's own table; ``"all"`` adds every decomposition that
             torch registers; a dict maps overloads to functions.
-        constant_folding: compute at export what depends on constants only (with ``optimize``).
+        constant_folding: compute at export what depends on constants only (with ``optimize``), up
+            to 1 MiB a result. A weight that is only read transposed is stored transposed, under
+            ``<name>_transposed``; False keeps every weight as it is in the state_dict.
         fallback: when torch cannot make the graph, try other strategies in the order of
             docs/export.md; ``record.strategy`` and the model's metadata say which one worked and
             why the others did not.
@@ -63,7 +65,7 @@ class ExportOptions:
 
     strict: bool = False
     decomposition_table: str | Mapping[Any, Callable[..., Any]] | None = None
-    constant_folding: bool = False
+    constant_folding: bool = True
     fallback: bool = False
     tracing: bool = False
     save_ep: str | os.PathLike[str] | None = None
