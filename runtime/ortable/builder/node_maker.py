@@ -36,6 +36,8 @@ class NodeMaker(GraphInterface):
         # nodes of a graph inside are made for what the node around it is made for, unless they say
         self.origin: Any = None if parent is None else parent.origin
         self.functions: dict[tuple[str, str], Any] = {} if parent is None else parent.functions
+        # large constants of the functions, by the location that stands for them there
+        self.function_tensors: dict[str, Any] = {} if parent is None else parent.function_tensors
         self._schemas: dict[tuple[Any, ...], Schema | None] = {}
         self._moves: dict[tuple[Any, ...], casts.Moves] = {}
         if parent is not None:

@@ -27,6 +27,8 @@ def annotate(model: Any, program: Program) -> None:
     from .. import __version__
 
     proto = model.proto if hasattr(model, "proto") else model
+    for value in proto.graph.input if program.fakes else ():
+        value.doc_string = ", ".join(program.fakes.get(value.name, ()))
     proto.producer_name = "ortable"
     proto.producer_version = __version__
     properties = {"ortable.version": __version__, "torch.version": torch.__version__}
@@ -80,11 +82,6 @@ def weight_names(
         path = program.paths[first]
         found[name] = first if path in taken else path
     return found
-
-
-def fake_names(program: Program, names: Mapping[str, str]) -> dict[str, str]:
-    """The part of ``names`` that is about weights without data, which are inputs of the model."""
-    return {k: names[k] for k in program.paths if k in names and k not in program.weights}
 
 
 def _tied(program: Program) -> dict[str, str]:
