@@ -43,7 +43,6 @@ class ExportOptions:
         metadata: the user's own ``metadata_props`` of the model, texts by key.
         value_info: also write type and shape of every intermediate result.
         progress: called with the name of each phase when it ends, and the seconds it took.
-
         function_weights: how local functions have the weights of their modules: ``"inputs"``
             (equal modules are then one function), ``"constants"``, or ``"auto"``: inputs for
             modules of torch, constants for the user's. What ``large_model`` keeps outside is
@@ -65,11 +64,11 @@ class ExportOptions:
     save_ep: str | os.PathLike[str] | None = None
     validate: bool = False
     progress: Callable[[str, float], None] | None = None
-    function_weights: str = "auto"
-    functions: Collection[str] = ()
     initializer_names: str = "placeholders"
     metadata: Mapping[str, str] | None = None
     value_info: bool = False
+    function_weights: str = "auto"
+    functions: Collection[str] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(

@@ -193,11 +193,10 @@ def _convert(
     input_names: Sequence[str] | None,
     output_names: Sequence[str] | None,
     choices: FunctionChoices | None,
-) -> DynamoInterpreter:
+) -> None:
     inputs = name_inputs([str(node.target) for node in program.onnx_inputs()], input_names)
     names, order = output_plan(program, inputs, output_names)
     weights = weight_names(program, inputs, names, request.options.initializer_names)
-    dispatcher = request.dispatcher
     arguments: dict[str, Any] = {
         "input_names": inputs,
         "initializer_names": weights,
@@ -206,12 +205,11 @@ def _convert(
         "verbose": request.record.verbose,
     }
     interpreter = (
-        DynamoInterpreter(builder, program.retrieve, dispatcher, **arguments)
+        DynamoInterpreter(builder, program.retrieve, request.dispatcher, **arguments)
         if choices is None
         else FunctionInterpreter(
-            builder, None, dispatcher, choices=choices, program=program, **arguments
+            builder, None, request.dispatcher, choices=choices, program=program, **arguments
         )
     )
     interpreter.run(program.graph_module)
     note_weights(program, interpreter.inputs)
-    return interpreter
