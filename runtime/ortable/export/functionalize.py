@@ -15,6 +15,7 @@ from torch.fx import GraphModule, Node
 from ..errors import ExportError
 from ..interpreter.mutation import first_write
 from ..interpreter.tables import Tables
+from .branch_constants import scalars_as_operators
 from .dispatcher import given_converter, own_converter
 from .options import ExportOptions
 from .region_marks import marked_regions
@@ -98,6 +99,8 @@ def why_rewrite(graph_module: GraphModule, tables: Tables) -> str | None:
         target = node.target
         if isinstance(target, torch._ops.HigherOrderOperator) and target.name() in _REGIONS:
             return f"node '{node.name}' is a region of {target.name()}"
+        if target is torch.ops.export.access_subclass_inner_tensor.default:
+            return f"node '{node.name}' reads a part of a tensor subclass"
         if getattr(target, "__module__", None) == _VMAP:
             return f"node '{node.name}' is a part of vmap"
     return None
@@ -176,11 +179,16 @@ def _graphs(graph_module: GraphModule) -> list[GraphModule]:
 
 def _run(program: ExportedProgram, table: dict[Any, Any]) -> ExportedProgram:
     try:
-        with marked_regions(program.graph_module):
+        with marked_regions(program.graph_module), scalars_as_operators(program.graph_module):
             return program.run_decompositions(table)
     except Exception as error:  # torch raises what it likes from inside a decomposition
         first = str(error).strip().splitlines()[0] if str(error).strip() else ""
+        remedy = (
+            ". A branch or a loop body writes into a tensor from outside: return the new value"
+            if "copy_.default' is not functional" in first
+            else ""
+        )
         raise ExportError(
             "torch could not rewrite the graph without in-place writes and unsupported "
-            f"operators: {type(error).__name__}: {first}"
+            f"operators: {type(error).__name__}: {first}{remedy}"
         ) from error

@@ -58,7 +58,13 @@ def _export_failure(
         .partition("\nThe error above occurred when calling torch.export.export")[0]
         .strip()
     )
-    return ExportError(
-        f"torch.export could not trace {type(mod).__name__}: {type(error).__name__}: {text}\n"
+    remedy = (
         "Try ExportOptions(strict=True), or make the code independent of the values of tensors."
     )
+    if "PackedParamsBase" in text:
+        remedy = (
+            "Modules of torch.ao.nn.quantized hold packed weights, which torch.export cannot read: "
+            "quantize with PT2E (torchao.quantization.pt2e) or with torchao's quantize_."
+        )
+    what = f"{type(mod).__name__}: {type(error).__name__}: {text}"
+    return ExportError(f"torch.export could not trace {what}\n{remedy}")

@@ -119,7 +119,7 @@ def to_onnx(
     options = checked_options(export_options)
     opset = checked_opset(target_opset)
     checked_target(target)
-    checked_rewrites(rewrites)
+    names = checked_rewrites(rewrites)
     checked_validate(validate)
     dispatcher = checked_dispatcher(dispatcher)
     mod = opened(mod)
@@ -159,7 +159,7 @@ def to_onnx(
             tell_unused(dispatcher)
         if optimize:
             with record.phase("rewrite"):
-                builder.optimize(folding=options.constant_folding)
+                builder.optimize(options.constant_folding, "none" not in names)
             record.say("rewrite", f"{len(builder.nodes)} nodes")
         with record.phase("serialise"):
             weights_become_inputs(builder, program)

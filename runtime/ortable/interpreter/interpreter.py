@@ -27,6 +27,7 @@ from . import (
     symbolic,
     unsupported,
     writing_calls,
+    written,
 )
 from .arguments import contains_result, convert_argument, convert_arguments
 from .in_place import HarmlessWrite
@@ -250,8 +251,12 @@ class DynamoInterpreter(InnerGraphs):
         called = self.guarded(node, control_flow.transparent_call, node, args)
         if called is not None:
             return self.inline(*called)
-        if target.name() in control_flow.PASSED_ON:
-            return control_flow.passed_on(target.name(), args)
+        name = target.name()
+        if name in control_flow.PASSED_ON:
+            return control_flow.passed_on(name, args)
+        if name == written.WRAPPER and written.is_wrapped(args):
+            name, args = self.guarded(node, written.functional_call, args, kwargs)
+            kwargs, converter = {}, self.tables.hops.get(name)
         if converter is None:
             raise self.not_found(node)
         return self.convert(node, converter, args, kwargs)
