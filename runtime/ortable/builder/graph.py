@@ -201,12 +201,13 @@ class GraphBuilder(NodeMaker):
         """Makes nodes that compute the same one node; returns how many are gone."""
         return merge.merge_equal_nodes(self)
 
-    def optimize(self, folding: bool = False) -> dict[str, int]:
-        """The basic passes: identities, constants (if asked for), equal nodes, unused nodes; counts
-        of removed nodes."""
+    def optimize(self, folding: bool = False, turning: bool = False) -> dict[str, int]:
+        """The basic passes: identities, weights that are only read transposed (if asked for),
+        constants (if asked for), equal nodes, unused nodes; counts of removed nodes."""
         counts = {"remove_identity_nodes": self.remove_identity_nodes()}
-        if folding:
+        if turning:
             counts["turn_weights"] = merge.turn_weights(self)
+        if folding:
             counts["constant_folding"] = self.constant_folding()
         counts["merge_equal_nodes"] = self.merge_equal_nodes()
         counts["remove_unused"] = self.remove_unused()

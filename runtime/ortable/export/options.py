@@ -32,7 +32,8 @@ class ExportOptions:
             dict maps overloads to functions.
         constant_folding: compute at export what depends on constants only (with ``optimize``), up
             to 1 MiB a result. A weight that is only read transposed is stored transposed, under
-            ``<name>_transposed``; False keeps every weight as it is in the state_dict.
+            ``<name>_transposed``, unless ``large_model`` keeps the weights as the state_dict has
+            them; False keeps them so in every model.
         fallback: when torch.export fails, try the other value of ``strict``; the model's metadata
             say which one worked.
         tracing: trace the module with torch.fx instead of torch.export.

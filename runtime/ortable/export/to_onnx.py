@@ -153,7 +153,8 @@ def to_onnx(
         record.say("convert", f"{len(builder.nodes)} nodes")
         if optimize:
             with record.phase("rewrite"):
-                builder.optimize(folding=options.constant_folding)
+                folding = options.constant_folding
+                builder.optimize(folding=folding, turning=folding and not large_model)
             record.say("rewrite", f"{len(builder.nodes)} nodes")
         with record.phase("serialise"):
             weights_become_inputs(builder, program)
