@@ -202,12 +202,16 @@ class GraphBuilder(NodeMaker):
         """Makes nodes that compute the same one node; returns how many are gone."""
         return merge.merge_equal_nodes(self)
 
-    def optimize(self, folding: bool = False, rewrites: bool = True) -> dict[str, int]:
-        """The basic passes: identities, constants (if asked for), quantized parts (``rewrites``),
-        equal nodes, unused nodes; counts of what was removed or rewritten."""
+    def optimize(
+        self, folding: bool = False, rewrites: bool = True, turning: bool = False
+    ) -> dict[str, int]:
+        """The basic passes: identities, weights that are only read transposed and constants (if
+        asked for), quantized parts (``rewrites``), equal nodes, unused nodes; counts of what was
+        removed or rewritten."""
         counts = {"remove_identity_nodes": self.remove_identity_nodes()}
-        if folding:
+        if turning:
             counts["turn_weights"] = merge.turn_weights(self)
+        if folding:
             counts["constant_folding"] = self.constant_folding()
         arranged = quantized.arrange_quantized(self) if rewrites else 0
         if arranged:

@@ -159,7 +159,8 @@ def to_onnx(
             tell_unused(dispatcher)
         if optimize:
             with record.phase("rewrite"):
-                builder.optimize(options.constant_folding, "none" not in names)
+                folding = options.constant_folding
+                builder.optimize(folding, "none" not in names, folding and not large_model)
             record.say("rewrite", f"{len(builder.nodes)} nodes")
         with record.phase("serialise"):
             weights_become_inputs(builder, program)
