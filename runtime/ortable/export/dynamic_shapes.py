@@ -1,281 +1,348 @@
-"""Dynamic dimensions: the user's names of them, checked against the inputs before torch.export
-runs, found again in its graph, and put into the error when torch.export finds that a dimension
-cannot vary."""
+"""What ``dynamic_shapes`` says of the arguments: matched with them leaf by leaf, checked before
+torch.export runs, and written as torch.export takes it."""
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.export import Dim
 
 from ..errors import ExportError
+from . import pytrees, shape_errors
 
-Leaf = tuple[str, Any, Any]
+Hint: Any = type(Dim.DYNAMIC)
+ShapesCollection = torch.export.ShapesCollection
+AdditionalInputs = torch.export.AdditionalInputs
 
 
-def bound_arguments(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+class NamedHint(Hint):  # type: ignore[misc]
+    """``Dim.DYNAMIC`` with the name that the user gave to the dimension: torch finds out how it is
+    related to others and which sizes it can have, and the name comes back in the ONNX model."""
+
+    def __init__(self, name: str, least: int | None = None, most: int | None = None) -> None:
+        super().__init__(Dim.DYNAMIC.type, min=least, max=most, _factory=False)
+        self.name = name
+
+    def __repr__(self) -> str:
+        return repr(self.name)
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A value of the call, the way to it (``cache.key_cache[0]``), and what was asked for it: a
+    dimension by axis for a tensor, a mark or None for a number."""
+
+    path: str
+    value: Any
+    spec: Any = None
+
+    def dims(self) -> dict[int, Any]:
+        """What was asked, by axis; the axis of a number is 0."""
+        if isinstance(self.spec, Mapping):
+            return dict(self.spec)
+        return {} if self.spec is None else {0: self.spec}
+
+
+class Arguments(dict[str, Any]):
+    """Arguments of a call by name; ``rest`` is the name of ``**kwargs``, when it took some."""
+
+    rest: str | None = None
+
+
+def bound_arguments(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Arguments:
     """Arguments of ``module.forward`` by name, ``*args`` and ``**kwargs`` under their own names.
 
     Raises ExportError when the call does not fit the signature.
     """
     signature = inspect.signature(module.forward)
     try:
-        return dict(signature.bind(*args, **kwargs).arguments)
+        arguments = Arguments(signature.bind(*args, **kwargs).arguments)
     except TypeError as error:
         raise ExportError(
             f"{type(module).__name__}.forward{signature} cannot be called with these arguments: "
             f"{error}"
         ) from error
+    for name in arguments:
+        if signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
+            arguments.rest = name
+    return arguments
+
+
+def resolved(
+    dynamic_shapes: Any, module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Any:
+    """A structure of shapes: torch's ShapesCollection and AdditionalInputs are asked for theirs.
+
+    Raises ExportError when a tensor of the collection is not among the arguments, or the additional
+    inputs differ from the arguments in more than sizes.
+    """
+    if not isinstance(dynamic_shapes, (ShapesCollection, AdditionalInputs)):
+        return dynamic_shapes
+    try:
+        return dynamic_shapes.dynamic_shapes(module, tuple(args), dict(kwargs))
+    except (ValueError, TypeError) as error:
+        kind = type(dynamic_shapes).__name__
+        raise ExportError(f"dynamic_shapes, a {kind}, does not fit args: {error}") from error
 
 
 def normalized(dynamic_shapes: Any, arguments: Mapping[str, Any]) -> Any:
-    """``dynamic_shapes`` as torch.export takes it: names become Dims, keys are in the order of the
-    signature.
+    """``dynamic_shapes`` as torch.export takes it: names become NamedHints, containers are those of
+    the arguments, keys are in the order of the signature.
 
-    A string names a dimension: ``{"x": {0: "batch"}}`` is ``{"x": {0: Dim("batch")}}``.
     Raises ExportError for an argument that the model lacks, a structure that does not fit, or a
-    dimension out of range.
+    dimension out of range; the message names the leaf.
     """
     if dynamic_shapes is None:
         return None
-    if isinstance(dynamic_shapes, Mapping):
-        unknown = [key for key in dynamic_shapes if key not in arguments]
-        if unknown:
-            raise ExportError(
-                f"dynamic_shapes names {', '.join(map(repr, unknown))}, but the arguments of the "
-                "model are "
-                f"{list(arguments)}"
-            )
-        specs: dict[str, Any] = {key: dynamic_shapes.get(key) for key in arguments}
-    else:
-        if not isinstance(dynamic_shapes, (list, tuple)) or len(dynamic_shapes) != len(arguments):
-            raise ExportError(
-                "dynamic_shapes is a dict by argument name or one entry for each of "
-                f"{list(arguments)}, "
-                f"not {dynamic_shapes!r}"
-            )
-        specs = dict(zip(arguments, dynamic_shapes, strict=True))
-    known: dict[str, Any] = {}
-    return {key: _normalized_value(key, arguments[key], spec, known) for key, spec in specs.items()}
+    found = _Matcher()
+    specs = _by_argument(dynamic_shapes, arguments)
+    return {key: found.match(key, arguments[key], spec) for key, spec in specs.items()}
 
 
-def leaves(path: str, value: Any, spec: Any) -> Iterator[Leaf]:
-    """(path, leaf, specification) for each leaf of an argument, in the order that torch flattens
-    them."""
-    if isinstance(value, (list, tuple)):
-        for index, item in enumerate(value):
-            yield from leaves(f"{path}[{index}]", item, spec[index] if spec is not None else None)
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from leaves(f"{path}[{key!r}]", item, spec.get(key) if spec is not None else None)
-    else:
-        yield path, value, spec
-
-
-def dimension_names(
-    placeholders: Sequence[Any], arguments: Mapping[str, Any] | None, dynamic_shapes: Any
-) -> dict[str, str]:
-    """Names of torch's symbols: the user's where a Dim was given, ``s0``, ``s1``... in the order of
-    the inputs otherwise.
-
-    ``placeholders`` are the FX nodes of the flattened user inputs.
-    """
-    named: dict[str, str] = {}
-    if dynamic_shapes is not None and arguments is not None:
-        flat = [
-            leaf
-            for key, value in arguments.items()
-            for leaf in leaves(key, value, dynamic_shapes.get(key))
-        ]
-        if len(flat) == len(placeholders):
-            for node, (_, _, spec) in zip(placeholders, flat, strict=True):
-                _name_sizes(node.meta.get("val"), spec, named)
-    ordered: list[str] = []
-    for node in placeholders:
-        for symbol in _symbols_of(node.meta.get("val"), named):
-            if symbol not in ordered:
-                ordered.append(symbol)
-    taken = set(named.values())
-    number = 0
-    for symbol in ordered:
-        if symbol in named:
+def call_leaves(
+    dynamic_shapes: Any, arguments: Mapping[str, Any], kwargs: Mapping[str, Any]
+) -> list[Leaf]:
+    """Every leaf of the call with what was asked for it, in the order of torch.export's
+    placeholders: positional arguments, then ``kwargs`` as the caller ordered them."""
+    found = _Matcher()
+    specs = _by_argument(dynamic_shapes, arguments) if dynamic_shapes is not None else {}
+    by_name: dict[str, list[Leaf]] = {}
+    for key, value in arguments.items():
+        if key != getattr(arguments, "rest", None):
+            found.leaves = by_name.setdefault(key, [])
+            found.match(key, value, specs.get(key))
             continue
-        while f"s{number}" in taken:
-            number += 1
-        named[symbol] = f"s{number}"
-        taken.add(named[symbol])
-    return named
+        asked = specs.get(key) or {}
+        for name, item in value.items():
+            found.leaves = by_name.setdefault(name, [])
+            found.match(f"{key}[{name!r}]", item, asked.get(name))
+    first = [name for name in by_name if name not in kwargs]
+    return [leaf for name in [*first, *kwargs] for leaf in by_name.get(name, [])]
+
+
+def _by_argument(dynamic_shapes: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    names = list(arguments)
+    if isinstance(dynamic_shapes, Mapping):
+        given = dict(dynamic_shapes)
+        rest = getattr(arguments, "rest", None)
+        for key in [key for key in given if key not in arguments]:
+            if rest is None or key not in arguments[rest]:
+                raise ExportError(
+                    f"dynamic_shapes names {key!r}, but the arguments of the model are {names}"
+                )
+            given.setdefault(rest, {})
+            given[rest] = {**(given[rest] or {}), key: given.pop(key)}
+        return {key: given.get(key) for key in arguments}
+    if not isinstance(dynamic_shapes, (list, tuple)) or len(dynamic_shapes) != len(arguments):
+        raise ExportError(
+            "dynamic_shapes is a dict by argument name or one entry for each of "
+            f"{names}, not {dynamic_shapes!r}"
+        )
+    return dict(zip(arguments, dynamic_shapes, strict=True))
+
+
+class _Matcher:
+    """Goes through arguments and what was asked for them, side by side."""
+
+    def __init__(self) -> None:
+        self.leaves: list[Leaf] = []
+        self.sizes: dict[str, tuple[str, int]] = {}  # name of a dimension -> where, size
+
+    def match(self, path: str, value: Any, spec: Any) -> Any:
+        """``spec`` as torch takes it; the leaves are noted on the way."""
+        opened = pytrees.children(value)
+        if opened is not None:
+            specs = self._child_specs(path, value, spec, opened)
+            items = [
+                self.match(pytrees.step(path, value, key), child, item)
+                for (key, child), item in zip(opened, specs, strict=True)
+            ]
+            return pytrees.rebuilt(value, items)
+        if isinstance(value, torch.Tensor):
+            given = self._tensor(path, value, spec)
+        else:
+            given = self._number(path, value, spec)
+        self.leaves.append(Leaf(path, value, given))
+        return given
+
+    def _child_specs(
+        self, path: str, value: Any, spec: Any, opened: Sequence[tuple[Any, Any]]
+    ) -> list[Any]:
+        """One specification for each child of a container."""
+        keys = [key for key, _ in opened]
+        if spec is None or (not opened and not spec):
+            return [None] * len(opened)
+        custom = not pytrees.is_builtin(value)
+        if custom and type(spec) is type(value):
+            inner = pytrees.children(spec) or []
+            if len(inner) == len(opened):
+                return [item for _, item in inner]
+        if isinstance(spec, Mapping):
+            if custom and _are_dims(spec):
+                return [_everywhere(child, spec) for _, child in opened]
+            if all(key in keys for key in spec):
+                return [spec.get(key) for key in keys]
+        elif isinstance(spec, (list, tuple)) and not pytrees.is_mapping(value):
+            count = sum(1 for _, child in opened for _ in pytrees.leaves("", child))
+            if (
+                custom
+                and len(spec) == count
+                and all(item is None or _are_dims(item) for item in spec)
+            ):
+                return _grouped(opened, iter(spec))
+            if len(spec) == len(opened):
+                return list(spec)
+        raise ExportError(
+            f"dynamic_shapes of '{path}' needs one entry for each of its {len(opened)} items "
+            f"({', '.join(map(str, keys))}), not {spec!r}"
+            if not pytrees.is_mapping(value)
+            else f"dynamic_shapes of '{path}' is a dict with keys among {keys}, not {spec!r}"
+        )
+
+    def _tensor(self, path: str, value: torch.Tensor, spec: Any) -> dict[int, Any] | None:
+        rank = value.dim()
+        if spec is None:
+            return None
+        if isinstance(spec, Mapping):
+            wrong = [axis for axis in spec if type(axis) is not int or not -rank <= axis < rank]
+            if wrong:
+                raise ExportError(
+                    f"dynamic_shapes of '{path}' names dimension {wrong[0]!r}, but it has rank "
+                    f"{rank} (shape {tuple(value.shape)})"
+                )
+            items = {(axis + rank if axis < 0 else axis): dim for axis, dim in spec.items()}
+        elif isinstance(spec, (list, tuple)) and len(spec) == rank:
+            items = dict(enumerate(spec))
+        else:
+            raise ExportError(
+                f"dynamic_shapes of '{path}' is a dict by dimension or one entry for each of its "
+                f"{rank} dimensions, not {spec!r}"
+            )
+        return {
+            axis: self._dim(path, axis, dim, value.shape[axis])
+            for axis, dim in items.items()
+            if dim is not None
+        }
+
+    def _dim(self, path: str, axis: int, dim: Any, size: Any) -> Any:
+        where = f"dimension {axis} of '{path}'"
+        if isinstance(dim, int) and not isinstance(dim, bool):
+            if isinstance(size, int) and dim != size:
+                raise ExportError(f"{where} is {dim} in dynamic_shapes, but its size is {size}")
+            return dim
+        if isinstance(dim, (Dim, Hint)):
+            return dim
+        return NamedHint(self._name(where, dim, size))
+
+    def _name(self, where: str, name: Any, size: Any) -> str:
+        """The name of a dimension, which has one size wherever it is given."""
+        if not isinstance(name, str):
+            raise ExportError(
+                f"{where} is {name!r} in dynamic_shapes: it can be a name, a torch.export.Dim, "
+                "Dim.DYNAMIC, Dim.AUTO, Dim.STATIC, the size itself, or None"
+            )
+        if not name.isidentifier():
+            raise ExportError(f"{where} is named {name!r}, which is not an identifier")
+        if isinstance(size, int):
+            place, known = self.sizes.setdefault(name, (where, size))
+            if known != size:
+                raise ExportError(
+                    f"{where} and {place} have the name '{name}' but the sizes {size} and {known}: "
+                    "a name stands for one size"
+                )
+        return name
+
+    def _number(self, path: str, value: Any, spec: Any) -> Any:
+        """What was asked for an integer; for anything else only what leaves it a constant."""
+        if spec is None or (isinstance(spec, (Mapping, list, tuple)) and not spec):
+            return None
+        if isinstance(value, int) and not isinstance(value, bool):
+            if isinstance(spec, (str, Dim)):
+                name = getattr(spec, "__name__", spec)
+                if hasattr(spec, "root"):
+                    raise ExportError(
+                        f"'{path}' is a number: its name in dynamic_shapes cannot be the derived "
+                        f"dimension {name}"
+                    )
+                return NamedHint(self._name(f"'{path}'", name, value), *_bounds(spec))
+            if isinstance(spec, (Hint, int)) and not isinstance(spec, bool):
+                return spec
+        if isinstance(spec, Hint) and spec.type != Dim.DYNAMIC.type:
+            return None  # AUTO and STATIC: torch would make it a constant
+        problem = pytrees.unopened(path, value)
+        if problem is not None:
+            raise ExportError(problem)
+        raise ExportError(
+            f"dynamic_shapes gives {spec!r} for '{path}', which is {value!r}: only tensors and "
+            "integers can be dynamic. Other values are constants of the model; to make a number an "
+            "input, pass it as a 0-d tensor"
+        )
+
+
+def _are_dims(spec: Any) -> bool:
+    """True for the dimensions of one tensor: by axis, or one after the other."""
+    nested = (Mapping, list, tuple)
+    if isinstance(spec, Mapping):
+        return all(type(k) is int and not isinstance(v, nested) for k, v in spec.items())
+    return isinstance(spec, (list, tuple)) and not any(isinstance(v, nested) for v in spec)
+
+
+def _bounds(spec: Any) -> tuple[int | None, int | None]:
+    """Smallest and largest value of a Dim, as far as the user gave them; none for a name."""
+    if isinstance(spec, str):
+        return None, None
+    most = spec.max if isinstance(spec.max, int) and spec.max < 2**62 else None
+    return spec.min, most
+
+
+def _everywhere(value: Any, spec: Any) -> Any:
+    """The structure of ``value`` with ``spec`` for each tensor."""
+    opened = pytrees.children(value)
+    if opened is None:
+        return spec if isinstance(value, torch.Tensor) else None
+    return pytrees.rebuilt(value, [_everywhere(child, spec) for _, child in opened])
+
+
+def _grouped(opened: Iterable[tuple[Any, Any]], specs: Iterator[Any]) -> list[Any]:
+    """A flat sequence of specifications, in the structure of the children."""
+    groups: list[Any] = []
+    for _, child in opened:
+        inner = pytrees.children(child)
+        groups.append(
+            next(specs) if inner is None else pytrees.rebuilt(child, _grouped(inner, specs))
+        )
+    return groups
+
+
+def small_sizes(dynamic_shapes: Any, arguments: Mapping[str, Any]) -> AbstractContextManager[Any]:
+    """torch.export fixes a dimension whose example size is 0 or 1, even a dynamic one. Inside this
+    context it does not, when ``dynamic_shapes`` (normalized) has such a dimension."""
+    found = any(
+        isinstance(leaf.value, torch.Tensor)
+        and leaf.value.shape[axis] in (0, 1)
+        and not isinstance(dim, int)
+        and getattr(dim, "type", None) not in (Dim.STATIC.type, Dim.AUTO.type)
+        for leaf in (call_leaves(dynamic_shapes, arguments, {}) if dynamic_shapes else ())
+        for axis, dim in leaf.dims().items()
+    )
+    if not found:
+        return contextlib.nullcontext()
+    import torch.fx.experimental._config as config
+
+    return config.patch(backed_size_oblivious=True)  # type: ignore[attr-defined,no-any-return]
 
 
 def explained(
     error: Exception, arguments: Mapping[str, Any], dynamic_shapes: Any
 ) -> ExportError | None:
-    """Our error for torch's complaint that a dynamic dimension cannot vary; None for any other
-    error."""
-    text = str(error)
-    if "Constraints violated" not in text and "marked" not in text and "specialized" not in text:
-        return None
-    flat = [
-        leaf
-        for key, value in arguments.items()
-        for leaf in leaves(key, value, (dynamic_shapes or {}).get(key))
-    ]
-    violated = {
-        name.strip()
-        for found in re.findall(r"Constraints violated \(([^)]*)\)", text)
-        for name in found.split(",")
-    }
-    sources = set(re.findall(r"L\['(\w+)'\]((?:\[[^\]]+\])*)\.size\(\)\[(\d+)\]", text))
-    places = []
-    for path, value, spec in flat:
-        for axis, dim in _dims_of(spec):
-            name = getattr(dim, "__name__", None)
-            if name in violated or any(
-                f"{base}{rest}" == path and int(at) == axis for base, rest, at in sources
-            ):
-                size = value.shape[axis] if isinstance(value, torch.Tensor) else "?"
-                places.append(
-                    f"  input '{path}', dimension {axis} ({name or dim}), size {size} in args"
-                )
-    reasons = [line.strip() for line in text.splitlines() if line.strip().startswith("- ")]
-    fixes = _suggested_fixes(text)
-    lines = [
-        "the dynamic shapes do not fit the model:",
-        *places,
-        *(f"  {reason}" for reason in reasons),
-    ]
-    if fixes:
-        lines += ["torch suggests:", *(f"  {fix}" for fix in fixes)]
-    lines.append(
-        "Take torch's suggestion, make the dimension static (leave it out of dynamic_shapes), "
-        "share one Dim between "
-        "dimensions that must be equal, "
-        "or change the code that fixes it."
+    """Our error for what torch.export says of the arguments and their dynamic shapes (normalized);
+    None for any other error."""
+    return shape_errors.explained(
+        error, arguments, lambda: call_leaves(dynamic_shapes, arguments, {})
     )
-    return ExportError("\n".join(lines))
-
-
-def _suggested_fixes(text: str) -> list[str]:
-    _, found, rest = text.partition("Suggested fixes:")
-    if not found:
-        return []
-    return [line.strip() for line in rest.partition("\n\n")[0].splitlines() if line.strip()]
-
-
-def _normalized_value(path: str, value: Any, spec: Any, known: dict[str, Any]) -> Any:
-    if spec is None:
-        return None
-    if isinstance(value, torch.Tensor):
-        return _normalized_tensor(path, value, spec, known)
-    if isinstance(value, (list, tuple)):
-        if not isinstance(spec, (list, tuple)) or len(spec) != len(value):
-            raise ExportError(
-                f"dynamic_shapes of '{path}' needs one entry for each of its {len(value)} items, "
-                f"not {spec!r}"
-            )
-        items = [
-            _normalized_value(f"{path}[{i}]", item, spec[i], known) for i, item in enumerate(value)
-        ]
-        return items if isinstance(value, list) else tuple(items)
-    if isinstance(value, dict):
-        if not isinstance(spec, Mapping) or any(key not in value for key in spec):
-            raise ExportError(
-                f"dynamic_shapes of '{path}' is a dict with keys among {list(value)}, not {spec!r}"
-            )
-        return {
-            key: _normalized_value(f"{path}[{key!r}]", item, spec.get(key), known)
-            for key, item in value.items()
-        }
-    return spec
-
-
-def _normalized_tensor(
-    path: str, value: torch.Tensor, spec: Any, known: dict[str, Any]
-) -> dict[int, Any]:
-    rank = value.dim()
-    if isinstance(spec, Mapping):
-        wrong = [axis for axis in spec if not isinstance(axis, int) or not -rank <= axis < rank]
-        if wrong:
-            raise ExportError(
-                f"dynamic_shapes of '{path}' names dimension {wrong[0]!r}, but it has rank {rank} "
-                f"(shape {tuple(value.shape)})"
-            )
-        items = {(axis + rank if axis < 0 else axis): dim for axis, dim in spec.items()}
-    elif isinstance(spec, (list, tuple)) and len(spec) == rank:
-        items = dict(enumerate(spec))
-    else:
-        raise ExportError(
-            f"dynamic_shapes of '{path}' is a dict by dimension or one entry for each of its "
-            f"{rank} dimensions, not {spec!r}"
-        )
-    return {axis: _dim(path, axis, dim, known) for axis, dim in items.items() if dim is not None}
-
-
-def _dim(path: str, axis: int, dim: Any, known: dict[str, Any]) -> Any:
-    if isinstance(dim, str):
-        if not dim.isidentifier():
-            raise ExportError(
-                f"dimension {axis} of '{path}' is named {dim!r}, which is not an identifier"
-            )
-        return known.setdefault(dim, torch.export.Dim(dim))
-    return dim
-
-
-def _dims_of(spec: Any) -> list[tuple[int, Any]]:
-    if isinstance(spec, Mapping):
-        return [
-            (axis, dim) for axis, dim in spec.items() if isinstance(axis, int) and dim is not None
-        ]
-    if isinstance(spec, (list, tuple)):
-        return [(axis, dim) for axis, dim in enumerate(spec) if dim is not None]
-    return []
-
-
-def _name_sizes(value: Any, spec: Any, named: dict[str, str]) -> None:
-    if not isinstance(value, torch.Tensor):
-        return
-    for axis, dim in _dims_of(spec):
-        size = value.shape[axis]
-        root = getattr(
-            dim, "root", dim
-        )  # 2*Dim("half") is derived from half, and so is torch's expression
-        name = root if isinstance(root, str) else getattr(root, "__name__", None)
-        free = _free_symbols(size)
-        if name is not None and len(free) == 1:
-            named.setdefault(free[0], name)
-
-
-def _symbols_of(value: Any, named: dict[str, str]) -> Iterator[str]:
-    sizes = value.shape if isinstance(value, torch.Tensor) else (value,)
-    for size in sizes:
-        for symbol in _free_symbols(size):
-            if symbol not in named:
-                _name_from_source(size, symbol, named)
-            yield symbol
-
-
-def _free_symbols(size: Any) -> list[str]:
-    node = getattr(size, "node", None)
-    free = getattr(getattr(node, "expr", None), "free_symbols", ())
-    return sorted(str(symbol) for symbol in free)
-
-
-def _name_from_source(size: Any, symbol: str, named: dict[str, str]) -> None:
-    """An ExportedProgram made in this process still knows the names of its Dims, through its shape
-    environment."""
-    environment = getattr(size.node, "shape_env", None)
-    names = getattr(environment, "source_name_to_debug_name", None)
-    sources = getattr(environment, "var_to_sources", None)
-    if not names or not sources:
-        return
-    for key, places in sources.items():
-        if str(key) == symbol:
-            for place in places:
-                spelled = getattr(place, "name", None)
-                name = names.get(spelled() if callable(spelled) else spelled)
-                if name and name.isidentifier() and name not in named.values():
-                    named[symbol] = name
-                    return

@@ -3,20 +3,25 @@ signature gives them, and the names of its dynamic dimensions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import inspect
+from dataclasses import replace
 from typing import Any
 
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
+from torch.utils import _pytree as pytree
 
 from ..errors import ExportError
 from . import dynamic_shapes as shapes
+from .dimension_names import name_dimensions
+from .dynamic_shapes import Leaf
 from .functionalize import prepared
+from .outputs import output_labels
 from .program import Program, ProgramOutput, Request, is_fake
 
 
-def program_of(exported: ExportedProgram, request: Request, dynamic_shapes: Any) -> Program:
-    """The program to convert; ``dynamic_shapes`` only name dimensions here.
+def program_of(exported: ExportedProgram, request: Request) -> Program:
+    """The program to convert; the dynamic shapes of ``request`` only name dimensions here.
 
     Raises ExportError for inputs and outputs that ONNX cannot hold.
     """
@@ -36,9 +41,8 @@ def program_of(exported: ExportedProgram, request: Request, dynamic_shapes: Any)
                 f"input '{name}' of the program is a {spec.kind.name}, which ONNX cannot hold"
             )
     program.outputs = [_program_output(spec) for spec in signature.output_specs]
-    program.symbol_names = _symbol_names(
-        program, exported, request.args, request.kwargs, dynamic_shapes
-    )
+    _label_outputs(program, exported)
+    name_dimensions(program, _asked(program, exported, request))
     return program
 
 
@@ -70,31 +74,45 @@ def _program_output(spec: Any) -> ProgramOutput:
     )
 
 
-def _symbol_names(
-    program: Program,
-    exported: ExportedProgram,
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
-    dynamic_shapes: Any,
-) -> dict[str, str]:
-    arguments = None
-    if dynamic_shapes is not None:
-        if not args and not kwargs and exported.example_inputs:
-            args, kwargs = exported.example_inputs
-        arguments = (
-            shapes.bound_arguments(_Forward(exported), args, kwargs) if (args or kwargs) else None
-        )
-        if arguments is not None:
-            dynamic_shapes = shapes.normalized(dynamic_shapes, arguments)
-    return shapes.dimension_names(program.user_inputs, arguments, dynamic_shapes)
+def _label_outputs(program: Program, exported: ExportedProgram) -> None:
+    """Label the user's outputs with their places in what the forward returns."""
+    structure = getattr(exported.call_spec, "out_spec", None)
+    users = [i for i, output in enumerate(program.outputs) if output.kind == "user"]
+    labels = output_labels(structure, len(users))
+    if structure is not None and structure.num_leaves == len(users):
+        program.output_structure = structure
+    for index, label in zip(users, labels, strict=True):
+        program.outputs[index] = replace(program.outputs[index], label=label)
+
+
+def _asked(program: Program, exported: ExportedProgram, request: Request) -> list[Leaf] | None:
+    """What the user says of each input's dimensions."""
+    if request.dynamic_shapes is None:
+        return None
+    args, kwargs = request.args, request.kwargs
+    if not isinstance(request.model, ExportedProgram):
+        arguments = shapes.bound_arguments(request.model, args, kwargs)
+        return shapes.call_leaves(request.dynamic_shapes, arguments, kwargs)
+    if not args and not kwargs:
+        args, kwargs = _example_call(exported, program)
+    arguments = shapes.bound_arguments(_Forward(exported), args, kwargs)
+    # The signature of a program is in the order of its placeholders.
+    return shapes.call_leaves(request.dynamic_shapes, arguments, {})
+
+
+def _example_call(exported: ExportedProgram, program: Program) -> tuple[Any, Any]:
+    """The example inputs of a program; fake ones where it has lost them."""
+    if exported.example_inputs:
+        return exported.example_inputs
+    values = [node.meta.get("val") for node in program.user_inputs]
+    args, kwargs = pytree.tree_unflatten(values, exported.call_spec.in_spec)
+    return args, kwargs
 
 
 class _Forward:
     """The signature of an exported program's forward, for binding arguments to names."""
 
     def __init__(self, exported: ExportedProgram) -> None:
-        import inspect
-
         signature = exported.module_call_graph[0].signature
         names = list(getattr(signature, "forward_arg_names", None) or [])
         kinds = [

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from ..errors import ExportError, InputError
+from . import pytrees
 
 
 def checked_call(args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -30,6 +31,7 @@ def checked_call(args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any
         raise InputError(
             f"kwargs is a dict of the keyword arguments of the model, not {type(kwargs).__name__}"
         )
+    pytrees.register_known((args, kwargs))
     return tuple(args), dict(kwargs or {})
 
 

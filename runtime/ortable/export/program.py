@@ -3,6 +3,7 @@ its inputs and outputs mean. Also the request that leads to it: the arguments of
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -20,11 +21,12 @@ OutputKindName = Literal["user", "buffer", "input"]
 @dataclass(frozen=True)
 class ProgramOutput:
     """One entry of the flattened FX output: a result of the user's forward, or the new value of a
-    buffer or of an input."""
+    buffer or of an input. ``label`` is the way to a result in what the forward returns."""
 
     kind: OutputKindName
     target: str = ""
     is_none: bool = False
+    label: str = ""
 
 
 @dataclass
@@ -32,8 +34,10 @@ class Program:
     """A graph ready to be converted.
 
     ``weights``: placeholder name -> tensor; ``paths``: placeholder name -> name in the state_dict;
-    ``user_inputs``: the placeholders that are inputs of the user's forward; ``notes``: what was
-    done to get here.
+    ``user_inputs``: the placeholders that are inputs of the user's forward; ``output_structure``:
+    what it returns, a TreeSpec; ``symbol_names``: torch's symbols -> names of dimensions, of which
+    ``users_dims`` are the caller's; ``open_dims``: symbols for which the caller gave no smallest
+    size; ``notes``: what was done to get here.
     """
 
     graph_module: GraphModule
@@ -41,7 +45,10 @@ class Program:
     paths: dict[str, str] = field(default_factory=dict)
     user_inputs: list[Node] = field(default_factory=list)
     outputs: list[ProgramOutput] = field(default_factory=list)
+    output_structure: Any = None
     symbol_names: dict[str, str] = field(default_factory=dict)
+    users_dims: frozenset[str] = frozenset()
+    open_dims: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
     exported: ExportedProgram | None = None
 
@@ -51,8 +58,8 @@ class Program:
 
     def onnx_inputs(self) -> list[Node]:
         """The user's inputs that become ONNX inputs: tensors and symbolic integers, not numbers,
-        strings or None."""
-        constants = (bool, int, float, str, type(None))
+        strings, members of enumerations or None."""
+        constants = (bool, int, float, str, type(None), enum.Enum)
         return [
             node for node in self.user_inputs if not isinstance(results.node_value(node), constants)
         ]
@@ -62,8 +69,9 @@ class Program:
 class Request:
     """What the caller of to_onnx asks for, checked.
 
-    ``model`` is the module, program or graph; ``args`` and ``kwargs`` the example call. ``record``
-    is filled on the way.
+    ``model`` is the module, program or graph; ``args`` and ``kwargs`` the example call.
+    ``extra_inputs`` are torch's AdditionalInputs, which the exported program has to take as well.
+    ``record`` is filled on the way.
     """
 
     model: Any
@@ -74,6 +82,7 @@ class Request:
     tables: Tables
     dispatcher: Any
     record: ExportRecord
+    extra_inputs: Any = None
 
 
 def is_fake(tensor: Any) -> bool:

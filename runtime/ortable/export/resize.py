@@ -3,7 +3,7 @@ those of the example, repeated or cut, so that indices stay in range."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -29,12 +29,16 @@ def other_sizes(program: Program, call: Call) -> list[tuple[str, Call]]:
     ranges = _ranges(program, sizes)
     tried = [hints]
     found = []
-    for wanted in (_larger(hints, ranges), _smallest(hints, ranges)):
+    names = {symbol: program.symbol_names.get(str(symbol), str(symbol)) for symbol in hints}
+    for wanted in (
+        _by_name(_larger(hints, ranges), names, min),
+        _by_name(_smallest(hints, ranges), names, max),
+    ):
         if wanted in tried:
             continue
         tried.append(wanted)
         resized = [_resized(leaf, dims, wanted) for leaf, dims in zip(leaves, sizes, strict=True)]
-        words = [f"{program.symbol_names.get(str(s), str(s))}={v}" for s, v in wanted.items()]
+        words = {f"{names[symbol]}={value}": None for symbol, value in wanted.items()}
         found.append((", ".join(words), pytree.tree_unflatten(resized, structure)))
     return found
 
@@ -75,9 +79,15 @@ def _solved(expression: Any, symbol: Any, size: int) -> int | None:
 
 
 def _ranges(program: Program, sizes: Sequence[Any]) -> Mapping[Any, Any]:
-    """Symbol -> torch's range of it."""
+    """Symbol -> torch's range of it. The 2 that torch starts from, whatever the user says of a
+    dimension without a minimum, is no bound."""
     if program.exported is not None:
-        return program.exported.range_constraints
+        return {
+            symbol: type(found)(1, found.upper)
+            if found.lower == 2 and str(symbol) in program.open_dims
+            else found
+            for symbol, found in program.exported.range_constraints.items()
+        }
     for node in program.user_inputs:
         value = node.meta.get("val")
         for size in value.shape if isinstance(value, torch.Tensor) else (value,):
@@ -105,6 +115,16 @@ def _larger(hints: Mapping[Any, int], ranges: Mapping[Any, Any]) -> dict[Any, in
 
 def _smallest(hints: Mapping[Any, int], ranges: Mapping[Any, Any]) -> dict[Any, int]:
     return {symbol: _bounds(symbol, ranges)[0] for symbol in hints}
+
+
+def _by_name(
+    values: Mapping[Any, int], names: Mapping[Any, str], choose: Callable[[Any], int]
+) -> dict[Any, int]:
+    """One value for the symbols that the user gave one name."""
+    groups: dict[str, list[int]] = {}
+    for symbol, value in values.items():
+        groups.setdefault(names[symbol], []).append(value)
+    return {symbol: choose(groups[names[symbol]]) for symbol in values}
 
 
 def _resized(leaf: Any, sizes: Any, values: Mapping[Any, int]) -> Any:

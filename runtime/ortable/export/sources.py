@@ -3,6 +3,8 @@ graphs of ATen operators are taken as they are."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
@@ -14,6 +16,7 @@ from ..interpreter.mutation import find_attribute, first_write
 from ..interpreter.outputs import flatten_output
 from ..interpreter.tables import Tables
 from . import dynamic_shapes as shapes
+from .dimension_names import name_dimensions
 from .exported import program_of
 from .program import Program, ProgramOutput, Request
 from .strategies import export_module
@@ -27,7 +30,7 @@ def make_program(request: Request) -> Program:
     """
     mod = request.model
     if isinstance(mod, ExportedProgram):
-        return program_of(mod, request, request.dynamic_shapes)
+        return program_of(mod, request)
     if isinstance(mod, GraphModule):
         reason = why_export(mod, request.tables)
         if reason is None:
@@ -78,8 +81,10 @@ def why_export(graph_module: GraphModule, tables: Tables) -> str | None:
 
 def _from_module(request: Request, notes: list[str]) -> Program:
     with request.record.phase("export"):
-        exported, normalized, tried = export_module(request)
-    program = program_of(exported, request, normalized)
+        exported, _, tried = export_module(request)
+        if request.extra_inputs is not None:
+            _check_extra(request.extra_inputs, exported)
+    program = program_of(exported, request)
     program.notes[:0] = [*notes, *tried]
     return program
 
@@ -92,12 +97,21 @@ def _from_graph(request: Request) -> Program:
     program = Program(graph_module, user_inputs=nodes)
     for leaf in flatten_output(output.args[0]):
         value = results.node_value(leaf) if isinstance(leaf, Node) else leaf
-        program.outputs.append(ProgramOutput("user", is_none=value is None))
+        label = f"output_{len(program.outputs)}"
+        program.outputs.append(ProgramOutput("user", is_none=value is None, label=label))
     arguments = (
         shapes.bound_arguments(graph_module, args, kwargs)
         if dynamic_shapes is not None and args
         else None
     )
-    normalized = shapes.normalized(dynamic_shapes, arguments) if arguments is not None else None
-    program.symbol_names = shapes.dimension_names(nodes, arguments, normalized)
+    asked = shapes.call_leaves(dynamic_shapes, arguments, {}) if arguments is not None else None
+    name_dimensions(program, asked)
     return program
+
+
+def _check_extra(inputs: Any, exported: ExportedProgram) -> None:
+    """Raises ExportError for an additional input that the program does not take."""
+    try:
+        inputs.verify(exported)
+    except Exception as error:  # guards raise AssertionError, RuntimeError...
+        raise ExportError(f"an additional input of dynamic_shapes does not fit: {error}") from error

@@ -26,9 +26,10 @@ def export_module(request: Request) -> tuple[ExportedProgram, Any, list[str]]:
     failures: list[Exception] = []
     for strict in (options.strict, not options.strict) if options.fallback else (options.strict,):
         try:
-            program = torch.export.export(
-                mod, args, kwargs, dynamic_shapes=normalized, strict=strict
-            )
+            with shapes.small_sizes(normalized, arguments):
+                program = torch.export.export(
+                    mod, args, kwargs, dynamic_shapes=normalized, strict=strict
+                )
         except Exception as error:  # forward is any Python code, torch.export raises many types
             failures.append(error)
             continue

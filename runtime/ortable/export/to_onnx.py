@@ -9,14 +9,14 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ..builder import GraphBuilder
-from ..errors import ExportError
 from ..interpreter import DynamoInterpreter, generated_tables
 from .dispatcher import checked_dispatcher
+from .dynamic_shapes import AdditionalInputs, resolved
 from .files import write_model
 from .function_bodies import FunctionBodies
 from .function_choices import FunctionChoices, function_choices
 from .functions import FunctionInterpreter
-from .inputs import checked_call, name_inputs, name_outputs
+from .inputs import checked_call, name_inputs
 from .metadata import annotate
 from .options import (
     ExportOptions,
@@ -26,7 +26,9 @@ from .options import (
     checked_target,
     checked_validate,
 )
+from .outputs import chosen_inputs, chosen_outputs, name_output_dims, output_plan, write_dims
 from .program import Program, Request
+from .pt2 import opened
 from .record import ExportRecord
 from .report import reporting
 from .sources import make_program
@@ -38,10 +40,11 @@ def to_onnx(
     args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] | None = None,
     *,
-    input_names: Sequence[str] | None = None,
-    output_names: Sequence[str] | None = None,
+    input_names: Sequence[str] | Mapping[str, str] | None = None,
+    output_names: Sequence[str] | Mapping[str, str] | str | None = None,
     target_opset: int | Mapping[str, int] | None = None,
     dynamic_shapes: Any = None,
+    output_dynamic_shapes: Any = None,
     optimize: bool = True,
     rewrites: str | Sequence[str] = "default",
     target: str | None = None,
@@ -115,29 +118,30 @@ def to_onnx(
     checked_rewrites(rewrites)
     checked_validate(validate)
     dispatcher = checked_dispatcher(dispatcher)
+    mod = opened(mod)
     args, kwargs = checked_call(args, kwargs)
-    choices = function_choices(
-        export_modules_as_functions,
-        options,
-        optimize,
-        inline,
-        external_threshold if large_model else None,
-    )
+    extra = dynamic_shapes if isinstance(dynamic_shapes, AdditionalInputs) else None
+    dynamic_shapes = resolved(dynamic_shapes, mod, args, kwargs)
+    largest = external_threshold if large_model else None
+    choices = function_choices(export_modules_as_functions, options, optimize, inline, largest)
     record = ExportRecord(verbose=verbose, progress=options.progress)
     tables = generated_tables()
     if "custom_ops" in options.functions:
         dispatcher = FunctionBodies(dispatcher, tables, inline)
-    request = Request(mod, args, kwargs, dynamic_shapes, options, tables, dispatcher, record)
+    request = Request(mod, args, kwargs, dynamic_shapes, options, tables, dispatcher, record, extra)
 
     with reporting(report, request) as results:
         results["program"] = program = make_program(request)
         record.steps = program.notes
         record.say("export", *program.notes)
+        given = chosen_inputs(program, input_names)
+        returned = chosen_outputs(program, output_names, given)
+        dims = name_output_dims(program, output_dynamic_shapes, returned)
         builder = GraphBuilder(opset, target=target)
         builder.rename_dims = program.symbol_names
         builder.record = record
         with record.phase("convert"):
-            _convert(builder, program, dispatcher, input_names, output_names, verbose, choices)
+            _convert(builder, program, dispatcher, given, returned, verbose, choices)
         record.say("convert", f"{len(builder.nodes)} nodes")
         if optimize:
             with record.phase("rewrite"):
@@ -150,6 +154,7 @@ def to_onnx(
                 optimize=False,
                 inline=inline,
             )
+            write_dims(model, dims)
             annotate(model, program)
         if validate:
             accepted = validate if isinstance(validate, float) else None
@@ -190,46 +195,3 @@ def _convert(
     )
     interpreter.run(program.graph_module)
     return interpreter
-
-
-def output_plan(
-    program: Program, inputs: Mapping[str, str], chosen: Sequence[str] | None
-) -> tuple[list[str], list[int]]:
-    """Names of the flattened FX outputs, and the order of the ONNX outputs: the user's first, then
-    mutated buffers and inputs.
-
-    Raises ExportError when ``chosen`` does not have one name for each output of the user, or for
-    each ONNX output.
-    """
-    described = [(index, output) for index, output in enumerate(program.outputs)]
-    users = [(index, output) for index, output in described if output.kind == "user"]
-    others = [(index, output) for index, output in described if output.kind != "user"]
-    labels: list[str | None] = [
-        None if output.is_none else f"output_{number}" for number, (_, output) in enumerate(users)
-    ]
-    extra = [
-        output.target
-        if output.kind == "buffer"
-        else f"{inputs.get(output.target, output.target)}_mutated"
-        for _, output in others
-    ]
-    kept = sum(label is not None for label in labels)
-    if chosen is not None and len(chosen) == kept + len(extra) and extra:
-        extra = list(chosen[kept:])
-        chosen = chosen[:kept]
-    found = name_outputs(labels, chosen)
-    names = [""] * len(described)
-    for (index, _), name in zip([*users, *others], [*found, *extra], strict=True):
-        names[index] = name
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ExportError(
-            f"two outputs have the name {', '.join(map(repr, twice))}; choose others with "
-            "output_names"
-        )
-    both = sorted(
-        {inputs.get(str(n.target), str(n.target)) for n in program.onnx_inputs()} & set(names)
-    )
-    if both and (chosen is not None or inputs):
-        raise ExportError(f"{', '.join(map(repr, both))} is the name of an input and of an output")
-    return names, [index for index, _ in [*users, *others]]

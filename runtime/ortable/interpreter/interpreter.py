@@ -4,6 +4,7 @@ are compared with the builder's."""
 
 from __future__ import annotations
 
+import enum
 import itertools
 from typing import Any
 
@@ -144,7 +145,7 @@ class DynamoInterpreter(InnerGraphs):
             name = None if made.__class__ is ComplexValue else made
             return self._record(node, "initializer" if node.users else "unused", name, None, made)
         value = None if control_flow.is_token(node) else results.node_value(node)
-        if value is None or isinstance(value, (bool, int, float, str)):
+        if value is None or isinstance(value, (bool, int, float, str, enum.Enum)):
             return self._record(node, "none" if value is None else "constant", None, value, value)
         if isinstance(value, torch.SymInt):
             dim = dims.from_torch(value, self.rename)
