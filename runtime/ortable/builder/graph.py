@@ -14,7 +14,17 @@ from ortable_generated.kernels import KERNELS_CPU
 
 from ..dims import SymDim
 from ..errors import BuilderError
-from . import casts, constants, local_functions, passes, reader, serialize, transplant, versions
+from . import (
+    casts,
+    constants,
+    function_protos,
+    local_functions,
+    passes,
+    reader,
+    serialize,
+    transplant,
+    versions,
+)
 from .dim_results import DimResults
 from .node import Node
 from .node_maker import NodeMaker
@@ -237,9 +247,14 @@ class GraphBuilder(NodeMaker):
             self, large_model, external_threshold, metadata, inline=inline, value_info=value_info
         )
 
-    def to_function(self, name: str, domain: str) -> FunctionProto:
-        """The graph as a local function; initializers become Constant nodes."""
-        return serialize.to_function(self, name, domain)
+    def to_function(
+        self, name: str, domain: str, external_threshold: int | None = None
+    ) -> FunctionProto:
+        """The graph as a local function; initializers become Constant nodes.
+
+        Those of ``external_threshold`` bytes or more stay in ``function_tensors``, by reference,
+        until the model is written; a builder that adds the function needs them too."""
+        return function_protos.to_function(self, name, domain, external_threshold)
 
 
 def _tag(number: int) -> str:

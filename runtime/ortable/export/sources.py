@@ -18,6 +18,7 @@ from ..interpreter.tables import Tables
 from . import dynamic_shapes as shapes
 from .dimension_names import name_dimensions
 from .exported import program_of
+from .fake_weights import without_meta
 from .program import Program, ProgramOutput, Request
 from .strategies import export_module
 
@@ -80,8 +81,8 @@ def why_export(graph_module: GraphModule, tables: Tables) -> str | None:
 
 
 def _from_module(request: Request, notes: list[str]) -> Program:
-    with request.record.phase("export"):
-        exported, _, tried = export_module(request)
+    with request.record.phase("export"), without_meta(request) as fitted:
+        exported, _, tried = export_module(fitted)
         if request.extra_inputs is not None:
             _check_extra(request.extra_inputs, exported)
     program = program_of(exported, request)

@@ -12,7 +12,8 @@ from ..builder import GraphBuilder
 from ..interpreter import DynamoInterpreter, generated_tables
 from .dispatcher import checked_dispatcher
 from .dynamic_shapes import AdditionalInputs, resolved
-from .files import write_model
+from .fake_weights import outside_fake_mode, weights_become_inputs
+from .files import too_large_for_one_file, write_model
 from .function_bodies import FunctionBodies
 from .function_choices import FunctionChoices, function_choices
 from .functions import FunctionInterpreter
@@ -35,6 +36,7 @@ from .sources import make_program
 from .validate import check_comparisons, validate_model
 
 
+@outside_fake_mode
 def to_onnx(
     mod: Any,
     args: Sequence[Any] = (),
@@ -91,7 +93,8 @@ def to_onnx(
         large_model: return a LargeModel, whose weights stay in torch until they are saved beside
             the model.
         external_threshold: with ``large_model``, weights of more bytes than this are kept outside.
-        filename: also write the model there; the file appears whole or not at all.
+        filename: also write the model there; the files appear whole or not at all. Weights of
+            2 GB or more go to ``filename + ".data"``, as with ``large_model``.
         validate: run the model with ONNX Runtime, compare with eager on the example call and on
             other sizes of its dynamic dimensions, and print the table. A float is the largest
             absolute difference accepted, instead of a tolerance for each precision.
@@ -122,8 +125,13 @@ def to_onnx(
     args, kwargs = checked_call(args, kwargs)
     extra = dynamic_shapes if isinstance(dynamic_shapes, AdditionalInputs) else None
     dynamic_shapes = resolved(dynamic_shapes, mod, args, kwargs)
-    largest = external_threshold if large_model else None
-    choices = function_choices(export_modules_as_functions, options, optimize, inline, largest)
+    choices = function_choices(
+        export_modules_as_functions,
+        options,
+        optimize,
+        inline,
+        external_threshold if large_model else None,
+    )
     record = ExportRecord(verbose=verbose, progress=options.progress)
     tables = generated_tables()
     if "custom_ops" in options.functions:
@@ -148,8 +156,9 @@ def to_onnx(
                 builder.optimize(folding=options.constant_folding)
             record.say("rewrite", f"{len(builder.nodes)} nodes")
         with record.phase("serialise"):
+            weights_become_inputs(builder, program)
             results["model"] = model = builder.to_onnx(
-                large_model=large_model,
+                large_model=large_model or too_large_for_one_file(builder, filename, record),
                 external_threshold=external_threshold,
                 optimize=False,
                 inline=inline,
@@ -164,7 +173,7 @@ def to_onnx(
             record.say("validate", "equal to eager")
         if filename is not None:
             with record.phase("write"):
-                write_model(model, filename)
+                write_model(model, filename, record)
             record.say("write", str(filename))
     return (model, builder) if return_builder else model
 
