@@ -26,7 +26,9 @@ def program_of(exported: ExportedProgram, request: Request) -> Program:
     Raises ExportError for inputs and outputs that ONNX cannot hold.
     """
     with request.record.phase("decompose"):
-        rewritten, done = prepared(exported, request.tables, request.dispatcher, request.options)
+        rewritten, done = prepared(
+            exported, request.tables, request.dispatcher, request.options, request.opset
+        )
     signature = rewritten.graph_signature
     nodes = {node.name: node for node in rewritten.graph.nodes if node.op == "placeholder"}
     program = Program(rewritten.graph_module, notes=done, exported=rewritten)
