@@ -1097,7 +1097,7 @@ COVERAGE: tuple[tuple[str, str, str, str, str, bool, int, int, int, str, str, st
     ('prims::cos', 'specs/aten/prims_pointwise.yaml', 'aten::cos', '18', 'f32', False, 2, 0, 1, '', '', ''),
     ('prims::cosh', 'specs/aten/prims_pointwise.yaml', 'aten::cosh', '18', 'f32', False, 3, 0, 1, '', '', ''),
     ('prims::device_put', 'specs/aten/prims.yaml', 'aten::clone', '18', 'f32', False, 1, 0, 1, '', '', ''),
-    ('prims::div', 'specs/aten/prims_pointwise.yaml', '', '18', 'f32 i64 i32', True, 1, 0, 3, '', '', ''),
+    ('prims::div', 'specs/aten/prims_pointwise.yaml', '', '18', 'f32 i64 i32', True, 1, 0, 4, '', '', ''),
     ('prims::empty_permuted', 'specs/aten/prims.yaml', 'aten::full', '18', '', False, 1, 0, 1, '', '', ''),
     ('prims::empty_strided', 'specs/aten/prims.yaml', 'aten::full', '18', '', False, 1, 0, 1, '', '', ''),
     ('prims::eq', 'specs/aten/prims_pointwise.yaml', 'aten::eq.Tensor', '18', 'f32 i64', True, 2, 0, 2, '', '', ''),

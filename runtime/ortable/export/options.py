@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from torch._ops import OperatorBase
+
 from ..builder.versions import ORT_MAX_OPSET
 from ..errors import OptionError
 from .bypass import bypassing
@@ -16,7 +18,7 @@ OLDEST_OPSET = 18
 DEFAULT_OPSET = 18
 TARGETS = (None, "onnxruntime")
 REWRITES = ("default", "none")
-DECOMPOSITIONS = (None, "default", "all")
+DECOMPOSITIONS = (None, "none", "default", "all")
 
 
 @dataclass(frozen=True)
@@ -26,14 +28,17 @@ class ExportOptions:
     Args:
         strict: the mode of ``torch.export``: True traces with dynamo, False runs the Python code
             with fake tensors.
-        decomposition_table: None keeps every operator that has a converter whole; ``"default"`` is
-            torch.export's own table; ``"all"`` adds every decomposition that torch registers; a
-            dict maps overloads to functions.
+        decomposition_table: None or ``"none"`` keeps every operator that has a converter whole;
+            ``"default"`` is torch.export's own table; ``"all"`` adds every decomposition that
+            torch registers; a dict maps overloads to functions.
         constant_folding: compute at export what depends on constants only (with ``optimize``).
-        fallback: when torch.export fails, try the other value of ``strict``; the model's metadata
-            say which one worked.
-        tracing: trace the module with torch.fx instead of torch.export.
-        save_ep: also save the exported program there, as torch.export.save does (``.pt2``).
+        fallback: when torch cannot make the graph, try other strategies in the order of
+            docs/export.md; ``record.strategy`` and the model's metadata say which one worked and
+            why the others did not.
+        tracing: follow every branch on a tensor, and make an If of it, see tracing.py.
+        save_ep: also save the exported program there, as torch.export.save does (``.pt2``), and its
+            graph as text in ``<save_ep>.graph``: the program as torch made it, before
+            decompositions.
         validate: compare the exported program with the module on the example call before it is
             converted.
         progress: called with the name of each phase when it ends, and the seconds it took.
@@ -58,11 +63,18 @@ class ExportOptions:
                     f"ExportOptions.{name} is True or False, not {getattr(self, name)!r}"
                 )
         table = self.decomposition_table
-        if not isinstance(table, Mapping) and table not in DECOMPOSITIONS:
+        if isinstance(table, Mapping):
+            _check_table(table)
+        elif table not in DECOMPOSITIONS:
             raise OptionError(
                 f"ExportOptions.decomposition_table is one of {DECOMPOSITIONS} or a dict from "
                 "overload to function, "
                 f"not {table!r}"
+            )
+        if self.save_ep is not None and not isinstance(self.save_ep, (str, os.PathLike)):
+            raise OptionError(
+                "ExportOptions.save_ep is the name of a .pt2 file or None, not "
+                f"{type(self.save_ep).__name__}"
             )
 
     @classmethod
@@ -73,7 +85,7 @@ class ExportOptions:
     def table(self) -> dict[Any, Callable[..., Any]] | None:
         """The decompositions to apply, None when the graph stays as torch.export leaves it."""
         chosen = self.decomposition_table
-        if chosen is None:
+        if chosen is None or chosen == "none":
             return None
         if isinstance(chosen, Mapping):
             return dict(chosen)
@@ -84,6 +96,17 @@ class ExportOptions:
             return table
         registered = torch._decomp.decomposition_table
         return {**registered, **dict(table.items())}
+
+
+def _check_table(table: Mapping[Any, Any]) -> None:
+    """Raises OptionError unless ``table`` maps overloads of operators to functions."""
+    for overload, function in table.items():
+        if not isinstance(overload, OperatorBase) or not callable(function):
+            raise OptionError(
+                "ExportOptions.decomposition_table as a dict maps overloads to functions, for "
+                "example {torch.ops.aten.relu.default: f}, not "
+                f"{overload!r} to {function!r}"
+            )
 
 
 def checked_options(options: Any) -> ExportOptions:

@@ -129,7 +129,7 @@ def to_onnx(
     with reporting(report, request) as results:
         results["program"] = program = make_program(request)
         record.steps = program.notes
-        record.say("export", *program.notes)
+        record.say("export", *filter(None, [record.strategy]), *program.notes)
         given = chosen_inputs(program, input_names)
         returned = chosen_outputs(program, output_names, given)
         dims = name_output_dims(program, output_dynamic_shapes, returned)
