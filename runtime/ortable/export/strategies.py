@@ -143,7 +143,7 @@ def _program_by(strategy: Strategy, attempts: Attempts) -> Program:
 def _exporting(strict: bool) -> Strategy:
     def run(attempts: Attempts) -> tuple[ExportedProgram, list[str]]:
         request = attempts.request
-        with shapes.small_sizes(attempts.dynamic_shapes, attempts.arguments):
+        with shapes.ready(request.model, attempts.arguments, attempts.dynamic_shapes):
             exported = torch.export.export(
                 request.model,
                 request.args,
