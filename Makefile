@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help run test codegen check format opsets conformance bench bench-conversion bench-training clean
+.PHONY: help run test codegen check format opsets conformance bench bench-conversion bench-large bench-training clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -51,6 +51,9 @@ bench: $(READY)  ## the backend: latency, compilation, call overhead, next to ea
 
 bench-conversion: $(READY)  ## conversion time, next to torch.onnx
 	$(BIN)/python benchmarks/conversion.py $(ARGS)
+
+bench-large: $(READY)  ## memory of the export of 3 GB of weights
+	$(BIN)/python benchmarks/large_model.py $(ARGS)
 
 bench-training: $(READY)  ## training steps, next to eager
 	$(BIN)/python benchmarks/training.py $(ARGS)

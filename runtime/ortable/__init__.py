@@ -19,6 +19,7 @@ _PUBLIC: dict[str, str] = {
     "LargeModel": "ortable.builder",
     "OrtBackend": "ortable.backend",
     "OxsDispatcher": "ortable.export",
+    "attach_weights": "ortable.export",
     "bypass_export_some_errors": "ortable.export",
     "from_seed_style": "ortable.export",
     "OrtOptions": "ortable.backend",

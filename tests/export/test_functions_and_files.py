@@ -73,9 +73,14 @@ def test_functions_can_be_inlined() -> None:
     assert {n.domain for n in model.graph.node} == {""}
 
 
-def test_functions_cannot_return_what_a_module_changes() -> None:
-    with pytest.raises(ExportError, match="cannot return what the model changes in place"):
-        export(Counter(), (torch.rand(3),), export_modules_as_functions=True)
+def test_what_the_model_changes_in_place_is_returned() -> None:
+    model = export(
+        torch.nn.Sequential(Counter()), (torch.rand(3),), export_modules_as_functions=True
+    )
+    (function,) = model.functions
+    assert function.name == "Counter" and len(function.output) == 3
+    names = [output.name for output in model.graph.output]
+    assert names == ["output_0", "0.seen_count", "input_mutated"]
 
 
 def test_a_file_is_written_whole_and_nothing_else_is_left(tmp_path) -> None:

@@ -78,7 +78,6 @@ def test_the_same_name_twice_is_refused() -> None:
         ({"target": "tensorrt"}, "target is one of"),
         ({"export_options": {"strict": True}}, "its fields are strict"),
         ({"dispatcher": 3}, "dispatcher is a Dispatcher"),
-        ({"large_model": True, "inline": True}, "inline=True works on a ModelProto"),
     ],
 )
 def test_an_unknown_value_of_an_option_is_refused(options, words) -> None:

@@ -14,7 +14,17 @@ from ortable_generated.kernels import KERNELS_CPU
 
 from ..dims import SymDim
 from ..errors import BuilderError
-from . import casts, constants, passes, reader, serialize, transplant, versions
+from . import (
+    casts,
+    constants,
+    function_protos,
+    local_functions,
+    passes,
+    reader,
+    serialize,
+    transplant,
+    versions,
+)
 from .dim_results import DimResults
 from .node import Node
 from .node_maker import NodeMaker
@@ -56,6 +66,7 @@ class GraphBuilder(NodeMaker):
         self.convert_into: Any = None if parent is None else parent.convert_into
         self.find_converter: Any = None if parent is None else parent.find_converter
         self.record: Any = None  # the exporter's account of the conversion
+        self.is_model = parent is None  # not the body of a local function
         self.op = Ops(self)
         self.dim_results = DimResults(self, None if parent is None else parent.dim_results)
         if parent is not None:
@@ -192,6 +203,8 @@ class GraphBuilder(NodeMaker):
         if folding:
             counts["constant_folding"] = self.constant_folding()
         counts["remove_unused"] = self.remove_unused()
+        if self.functions and self.is_model:
+            counts["remove_unused_functions"] = local_functions.remove_unused_functions(self)
         return counts
 
     def rename_result(self, old: str, new: str) -> None:
@@ -234,9 +247,14 @@ class GraphBuilder(NodeMaker):
             self, large_model, external_threshold, metadata, inline=inline, value_info=value_info
         )
 
-    def to_function(self, name: str, domain: str) -> FunctionProto:
-        """The graph as a local function; initializers become Constant nodes."""
-        return serialize.to_function(self, name, domain)
+    def to_function(
+        self, name: str, domain: str, external_threshold: int | None = None
+    ) -> FunctionProto:
+        """The graph as a local function; initializers become Constant nodes.
+
+        Those of ``external_threshold`` bytes or more stay in ``function_tensors``, by reference,
+        until the model is written; a builder that adds the function needs them too."""
+        return function_protos.to_function(self, name, domain, external_threshold)
 
 
 def _tag(number: int) -> str:

@@ -3,7 +3,7 @@ Torch memory is looked at only here, by duck typing, and never copied before ser
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,11 +12,24 @@ from onnx import TensorProto, numpy_helper
 from .. import dtypes
 from ..errors import BuilderError
 
-Value: TypeAlias = Any  # np.ndarray | TensorProto | torch.Tensor
+Value: TypeAlias = Any  # np.ndarray | TensorProto | torch.Tensor | Deferred
 
 SMALL = 128  # elements up to which equal initializers are merged
 VALUE_LIMIT = 64  # elements up to which an integer vector is known as a shape
 _NAMED_INTS = 5  # elements up to which integers appear in the initializer's name
+
+
+class Deferred:
+    """A tensor of known type and shape that is read when it is needed, and kept by nobody.
+
+    ``load()`` returns a numpy array or torch tensor of this type and shape."""
+
+    __slots__ = ("dtype", "load", "shape")
+
+    def __init__(self, load: Callable[[], Any], dtype: int, shape: tuple[int, ...]) -> None:
+        self.load = load
+        self.dtype = dtype
+        self.shape = shape
 
 
 def is_torch(value: object) -> bool:
@@ -58,6 +71,8 @@ def dtype_of(value: Value) -> int:
         return dtypes.from_numpy(value.dtype)
     if isinstance(value, TensorProto):
         return int(value.data_type)
+    if isinstance(value, Deferred):
+        return value.dtype
     return dtypes.from_torch(value.dtype)
 
 
@@ -93,6 +108,8 @@ def to_numpy(value: Value, name: str = "") -> np.ndarray:
                 "not loaded; load the model with onnx.load(path), which reads external data."
             )
         return numpy_helper.to_array(value)
+    if isinstance(value, Deferred):
+        return to_numpy(value.load(), name)
     return _torch_to_numpy(value, name)
 
 
@@ -133,7 +150,14 @@ def is_readable(value: Value) -> bool:
         return True
     if isinstance(value, TensorProto):
         return value.data_location != TensorProto.EXTERNAL
+    if isinstance(value, Deferred):
+        return False
     return value.device.type == "cpu" and not hasattr(value, "fake_mode")
+
+
+def is_fake(value: Value) -> bool:
+    """True for a torch tensor without data: fake, or on the meta device."""
+    return is_torch(value) and (hasattr(value, "fake_mode") or value.device.type == "meta")
 
 
 def content_key(array: np.ndarray) -> Hashable:

@@ -193,9 +193,10 @@ class GraphInterface(GraphState):
         info.dtype, info.shape, info.rank = dtype, shape, len(shape)
         if array is not None:
             info.value = initializers.known_value(array)
-        info.constant = constants.LazyConstant(self, name) if array is None else array
         self.initializers_dict[name] = value
-        self._constants.add(name)
+        if not initializers.is_fake(value):
+            info.constant = constants.LazyConstant(self, name) if array is None else array
+            self._constants.add(name)
         self._history.append(("make_initializer", name))
         return name
 

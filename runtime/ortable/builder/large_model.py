@@ -1,145 +1,178 @@
 """A model whose large tensors stay outside of protobuf: given to a session as they are, or saved
-to one file next to the model."""
+to files next to the model."""
 
 from __future__ import annotations
 
-import contextlib
 import os
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from onnx import ModelProto, TensorProto
 
-from .. import dtypes
 from ..errors import BuilderError
-from . import initializers
+from . import initializers, weight_files
+from .file_set import FileSet
+from .tensor_proto import fill_nested, fill_tensor, location_of, nested_tensors
 
-EXTERNAL_FILE = "weights"  # location written in a model that is not saved
-_ALIGNMENT = 64
-_PAGE = 65536  # alignment of large tensors: what memory mapping needs on every system
-_LARGE = 1 << 20
+Progress = Callable[[int, int, str], None]
 
 
 class LargeModel:
     """``proto``: the model, in which each tensor of ``tensors`` is marked as external data.
 
-    ``tensors``: name -> numpy array, torch tensor or TensorProto, by reference, in the model's
-    order. `numpy_tensors` and ``external_tensors`` serve
+    ``tensors``: name -> numpy array, torch tensor, TensorProto or `initializers.Deferred`, by
+    reference, in the model's order. ``nested``: the same for constants of subgraphs and functions,
+    by the location that their stubs have. `numpy_tensors` and `session_proto` serve
     ``SessionOptions.add_external_initializers``."""
 
-    __slots__ = ("proto", "tensors")
+    __slots__ = ("nested", "proto", "tensors")
 
-    def __init__(self, proto: ModelProto, tensors: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        proto: ModelProto,
+        tensors: dict[str, Any],
+        nested: dict[str, Any] | None = None,
+    ) -> None:
         self.proto = proto
         self.tensors = tensors
+        self.nested = nested or {}
 
     @property
     def external_tensors(self) -> dict[str, Any]:
         """Name -> tensor, as given to the builder."""
         return self.tensors
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the tensors that are outside of the proto."""
+        values: Iterable[Any] = [*self.tensors.values(), *self.nested.values()]
+        return sum(initializers.nbytes_of(value) for value in values)
+
     def numpy_tensors(self) -> dict[str, np.ndarray]:
         """Name -> numpy array, sharing memory where it can."""
         return {name: initializers.to_numpy(value, name) for name, value in self.tensors.items()}
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the model to ``path`` and its tensors to ``path + ".data"``.
+    def session_proto(self) -> ModelProto:
+        """The model to give to a session together with `numpy_tensors`: constants of subgraphs and
+        functions are in it."""
+        if not self.nested:
+            return self.proto
+        model = ModelProto()
+        model.CopyFrom(self.proto)
+        self._fill_nested(model)
+        return model
 
-        Both files are complete before either replaces an older one; ``proto`` then names the data
-        file.
-        Raises BuilderError for tensors whose data cannot be read, OSError for what the system
-        refuses."""
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        all_tensors_to_one_file: bool = True,
+        max_shard_bytes: int | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        """Writes the model to ``path`` and its tensors to files beside it.
+
+        They go to ``path + ".data"``; with ``max_shard_bytes`` to several files of at most that
+        size (more, where one tensor is larger), ``path + ".00001-of-00003.data"``; with
+        ``all_tensors_to_one_file=False`` each to a file of its own. All files are complete before
+        the model appears, and what an older model of this path reads is replaced after it, see
+        `FileSet`.
+        Tensors are streamed: only a part of one is copied at a time. ``progress`` is called with
+        the bytes written, all bytes, and the name of the tensor that comes next.
+
+        Raises BuilderError for tensors whose data cannot be read, OptionError for options that
+        contradict each other, OSError for what the system refuses; nothing is left behind."""
         target = Path(path)
-        data = target.with_name(target.name + ".data")
-        with _replacing(target) as model_stream:
-            with _replacing(data) as stream:
-                places = _write_tensors(stream, self.tensors)
-            located = _locate(self.proto, data.name, places)
-            model_stream.write(located.SerializeToString())
-        self.proto = located
+        self._check_elsewhere(target.parent)
+        entries = [*self.tensors.items(), *self.nested.items()]
+        shards = weight_files.plan(entries, all_tensors_to_one_file, max_shard_bytes)
+        weight_files.check_space(target, self.nbytes)
+        report = progress or _no_progress
+        with FileSet(target) as files:
+            names = shards.names(target.name)
+            places = weight_files.write(files, shards, names, report)
+            files.publish(lambda renamed: self._located(places, renamed).SerializeToString())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> LargeModel:
+        """A saved model; its tensors are memory-mapped, so nothing is read before it is used.
+
+        Raises BuilderError for data files that are missing, too short, or not in the folder of the
+        model (or below it)."""
+        source = Path(path)
+        proto = ModelProto.FromString(source.read_bytes())
+        mapped = weight_files.Mapped(source.parent)
+        tensors = {
+            tensor.name: mapped.read(tensor)
+            for tensor in proto.graph.initializer
+            if tensor.data_location == TensorProto.EXTERNAL
+        }
+        nested: dict[str, Any] = {}
+        for tensor in nested_tensors(proto):
+            if tensor.data_location == TensorProto.EXTERNAL:
+                name, array = tensor.name, mapped.read(tensor)
+                tensor.Clear()
+                fill_nested(tensor, name, array, nested)
+        return cls(proto, tensors, nested)
 
     def to_proto(self) -> ModelProto:
         """One ModelProto that holds the tensors. BuilderError when it would reach 2 GB."""
-        total = sum(initializers.nbytes_of(value) for value in self.tensors.values())
+        total = self.nbytes
         if total >= 2**31 - 1:
             raise BuilderError(
                 f"{total} bytes of tensors do not fit in one ModelProto; use save(path)."
             )
-        from .serialize import fill_tensor
-
         model = ModelProto()
         model.CopyFrom(self.proto)
         for proto in model.graph.initializer:
-            name = proto.name
-            if name in self.tensors:
-                proto.Clear()
-                fill_tensor(proto, self.tensors[name], name)
+            if proto.name in self.tensors:
+                _refill(proto, self.tensors[proto.name])
+        self._fill_nested(model)
         return model
 
+    def _fill_nested(self, model: ModelProto) -> None:
+        for proto in nested_tensors(model) if self.nested else ():
+            value = self.nested.get(location_of(proto))
+            if value is not None and proto.data_location == TensorProto.EXTERNAL:
+                _refill(proto, value)
 
-@contextlib.contextmanager
-def _replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A stream whose content replaces the file when the block ends well, and vanishes otherwise."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            yield stream
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
+    def _check_elsewhere(self, folder: Path) -> None:
+        """BuilderError for tensors in files of another model, which would not be found."""
+        for tensor in self.proto.graph.initializer:
+            if tensor.data_location != TensorProto.EXTERNAL or tensor.name in self.tensors:
+                continue
+            location = location_of(tensor)
+            weight_files.safe_path(folder, location, tensor.name)
 
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def _write_tensors(stream: IO[bytes], tensors: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
-    """Streams the tensors one after another; name -> (offset, length)."""
-    places: dict[str, tuple[int, int]] = {}
-    position = 0
-    for name, value in tensors.items():
-        content = _bytes_of(name, value)
-        align = _PAGE if content.nbytes >= _LARGE else _ALIGNMENT
-        padding = -position % align
-        stream.write(b"\0" * padding)
-        position += padding
-        stream.write(content)
-        places[name] = (position, content.nbytes)
-        position += content.nbytes
-    return places
+    def _located(
+        self, places: Mapping[str, weight_files.Place], renamed: Mapping[str, str]
+    ) -> ModelProto:
+        """A copy of the model, in which the tensors say where they are; ``renamed``: other names
+        of files."""
+        places = {
+            key: place._replace(location=renamed.get(place.location, place.location))
+            for key, place in places.items()
+        }
+        located = ModelProto()
+        located.CopyFrom(self.proto)
+        for tensor in located.graph.initializer:
+            if tensor.name in self.tensors and tensor.data_location == TensorProto.EXTERNAL:
+                weight_files.locate(tensor, places[tensor.name])
+        for tensor in nested_tensors(located) if self.nested else ():
+            if tensor.data_location == TensorProto.EXTERNAL and location_of(tensor) in places:
+                weight_files.locate(tensor, places[location_of(tensor)])
+        return located
 
 
-def _bytes_of(name: str, value: Any) -> memoryview:
-    if isinstance(value, TensorProto) and value.raw_data:
-        return memoryview(value.raw_data)
-    array = initializers.to_numpy(value, name)
-    if array.dtype == object:
-        raise BuilderError(f"Initializer {name!r} holds strings, which cannot be external data.")
-    if dtypes.from_numpy(array.dtype) in dtypes.SUB_BYTE:
-        from onnx import numpy_helper
-
-        return memoryview(numpy_helper.from_array(array).raw_data)
-    # a view as bytes: memoryview knows neither bfloat16 nor a size of 0
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+def _refill(proto: TensorProto, value: Any) -> None:
+    name, path = proto.name, proto.doc_string
+    proto.Clear()
+    fill_tensor(proto, value, name)
+    if path:
+        proto.doc_string = path
 
 
-def _locate(proto: ModelProto, location: str, places: Mapping[str, tuple[int, int]]) -> ModelProto:
-    located = ModelProto()
-    located.CopyFrom(proto)
-    for tensor in located.graph.initializer:
-        if tensor.name not in places or tensor.data_location != TensorProto.EXTERNAL:
-            continue
-        del tensor.external_data[:]
-        offset, length = places[tensor.name]
-        for key, value in (("location", location), ("offset", offset), ("length", length)):
-            entry = tensor.external_data.add()
-            entry.key, entry.value = key, str(value)
-    return located
+def _no_progress(done: int, total: int, name: str) -> None:
+    """Nothing is shown."""

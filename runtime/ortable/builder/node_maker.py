@@ -35,6 +35,8 @@ class NodeMaker(GraphInterface):
         super().__init__(parent, tag)
         self.origin: Any = None
         self.functions: dict[tuple[str, str], Any] = {} if parent is None else parent.functions
+        # large constants of the functions, by the location that stands for them there
+        self.function_tensors: dict[str, Any] = {} if parent is None else parent.function_tensors
         self._schemas: dict[tuple[Any, ...], Schema | None] = {}
         self._moves: dict[tuple[Any, ...], casts.Moves] = {}
         if parent is not None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from onnx import (
     AttributeProto,
-    FunctionProto,
     GraphProto,
     ModelProto,
     NodeProto,
@@ -17,17 +16,17 @@ from onnx import (
     TensorProto,
     TypeProto,
     ValueInfoProto,
-    numpy_helper,
 )
 
-from .. import dtypes
 from ..dims import SymDim
 from ..errors import BuilderError
 from . import initializers, versions
-from .large_model import EXTERNAL_FILE, LargeModel
+from .function_protos import settle_function
+from .large_model import LargeModel
 from .node import Node
 from .schemas import find_schema
 from .state import GraphState
+from .tensor_proto import Outside, fill_tensor, tensors_of_graph, tensors_of_nodes
 
 if TYPE_CHECKING:
     from ..rules import ValueInfo
@@ -58,12 +57,14 @@ def to_onnx(
     model.doc_string = (
         f"large_model={large_model}, inline={inline}, external_threshold={external_threshold}"
     )
-    tensors: dict[str, Any] | None = {} if large_model else None
-    fill_graph(graph, model.graph, tensors, external_threshold, value_info)
+    outside = Outside(external_threshold) if large_model else None
+    fill_graph(graph, model.graph, outside, value_info)
     for domain, version in graph.opsets.items():
         imported = model.opset_import.add()
         imported.domain, imported.version = domain, version
     model.functions.extend(graph.functions.values())
+    for function in model.functions:
+        settle_function(graph, function, outside)
     for key, value in (metadata or {}).items():
         entry = model.metadata_props.add()
         entry.key, entry.value = key, str(value)
@@ -71,41 +72,57 @@ def to_onnx(
         from onnx.inliner import inline_local_functions
 
         model = inline_local_functions(model)
-    return model if tensors is None else LargeModel(model, tensors)
+    if outside is None:
+        return model
+    return LargeModel(model, outside.tensors, outside.nested)
+
+
+def weight_bytes(graph: Any) -> int:
+    """Bytes of the constants of a model: initializers, those of subgraphs, and functions."""
+    total = sum(initializers.nbytes_of(value) for value in graph.initializers_dict.values())
+    for node in graph.nodes:
+        if node.op_type in _WITH_GRAPHS:
+            inner = [value for value in node.attrs.values() if isinstance(value, GraphState)]
+            total += sum(map(weight_bytes, inner))
+    if graph.parent is None:
+        total += sum(function.ByteSize() for function in graph.functions.values())
+        total += sum(initializers.nbytes_of(value) for value in graph.function_tensors.values())
+    return total
+
+
+_WITH_GRAPHS = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 
 
 def _check_size(graph: GraphBuilder) -> None:
-    total = sum(initializers.nbytes_of(value) for value in graph.initializers_dict.values())
+    total = weight_bytes(graph)
     if total >= PROTO_LIMIT:
         raise BuilderError(
             f"The initializers take {total / 2**30:.1f} GiB, a ModelProto holds less than 2 GiB; "
-            "use to_onnx(large_model=True), whose result has save(path)."
+            "use to_onnx(large_model=True), whose result has save(path), or "
+            "to_onnx(filename=...), which writes them beside the model."
         )
 
 
 def fill_graph(
     graph: GraphBuilder,
     proto: GraphProto,
-    tensors: dict[str, Any] | None = None,
-    threshold: int = 0,
+    outside: Outside | None = None,
     value_info: bool = False,
 ) -> None:
-    """Writes a graph into an empty GraphProto; ``tensors`` receives those of ``threshold`` bytes
-    or more."""
+    """Writes a graph into an empty GraphProto; ``outside`` receives its large tensors."""
     proto.name = graph.name
     for info in graph.inputs:
         _fill_value(graph, proto.input.add(), info)
     for info in graph.outputs:
         _fill_value(graph, proto.output.add(), info)
+    nested = graph.parent is not None
     for name, value in graph.initializers_dict.items():
-        tensor = proto.initializer.add()
-        if tensors is not None and _goes_outside(value, threshold):
-            _fill_stub(tensor, name, value)
-            tensors[name] = value
+        if outside is None:
+            fill_tensor(proto.initializer.add(), value, name)
         else:
-            fill_tensor(tensor, value, name)
+            outside.fill(proto.initializer.add(), name, value, nested)
     proto.sparse_initializer.extend(graph.sparse_initializers)
-    writer = NodeWriter(graph)
+    writer = NodeWriter(graph, outside)
     for node in graph.nodes:
         writer.write(node, proto.node.add())
     if value_info:
@@ -114,16 +131,6 @@ def fill_graph(
             for name in node.outputs:
                 if name and name not in declared and graph.values[name].dtype:
                     _fill_value(graph, proto.value_info.add(), graph.values[name])
-
-
-def _goes_outside(value: Any, threshold: int) -> bool:
-    if isinstance(value, TensorProto) and value.data_location == TensorProto.EXTERNAL:
-        return False  # it is outside already, in a file of its own
-    # shapes and axes: ONNX Runtime reads them while it loads the model, before any file
-    small = initializers.size_of(value) <= initializers.VALUE_LIMIT
-    if small and initializers.dtype_of(value) == dtypes.int64:
-        return False
-    return initializers.nbytes_of(value) >= threshold
 
 
 # -- values
@@ -155,51 +162,15 @@ def _fill_value(graph: GraphBuilder, proto: ValueInfoProto, info: ValueInfo) -> 
             dim.dim_param = str(size)
 
 
-# -- tensors
-
-
-def fill_tensor(proto: TensorProto, value: Any, name: str = "") -> None:
-    """Writes an initializer's value into an empty TensorProto."""
-    if isinstance(value, TensorProto):
-        proto.CopyFrom(value)
-        proto.name = name
-        return
-    array = initializers.to_numpy(value, name)
-    dtype = dtypes.from_numpy(array.dtype)
-    if dtype in dtypes.SUB_BYTE:
-        proto.CopyFrom(numpy_helper.from_array(array, name))
-        return
-    proto.name = name
-    proto.dims.extend(array.shape)
-    proto.data_type = dtype
-    if dtype == dtypes.string:
-        proto.string_data.extend(
-            x if isinstance(x, bytes) else str(x).encode() for x in array.ravel().tolist()
-        )
-    else:
-        if array.dtype.byteorder == ">":
-            array = array.astype(array.dtype.newbyteorder("<"))
-        proto.raw_data = array.tobytes()
-
-
-def _fill_stub(proto: TensorProto, name: str, value: Any) -> None:
-    """A tensor that says its data is elsewhere; LargeModel.save writes where."""
-    proto.name = name
-    proto.dims.extend(initializers.shape_of(value))
-    proto.data_type = initializers.dtype_of(value)
-    proto.data_location = TensorProto.EXTERNAL
-    entry = proto.external_data.add()
-    entry.key, entry.value = "location", EXTERNAL_FILE
-
-
 # -- nodes
 
 
 class NodeWriter:
     """Writes nodes; keeps the metadata of each origin and the attribute kinds of each operator."""
 
-    def __init__(self, graph: GraphBuilder) -> None:
+    def __init__(self, graph: GraphBuilder, outside: Outside | None = None) -> None:
         self.graph = graph
+        self.outside = outside
         self.metadata: dict[int, list[tuple[str, str]]] = {}
         self.kinds: dict[tuple[str, str], Mapping[str, int]] = {}
 
@@ -217,13 +188,16 @@ class NodeWriter:
             kinds = self._attribute_kinds(node)
             for name, value in node.attrs.items():
                 try:
-                    _fill_attribute(proto.attribute.add(), name, value, kinds.get(name), self.graph)
+                    outside = self.outside
+                    _fill_attribute(proto.attribute.add(), name, value, kinds.get(name), outside)
                 except (TypeError, ValueError) as error:
                     if isinstance(error, BuilderError) and isinstance(value, GraphState):
                         raise
                     raise BuilderError(
                         f"Attribute {name}={value!r} of node {node!r}: {error}"
                     ) from None
+            if self.outside is not None and node.op_type == "Constant":
+                self.outside.move(tensors_of_nodes([proto]))
         if node.origin is not None:
             self._write_metadata(node.origin, proto)
 
@@ -266,7 +240,7 @@ _FLOATS, _INTS, _STRINGS = AttributeProto.FLOATS, AttributeProto.INTS, Attribute
 
 
 def _fill_attribute(
-    proto: AttributeProto, name: str, value: Any, kind: int | None, graph: GraphBuilder
+    proto: AttributeProto, name: str, value: Any, kind: int | None, outside: Outside | None
 ) -> None:
     """Writes an attribute of the kind that the schema says, or that the value has."""
     if isinstance(value, AttributeProto):
@@ -288,33 +262,35 @@ def _fill_attribute(
     elif kind == _TENSOR:
         fill_tensor(proto.t, initializers.as_value(value), _tensor_name(value))
     elif kind == _GRAPH:
-        _fill_graph_attribute(proto.g, value)
+        _fill_graph_attribute(proto.g, value, outside)
     elif kind == _FLOATS:
         proto.floats.extend([_float(x) for x in value])
     elif kind == _STRINGS:
         proto.strings.extend([_bytes(x) for x in value])
     else:
-        _fill_rare(proto, value, kind)
+        _fill_rare(proto, value, kind, outside)
 
 
 def _tensor_name(value: Any) -> str:
     return value.name if isinstance(value, TensorProto) else ""
 
 
-def _fill_graph_attribute(proto: GraphProto, value: Any) -> None:
-    if isinstance(value, GraphProto):
-        proto.CopyFrom(value)
-    else:
-        fill_graph(value, proto)
+def _fill_graph_attribute(proto: GraphProto, value: Any, outside: Outside | None) -> None:
+    if not isinstance(value, GraphProto):
+        fill_graph(value, proto, outside)
+        return
+    proto.CopyFrom(value)
+    if outside is not None:
+        outside.move(tensors_of_graph(proto))
 
 
-def _fill_rare(proto: AttributeProto, value: Any, kind: int) -> None:
+def _fill_rare(proto: AttributeProto, value: Any, kind: int, outside: Outside | None) -> None:
     if kind == AttributeProto.TENSORS:
         for item in value:
             fill_tensor(proto.tensors.add(), initializers.as_value(item), _tensor_name(item))
     elif kind == AttributeProto.GRAPHS:
         for item in value:
-            _fill_graph_attribute(proto.graphs.add(), item)
+            _fill_graph_attribute(proto.graphs.add(), item, outside)
     elif kind == AttributeProto.SPARSE_TENSOR:
         proto.sparse_tensor.CopyFrom(value)
     elif kind == AttributeProto.TYPE_PROTO:
@@ -386,29 +362,3 @@ def _kind_of_list(values: Sequence[Any]) -> int:
     if len(kinds) > 1 or not kinds <= set(several):
         raise BuilderError("the elements of the list are of different kinds")
     return several[kinds.pop()]
-
-
-# -- functions
-
-
-def to_function(graph: GraphBuilder, name: str, domain: str) -> FunctionProto:
-    """The graph as a local function of the same inputs and outputs; initializers become Constant
-    nodes."""
-    proto = FunctionProto()
-    proto.name, proto.domain = name, domain
-    proto.input.extend(info.name for info in graph.inputs)
-    proto.output.extend(info.name for info in graph.outputs)
-    for key, version in graph.opsets.items():
-        imported = proto.opset_import.add()
-        imported.domain, imported.version = key, version
-    for constant, value in graph.initializers_dict.items():
-        node = proto.node.add()
-        node.op_type, node.name = "Constant", constant
-        node.output.append(constant)
-        attribute = node.attribute.add()
-        attribute.name, attribute.type = "value", _TENSOR
-        fill_tensor(attribute.t, value, "")
-    writer = NodeWriter(graph)
-    for item in graph.nodes:
-        writer.write(item, proto.node.add())
-    return proto

@@ -61,6 +61,7 @@ def _check(
             )
     for key, function in other.functions.items():
         builder.functions.setdefault(key, function)
+    builder.function_tensors.update(other.function_tensors)
 
 
 def _initializer(builder: GraphBuilder, name: str, value: Any, prefix: str) -> str:

@@ -1,12 +1,13 @@
 """From a PyTorch model to an ONNX model: to_onnx, its options, and the converters that a caller may
 add. Public: to_onnx, ExportOptions, Dispatcher, OxsDispatcher, from_seed_style,
-match_input_parameters."""
+match_input_parameters, attach_weights."""
 
 from __future__ import annotations
 
+from .attach import attach_weights
 from .bypass import bypass_export_some_errors
 from .dispatcher import Dispatcher, from_seed_style
-from .inputs import match_input_parameters
+from .fake_weights import match_input_parameters
 from .options import ExportOptions
 from .oxs import OxsDispatcher
 from .to_onnx import to_onnx
@@ -15,6 +16,7 @@ __all__ = [
     "Dispatcher",
     "ExportOptions",
     "OxsDispatcher",
+    "attach_weights",
     "bypass_export_some_errors",
     "from_seed_style",
     "match_input_parameters",

@@ -4,6 +4,7 @@ torch.export runs, and written as torch.export takes it."""
 from __future__ import annotations
 
 import contextlib
+import enum
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -112,7 +113,7 @@ def call_leaves(
     """Every leaf of the call with what was asked for it, in the order of torch.export's
     placeholders: positional arguments, then ``kwargs`` as the caller ordered them."""
     found = _Matcher()
-    specs = _by_argument(dynamic_shapes, arguments) if dynamic_shapes is not None else {}
+    specs = _by_argument(dynamic_shapes, arguments)
     by_name: dict[str, list[Leaf]] = {}
     for key, value in arguments.items():
         if key != getattr(arguments, "rest", None):
@@ -181,9 +182,9 @@ class _Matcher:
             return [None] * len(opened)
         custom = not pytrees.is_builtin(value)
         if custom and type(spec) is type(value):
-            inner = pytrees.children(spec) or []
-            if len(inner) == len(opened):
-                return [item for _, item in inner]
+            inner = dict(pytrees.children(spec) or ())  # a dataclass leaves out fields with None
+            if all(key in keys for key in inner):
+                return [inner.get(key) for key in keys]
         if isinstance(spec, Mapping):
             if custom and _are_dims(spec):
                 return [_everywhere(child, spec) for _, child in opened]
@@ -261,6 +262,11 @@ class _Matcher:
 
     def _number(self, path: str, value: Any, spec: Any) -> Any:
         """What was asked for an integer; for anything else only what leaves it a constant."""
+        if isinstance(value, enum.Enum):
+            raise ExportError(
+                f"'{path}' is {value}, and torch.export takes no members of enumerations together "
+                "with dynamic_shapes: pass its value, or make it an attribute of the module"
+            )
         if spec is None or (isinstance(spec, (Mapping, list, tuple)) and not spec):
             return None
         if isinstance(value, int) and not isinstance(value, bool):

@@ -42,6 +42,9 @@ def program_of(exported: ExportedProgram, request: Request) -> Program:
             raise ExportError(
                 f"input '{name}' of the program is a {spec.kind.name}, which ONNX cannot hold"
             )
+    fakes = sum(map(is_fake, program.weights.values()))
+    if fakes:
+        program.notes.append(f"{fakes} weights have no data: they are inputs of the model")
     program.outputs = [_program_output(spec) for spec in signature.output_specs]
     _label_outputs(program, exported)
     name_dimensions(program, _asked(program, exported, request))
@@ -63,11 +66,6 @@ def _add_weight(program: Program, exported: ExportedProgram, spec: Any, name: st
     if tensor is None:
         raise ExportError(f"the program has no tensor for '{spec.target}' ({spec.kind.name})")
     program.paths[name] = spec.target
-    if is_fake(tensor):
-        program.notes.append(
-            f"'{spec.target}' has no data (fake tensor): it is an input of the model"
-        )
-        return
     program.weights[name] = tensor
 
 

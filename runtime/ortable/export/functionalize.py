@@ -17,6 +17,7 @@ from ..interpreter.calls import find_converter
 from ..interpreter.mutation import first_write
 from ..interpreter.tables import Tables
 from .options import ExportOptions
+from .region_marks import marked_regions
 
 # Regions that change what the operators inside compute: torch writes the casts out when it
 # decomposes.
@@ -120,11 +121,11 @@ def _decomposition(target: Any) -> Callable[..., Any] | None:
     if found is None and target.has_kernel_for_dispatch_key(
         torch._C.DispatchKey.CompositeImplicitAutograd
     ):
-        return _composite_body(target)
+        return composite_body(target)
     return found
 
 
-def _composite_body(target: Any) -> Callable[..., Any]:
+def composite_body(target: Any) -> Callable[..., Any]:
     """What a composite operator is made of. (``target.decompose`` would come back here for ever:
     torch registers the table's function as the operator's own composite kernel.)"""
     key = torch._C.DispatchKey.CompositeImplicitAutograd
@@ -150,7 +151,8 @@ def _graphs(graph_module: GraphModule) -> list[GraphModule]:
 
 def _run(program: ExportedProgram, table: dict[Any, Any]) -> ExportedProgram:
     try:
-        return program.run_decompositions(table)
+        with marked_regions(program.graph_module):
+            return program.run_decompositions(table)
     except Exception as error:  # torch raises what it likes from inside a decomposition
         first = str(error).strip().splitlines()[0] if str(error).strip() else ""
         raise ExportError(

@@ -1,210 +1,328 @@
-"""export_modules_as_functions: every submodule becomes a local function of the model, called where
-torch calls the module. Functions of torch.nn modules take their weights as inputs, those of other
-modules hold them; equal functions are one."""
+"""Submodules, autocast regions and repeated subgraphs as local functions of the model, called where
+torch calls them. Parts of the graph that convert to the same function are converted once."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch.fx import Node
+from torch.fx import GraphModule, Node
 
 from .. import dims
-from ..builder import GraphBuilder
-from ..errors import ExportError
-from ..interpreter import DynamoInterpreter, results
-from ..interpreter.arguments import convert_arguments
-from ..interpreter.control_flow import count_outputs
-from ..interpreter.modules import is_guard
+from ..builder.initializers import content_key, nbytes_of, to_numpy
+from ..builder.local_functions import FunctionTable
+from ..interpreter import DynamoInterpreter, control_flow, results
+from ..interpreter.arguments import convert_argument
+from ..interpreter.in_place import harmless_writes
 from ..interpreter.mutation import find_attribute
 from ..interpreter.origin import metadata_reader
-from .inputs import name_inputs, name_outputs
+from ..interpreter.records import OutputRecord
+from .function_choices import FunctionChoices
+from .function_plans import Plan, PlanMaker, fill, input_label
+from .module_calls import SUBGRAPH, Call, CallReader, Stack, below, function_name, map_leaves, runs
 from .program import Program
+from .regions import Region, Signature, value_type
 
 DOMAIN = "aten_local_function"
 
 
-def convert_with_functions(
-    builder: Any,
-    program: Program,
-    dispatcher: Any,
-    input_names: Sequence[str] | None,
-    output_names: Sequence[str] | None,
-    optimize: bool,
-) -> None:
-    """Convert ``program`` with one local function for each submodule that it calls.
+@dataclass(frozen=True)
+class Weight:
+    """A tensor of the model: its path in the state_dict, and whether it is a constant of the code
+    instead (``torch.tensor(...)`` in a forward)."""
 
-    Raises ExportError for a graph without submodules to tell apart (a GraphModule), and for one
-    that writes in place: a function could not return the new values.
+    path: str
+    tensor: Any
+    of_code: bool = False
+
+
+@dataclass
+class Shared:
+    """What the interpreters of one conversion share."""
+
+    choices: FunctionChoices
+    weights: dict[Node, Weight] = field(default_factory=dict)
+    plans: dict[Hashable, Plan] = field(default_factory=dict)
+    table: FunctionTable = field(default_factory=FunctionTable)
+
+
+class _Values(dict[Node, Any]):
+    """What nodes became; weights become something when they are read first."""
+
+    def __init__(self, interpreter: FunctionInterpreter) -> None:
+        super().__init__()
+        self.interpreter = interpreter
+
+    def __missing__(self, node: Node) -> Any:
+        weight = self.interpreter.shared.weights.get(node)
+        if weight is None:
+            raise KeyError(node)
+        value = self[node] = self.interpreter.make_weight(node, weight)
+        return value
+
+
+class FunctionInterpreter(DynamoInterpreter):
+    """An interpreter that turns the calls of submodules into calls of local functions.
+
+    The first three arguments are those of DynamoInterpreter; ``choices`` says what becomes a
+    function, ``program`` where the weights are.
     """
-    if program.exported is None:
-        raise ExportError(
-            "export_modules_as_functions needs a module or an exported program: the graph given "
-            "has lost its submodules"
+
+    def __init__(
+        self,
+        builder: Any,
+        retriever: Any = None,
+        dispatcher: Any = None,
+        *,
+        choices: FunctionChoices | None = None,
+        program: Program | None = None,
+        shared: Shared | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(builder, retriever, dispatcher, **options)
+        self.shared = shared or Shared(choices or FunctionChoices(CallReader(True, True)))
+        self.program = program
+        exported = None if program is None else program.exported
+        self.constants: Any = (
+            () if exported is None
+            else exported.graph_signature.inputs_to_lifted_tensor_constants
+        )  # fmt: skip
+        self.values = _Values(self)
+        self.calls: Stack = ()  # the functions around this graph
+        self.same_weight: dict[Node, Node] = {}  # inputs of graphs inside that are a weight
+        self.maker: PlanMaker | None = None  # of the function that this graph is the body of
+
+    # -- the whole graph
+
+    def run(self, graph_module: Any) -> list[OutputRecord]:
+        """Convert ``graph_module``; see DynamoInterpreter."""
+        self.enter(graph_module)
+        self.check(graph_module)
+        self.builder.origin_metadata = metadata_reader()
+        for name in [*self.input_names.values(), *(self.output_names or ())]:
+            if name:
+                self.builder.unique_name(name)
+        nodes = list(graph_module.graph.nodes)
+        body = [node for node in nodes if node.op not in ("placeholder", "get_attr", "output")]
+        stacks = self.shared.choices.reader.stacks(body)
+        self.shared.choices.reader.check()
+        for node in nodes:
+            if node.op in ("placeholder", "get_attr"):
+                self.run_node(node)
+        self.convert_nodes(body, stacks)
+        self.run_node(nodes[-1])
+        self.builder.origin = None
+        for function in list(self.builder.functions.values()):
+            for imported in function.opset_import:
+                self.builder.opsets.setdefault(imported.domain, imported.version)
+        return self.outputs
+
+    def run_node(self, node: Node) -> Any:
+        """Convert one node; weights wait until somebody reads them."""
+        if node.op == "placeholder" and self.program is not None:
+            tensor = self.program.retrieve(node)
+            if tensor is not None:
+                path = self.program.paths[node.name]
+                self.shared.weights[node] = Weight(path, tensor, node.name in self.constants)
+                return None
+        elif node.op == "get_attr":
+            tensor = find_attribute(self.owner, str(node.target), None)
+            if isinstance(tensor, torch.Tensor):
+                self.shared.weights[node] = Weight(str(node.target), tensor)
+                return None
+        return super().run_node(node)
+
+    def convert_nodes(self, nodes: Sequence[Node], stacks: Sequence[Stack]) -> None:
+        """Convert nodes of one graph; a run of nodes of one call becomes the call of a function."""
+        for call, start, end in runs(nodes, stacks):
+            if call is None:
+                self.run_node(nodes[start])
+            else:
+                inner = [stack[1:] for stack in stacks[start:end]]
+                self.call_region(Region.cut(call, nodes[start:end], inner, self._harmless))
+
+    # -- graphs inside
+
+    def call_higher_order(self, node: Node) -> Any:
+        """Regions that call one graph once are converted in place, with their submodules as
+        functions; repeated subgraphs are functions themselves."""
+        target: Any = node.target
+        name = target.name()
+        call = control_flow.TRANSPARENT.get(name)
+        if call is None or (name == "wrap_with_autocast" and node.args[2]):
+            return super().call_higher_order(node)
+        graph_module = self.values[node.args[call.before]]  # type: ignore[index]
+        if not isinstance(graph_module, GraphModule):
+            return super().call_higher_order(node)
+        operands: Any = node.args[call.before + 1 + call.between :]
+        self.bind(graph_module, operands[0] if call.packed else operands)
+        self._harmless.update(harmless_writes(graph_module, self.tables.converters.__contains__))
+        body = [n for n in graph_module.graph.nodes if n.op not in ("placeholder", "output")]
+        outer = self.graph_module, self.module
+        self.graph_module, self.module = graph_module, None
+        for inner in body:
+            self.values.pop(inner, None)  # the same graph may have been called before
+            if inner.op == "get_attr":
+                self.run_node(inner)
+        body = [inner for inner in body if inner.op != "get_attr"]
+        stacks = below(self.shared.choices.reader.stacks(body), self.calls) if body else []
+        if name == "invoke_subgraph" and self.shared.choices.subgraphs and body:
+            self.call_subgraph(node, graph_module, body, stacks)
+        else:
+            self.convert_nodes(body, stacks)
+        self.graph_module, self.module = outer
+        return control_flow.result_of(graph_module, self.values)
+
+    def bind(self, graph_module: GraphModule, operands: Sequence[Any]) -> None:
+        """Give the placeholders of a graph inside their values; weights stay weights."""
+        inputs = control_flow.placeholders(graph_module)
+        for place, operand in zip(inputs, operands, strict=True):
+            self.values.pop(place, None)
+            self.shared.weights.pop(place, None)
+            if isinstance(operand, Node) and operand in self.shared.weights:
+                self.shared.weights[place] = self.shared.weights[operand]
+                self.same_weight[place] = operand
+            else:
+                self.values[place] = convert_argument(operand, self.values, self.rename)
+
+    def call_subgraph(
+        self, node: Node, graph_module: GraphModule, body: list[Node], stacks: list[Stack]
+    ) -> None:
+        """One call of a repeated subgraph, as a function named after its attribute."""
+        held: Any = node.args[0]
+        path = self.calls[-1].path if self.calls else ""
+        call = Call(str(held.target), path, f"{SUBGRAPH}.{held.target}")
+        region = Region.cut(call, body, stacks, self._harmless)
+        self.call_region(region)
+
+    def _inner(self, builder: Any) -> Any:
+        """Branches and bodies of control flow are converted without functions of their own."""
+        inner = DynamoInterpreter(
+            builder, dispatcher=self.dispatcher, tables=self.tables, verbose=self.verbose
         )
-    changed = [output.target for output in program.outputs if output.kind != "user"]
-    if changed:
-        raise ExportError(
-            "export_modules_as_functions cannot return what the model changes in place: "
-            f"{', '.join(changed)}"
-        )
-    root = torch.export.unflatten(program.exported)
-    inputs = name_inputs([str(node.target) for node in program.onnx_inputs()], input_names)
-    labels = [None if output.is_none else f"output_{i}" for i, output in enumerate(program.outputs)]
-    interpreter = _Functions(
-        builder,
-        None,
-        dispatcher,
-        input_names=inputs,
-        output_names=name_outputs(labels, output_names),
-    )
-    interpreter.optimize = optimize
-    interpreter.run(root)
-
-
-class _Functions(DynamoInterpreter):
-    """An interpreter that turns ``call_module`` into a call of a local function."""
-
-    optimize = False
-    takes_weights = False
-
-    def run_body(self, module: Any) -> list[tuple[str, Any]]:
-        """Convert the graph of a submodule; returns the weights that became inputs, with their
-        paths."""
-        self.weights: list[tuple[str, Any]] = []
-        self.enter(module)
-        for node in module.graph.nodes:
-            self.run_node(node)
-        return self.weights
-
-    def get_attr(self, node: Node) -> Any:
-        """A weight: an input of the function for torch.nn modules, a constant otherwise."""
-        if not self.takes_weights:
-            return super().get_attr(node)
-        path = str(node.target)
-        tensor = find_attribute(self.owner, path)
-        if not isinstance(tensor, torch.Tensor) or not node.users:
-            return tensor if node.users else None
-        name = self.builder.unique_name(path)
-        dtype, shape = results.tensor_type(tensor, None)
-        self.weights.append((path, tensor))
-        return self.builder.make_tensor_input(name, dtype, shape)
-
-    def call_module(self, node: Node) -> Any:
-        """The call of the local function of a submodule, made at its first call."""
-        module = find_attribute(self.owner, str(node.target), None)
-        if is_guard(module) or not node.users:
-            return None
-        name, weights, kept = self.function(node, module)
-        args, kwargs = convert_arguments(node, self.values, self.rename)
-        operands = [self.operand(value) for value in [*args, *kwargs.values()] if is_operand(value)]
-        path = f"{self._prefix}{node.target}."
-        operands += [self.make_weight(path + target, tensor) for target, tensor in weights]
-        value = results.node_value(node)
-        res = results.record_of(self.builder, node, value, self.rename)
-        names = [res.outputs[i] or self.builder.unique_name(f"{node.name}_{i}") for i in kept]
-        self.builder.make_node(name, operands, names, domain=DOMAIN, name=node.name)
-        found = dict(zip(kept, names, strict=True))
-        items = list(value) if isinstance(value, (list, tuple)) else [value]
-        returned = [
-            found[i] if results.is_tensor_like(item) else dims.from_torch(item, self.rename)
-            if isinstance(item, (int, torch.SymInt)) else item
-            for i, item in enumerate(items)
-        ]  # fmt: skip
-        self.compare(node, res, returned)
-        return returned if isinstance(value, (list, tuple)) else returned[0]
-
-    def function(self, node: Node, module: Any) -> tuple[str, list[tuple[str, Any]], list[int]]:
-        """Name of the function of ``module``, the weights to pass to it, and which of its outputs
-        it has."""
-        kind = module_type(module)
-        body = GraphBuilder(
-            {domain: v for domain, v in self.builder.opsets.items() if domain != DOMAIN},
-            target=self.builder.target,
-            kernel_table=self.builder.kernel_table,
-        )
-        body.functions = self.builder.functions
-        body.origin_metadata = metadata_reader()
-        inner = _Functions(body, dispatcher=self.dispatcher, tables=self.tables)
         inner.rename, inner._converters = self.rename, self._converters
-        inner.optimize = self.optimize
-        inner.takes_weights = kind.startswith("torch.nn.")
-        inner._prefix = f"{self._prefix}{node.target}."
-        count = count_outputs(module)
-        inner.output_names = ["output"] if count == 1 else [f"output_{i}" for i in range(count)]
-        weights = inner.run_body(module)
-        if self.optimize:
-            body.optimize()
-        kept = [record.index for record in inner.outputs if record.name is not None]
-        return self.add_function(body, function_name(kind)), weights, kept
+        inner.has_complex = self.has_complex
+        return inner
 
-    def add_function(self, body: Any, name: str) -> str:
-        """Add the function under ``name``, or under a variation when another function has it;
-        returns the name."""
-        number = 0
-        chosen = name
-        while True:
-            proto = body.to_function(chosen, DOMAIN)
-            known = self.builder.functions.get((DOMAIN, chosen))
-            if known is None:
-                self.builder.add_function(proto)
-                return chosen
-            if _same_function(known, proto):
-                return chosen
-            number += 1
-            chosen = f"{name}_{number}"
+    # -- weights
 
-    def operand(self, value: Any) -> str:
-        """A result for an input of a function: results as they are, dimensions as int64[1]
-        vectors."""
-        return value if isinstance(value, str) else self.builder.dim_as_vector(value)
+    def make_weight(self, node: Node, weight: Weight) -> Any:
+        """A weight where it is read first: an input of the function, or a constant."""
+        if node in self.same_weight:
+            return self.values[self.same_weight[node]]
+        if self.maker is None or self.holds(weight, self.calls[-1].kind):
+            return self.make_initializer(weight.path, weight.tensor)
+        name = weight.path.removeprefix(f"{self.calls[-1].path}.")
+        return self.maker.bind_weight(node, name, results.tensor_type(weight.tensor, None))
 
-    def make_weight(self, path: str, tensor: Any) -> str:
-        """The initializer of a weight in this graph, under its path in the state_dict."""
-        return self.make_initializer(path, tensor)
+    def holds(self, weight: Weight, kind: str) -> bool:
+        """Whether the function of a class holds ``weight`` as a constant."""
+        limit = self.shared.choices.largest_constant
+        if weight.of_code or weight.tensor.is_complex():
+            return True
+        if limit is not None and nbytes_of(weight.tensor) >= limit:
+            return False
+        return not self.shared.choices.takes_weights(kind)
+
+    # -- functions
+
+    def call_region(self, region: Region) -> None:
+        """The call of the function of a region, which is made unless an equal one was."""
+        if not region.returned:
+            return
+        order: dict[str, int] = {}
+        known: dict[Any, Hashable] = {}
+
+        def external(node: Node, stack: Stack) -> Hashable:
+            weight = self.shared.weights.get(node)
+            if weight is not None:
+                around = (region.call, *stack)
+                held = any(self.holds(weight, call.kind) for call in around)
+                return _weight_key(weight, held)
+            if node not in known:
+                known[node] = value_type(self.builder, self.values[node], order)
+            return known[node]
+
+        key = Signature(region, external).key()
+        plan = self.shared.plans.get(key)
+        if plan is None:
+            plan = self.shared.plans[key] = self.make_plan(region)
+        self.emit_call(region, plan)
+
+    def make_plan(self, region: Region) -> Plan:
+        """Convert the nodes of a region into a function."""
+        choices = self.shared.choices
+        maker = PlanMaker(self.builder, region, DOMAIN)
+        inner = FunctionInterpreter(
+            maker.body,
+            dispatcher=self.dispatcher,
+            shared=self.shared,
+            tables=self.tables,
+            verbose=self.verbose,
+        )
+        inner.rename, inner._converters = self.rename, self._converters
+        inner.has_complex, inner._harmless = self.has_complex, self._harmless
+        inner.graph_module, inner.module = self.graph_module, self.module
+        inner.calls, inner.maker = (*self.calls, region.call), maker
+        maker.body.convert_subgraph = inner.convert_subgraph
+        maker.body.convert_into = inner.convert_into
+        maker.body.find_converter = inner.find_converter
+        maker.body.debug_sections.extend(self.builder.debug_sections)
+        for place, node in enumerate(region.externals):
+            if node not in self.shared.weights:
+                inner.values[node] = maker.bind(place, input_label(node), self.values[node])
+        maker.bind_dims()
+        inner.convert_nodes(region.nodes, region.stacks)
+        maker.body.origin = None
+        values = [inner.values[node] for node in region.returned]
+        maker.return_values(values)
+        return maker.finish(self.shared.table, choices.optimize, choices.folding)
+
+    def emit_call(self, region: Region, plan: Plan) -> None:
+        """A node that calls the function, and what the returned nodes of the region became."""
+        names: list[str] = []
+        if plan.name:
+            label = self.label(region.call)
+            count = len(plan.outputs)
+            labels = [label] if count == 1 else [f"{label}_{index}" for index in range(count)]
+            names = [self.builder.unique_name(name) for name in labels]
+            operands = [self.operand(region, slot) for slot in plan.inputs]
+            self.builder.origin = {
+                "module_path": region.call.path,
+                "module_type": region.call.kind,
+            }
+            self.builder.make_node(plan.name, operands, names, domain=DOMAIN, name=label)
+            for name, (dtype, shape, number) in zip(names, plan.outputs, strict=True):
+                difference = results.check_and_complete(self.builder, name, dtype, shape)
+                assert difference is None, difference
+                if number is not None:
+                    self.builder.numbers[name] = number
+        for node, template in zip(region.returned, plan.returned, strict=True):
+            value = fill(template, lambda slot: self.operand(region, slot), names, self.builder)
+            self.values[node] = self.noted(value)
+
+    def label(self, call: Call) -> str:
+        """Name of the results of a call: the path of the module inside the one around it."""
+        around = self.calls[-1].path if self.calls else ""
+        path = call.path.removeprefix(around).removeprefix(".")
+        return path.replace(".", "_") or function_name(call.kind)
+
+    def operand(self, region: Region, slot: Any) -> str:
+        """The result to pass for an input of a function."""
+        if isinstance(slot, dims.SymDim):
+            return str(self.builder.dim_as_vector(slot))
+        place, leaf = slot
+        leaves: list[Any] = []
+        map_leaves(self.values[region.externals[place]], leaves.append)
+        return str(leaves[leaf])
 
 
-def is_operand(value: Any) -> bool:
-    """True for what a local function takes as an input: results and dimensions; numbers are baked
-    into its body."""
-    return isinstance(value, (str, dims.SymDim))
-
-
-def module_type(module: Any) -> str:
-    """Full class name of a module of ``torch.export.unflatten``, as torch recorded it."""
-    name = getattr(module, "type_name", None)
-    return (name() if callable(name) else None) or type(module).__qualname__
-
-
-def function_name(kind: str) -> str:
-    """``Linear`` for ``torch.nn.modules.linear.Linear``; a local class keeps the ``<locals>.`` in
-    front."""
-    parts = kind.split(".")
-    return ".".join(parts[-2:]) if len(parts) > 1 and parts[-2] == "<locals>" else parts[-1]
-
-
-def _same_function(a: Any, b: Any) -> bool:
-    """True when two functions compute the same, whatever their inner results are called."""
-    return _canonical(a) == _canonical(b)
-
-
-def _canonical(function: Any) -> bytes:
-    """The function without provenance and names of nodes, its results numbered in order."""
-    proto = type(function)()
-    proto.CopyFrom(function)
-    del proto.value_info[:]
-    numbers: dict[str, str] = {"": ""}
-    _number(proto.input, numbers)
-    for node in proto.node:
-        node.name = ""
-        del node.metadata_props[:]
-        _number(node.input, numbers)
-        _number(node.output, numbers)
-    _number(proto.output, numbers)
-    return bytes(proto.SerializeToString(deterministic=True))
-
-
-def _number(names: Any, numbers: dict[str, str]) -> None:
-    for index, name in enumerate(names):
-        names[index] = numbers.setdefault(name, f"#{len(numbers)}")
+def _weight_key(weight: Weight, held: bool) -> Hashable:
+    tensor = weight.tensor
+    if not held:
+        return "weight", tensor.dtype, tuple(tensor.shape)
+    if weight.of_code and tensor.numel() <= 64 and tensor.device.type == "cpu":
+        return "constant", content_key(to_numpy(tensor))
+    return "weight", id(tensor)

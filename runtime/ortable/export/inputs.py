@@ -1,4 +1,4 @@
-"""Names of inputs and outputs, and the inputs of a model by name.
+"""Names of inputs and outputs.
 Everything is counted before anything is converted, so a wrong length is an error that says what was
 expected."""
 
@@ -82,33 +82,3 @@ def _checked_names(names: Any, what: str) -> list[str]:
     if twice:
         raise ExportError(f"{what} has {', '.join(map(repr, twice))} more than once")
     return found
-
-
-def match_input_parameters(
-    model: torch.nn.Module, names: Sequence[str], args: Sequence[Any] | None = None
-) -> dict[str, Any]:
-    """The tensors to feed to an ONNX model exported with its weights as inputs.
-
-    A name that is a parameter or buffer of ``model`` (``linear.weight``, or torch.export's
-    ``p_linear_weight`` and ``b_count``) gets that tensor; the others take ``args`` in order.
-
-    Returns:
-        name -> tensor, in the order of ``names``.
-
-    Raises:
-        InputError: fewer or more arguments than names that are left.
-    """
-    known: dict[str, Any] = {}
-    for prefix, pairs in (("p", model.named_parameters()), ("b", model.named_buffers())):
-        for path, tensor in pairs:
-            for spelled in (path, f"{prefix}_{path.replace('.', '_')}", path.replace(".", "_")):
-                known.setdefault(spelled, tensor)
-    given = list(args or ())
-    left = [name for name in names if name not in known]
-    if len(left) != len(given):
-        raise InputError(
-            f"{len(given)} arguments were given for {len(left)} inputs that are no parameters of "
-            f"the model: {left}"
-        )
-    values = dict(zip(left, given, strict=True))
-    return {name: values[name] if name in values else known[name] for name in names}

@@ -21,6 +21,8 @@ def annotate(model: Any, program: Program) -> None:
     from .. import __version__
 
     proto = model.proto if hasattr(model, "proto") else model
+    for value in proto.graph.input if program.fakes else ():
+        value.doc_string = ", ".join(program.fakes.get(value.name, ()))
     proto.producer_name = "ortable"
     proto.producer_version = __version__
     properties = {"ortable.version": __version__, "torch.version": torch.__version__}

@@ -4,7 +4,7 @@ for. Every value is checked when it is given, and an error lists what is accepte
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from torch._ops import OperatorBase
 from ..builder.versions import ORT_MAX_OPSET
 from ..errors import OptionError
 from .bypass import bypassing
+from .function_choices import checked_functions
 
 OLDEST_OPSET = 18
 DEFAULT_OPSET = 18
@@ -43,6 +44,15 @@ class ExportOptions:
             converted.
         progress: called with the name of each phase when it ends, and the seconds it took.
 
+        function_weights: how local functions have the weights of their modules: ``"inputs"``
+            (equal modules are then one function), ``"constants"``, or ``"auto"``: inputs for
+            modules of torch, constants for the user's. What ``large_model`` keeps outside is
+            always an input.
+        functions: what else becomes local functions, among ``"autocast"`` (regions),
+            ``"subgraphs"`` (``torch.compiler.nested_compile_region``) and ``"custom_ops"`` (the
+            Python bodies of operators of ``torch.library`` that have no converter);
+            ``export_modules_as_functions=True`` includes the first two.
+
     Raises:
         OptionError: a value is not one of those.
     """
@@ -55,8 +65,13 @@ class ExportOptions:
     save_ep: str | os.PathLike[str] | None = None
     validate: bool = False
     progress: Callable[[str, float], None] | None = None
+    function_weights: str = "auto"
+    functions: Collection[str] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(
+            self, "functions", checked_functions(self.functions, self.function_weights)
+        )
         for name in ("strict", "constant_folding", "fallback", "tracing", "validate"):
             if not isinstance(getattr(self, name), bool):
                 raise OptionError(

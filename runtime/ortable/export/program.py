@@ -43,6 +43,8 @@ class Program:
     graph_module: GraphModule
     weights: dict[str, Any] = field(default_factory=dict)
     paths: dict[str, str] = field(default_factory=dict)
+    # ONNX input -> names in the state_dict, of weights without data once they are inputs
+    fakes: dict[str, list[str]] = field(default_factory=dict)
     user_inputs: list[Node] = field(default_factory=list)
     outputs: list[ProgramOutput] = field(default_factory=list)
     output_structure: Any = None

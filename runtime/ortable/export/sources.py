@@ -16,6 +16,7 @@ from ..interpreter.tables import Tables
 from . import dynamic_shapes as shapes
 from .dimension_names import name_dimensions
 from .exported import program_of
+from .fake_weights import without_meta
 from .program import Program, ProgramOutput, Request
 from .strategies import module_program
 
@@ -78,7 +79,8 @@ def why_export(graph_module: GraphModule, tables: Tables) -> str | None:
 
 
 def _from_module(request: Request, notes: list[str]) -> Program:
-    program = module_program(request)
+    with without_meta(request) as fitted:
+        program = module_program(fitted)
     program.notes[:0] = notes
     return program
 

@@ -5,16 +5,18 @@ serialisation, validation, the file."""
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ..builder import GraphBuilder
-from ..errors import OptionError
 from ..interpreter import DynamoInterpreter, generated_tables
 from .dispatcher import checked_dispatcher
 from .dynamic_shapes import AdditionalInputs, resolved
-from .files import write_model
-from .functions import convert_with_functions
+from .fake_weights import outside_fake_mode, weights_become_inputs
+from .files import too_large_for_one_file, write_model
+from .function_bodies import FunctionBodies
+from .function_choices import FunctionChoices, function_choices
+from .functions import FunctionInterpreter
 from .inputs import checked_call, name_inputs
 from .metadata import annotate
 from .options import (
@@ -34,6 +36,7 @@ from .sources import make_program
 from .validate import check_comparisons, validate_model
 
 
+@outside_fake_mode
 def to_onnx(
     mod: Any,
     args: Sequence[Any] = (),
@@ -49,7 +52,7 @@ def to_onnx(
     target: str | None = None,
     export_options: ExportOptions | None = None,
     dispatcher: Any = None,
-    export_modules_as_functions: bool = False,
+    export_modules_as_functions: bool | Collection[Any] = False,
     inline: bool = False,
     large_model: bool = False,
     external_threshold: int = 1024,
@@ -83,13 +86,15 @@ def to_onnx(
         export_options: how torch makes the graph, see ExportOptions.
         dispatcher: converters of the user: a dict by operator name, a Dispatcher, or an
             OxsDispatcher.
-        export_modules_as_functions: every submodule becomes a local function of the domain
-            ``aten_local_function``.
-        inline: replace the calls of local functions by their nodes.
+        export_modules_as_functions: True: every submodule becomes a local function of the domain
+            ``aten_local_function``; or a set of classes (or of their names): only their modules do.
+        inline: no local functions: submodules stay in the graph, and the calls of functions that
+            converters have added are replaced by their nodes.
         large_model: return a LargeModel, whose weights stay in torch until they are saved beside
             the model.
         external_threshold: with ``large_model``, weights of more bytes than this are kept outside.
-        filename: also write the model there; the file appears whole or not at all.
+        filename: also write the model there; the files appear whole or not at all. Weights of
+            2 GB or more go to ``filename + ".data"``, as with ``large_model``.
         validate: run the model with ONNX Runtime, compare with eager on the example call and on
             other sizes of its dynamic dimensions, and print the table. A float is the largest
             absolute difference accepted, instead of a tolerance for each precision.
@@ -120,10 +125,17 @@ def to_onnx(
     args, kwargs = checked_call(args, kwargs)
     extra = dynamic_shapes if isinstance(dynamic_shapes, AdditionalInputs) else None
     dynamic_shapes = resolved(dynamic_shapes, mod, args, kwargs)
-    if large_model and inline:
-        raise OptionError("inline=True works on a ModelProto: leave large_model out")
+    choices = function_choices(
+        export_modules_as_functions,
+        options,
+        optimize,
+        inline,
+        external_threshold if large_model else None,
+    )
     record = ExportRecord(verbose=verbose, progress=options.progress)
     tables = generated_tables()
+    if "custom_ops" in options.functions:
+        dispatcher = FunctionBodies(dispatcher, tables, inline)
     request = Request(mod, args, kwargs, dynamic_shapes, options, tables, dispatcher, record, extra)
 
     with reporting(report, request) as results:
@@ -137,18 +149,16 @@ def to_onnx(
         builder.rename_dims = program.symbol_names
         builder.record = record
         with record.phase("convert"):
-            if export_modules_as_functions:
-                convert_with_functions(builder, program, dispatcher, given, returned, optimize)
-            else:
-                _convert(builder, program, dispatcher, given, returned, verbose)
+            _convert(builder, program, dispatcher, given, returned, verbose, choices)
         record.say("convert", f"{len(builder.nodes)} nodes")
         if optimize:
             with record.phase("rewrite"):
                 builder.optimize(folding=options.constant_folding)
             record.say("rewrite", f"{len(builder.nodes)} nodes")
         with record.phase("serialise"):
+            weights_become_inputs(builder, program)
             results["model"] = model = builder.to_onnx(
-                large_model=large_model,
+                large_model=large_model or too_large_for_one_file(builder, filename, record),
                 external_threshold=external_threshold,
                 optimize=False,
                 inline=inline,
@@ -163,7 +173,7 @@ def to_onnx(
             record.say("validate", "equal to eager")
         if filename is not None:
             with record.phase("write"):
-                write_model(model, filename)
+                write_model(model, filename, record)
             record.say("write", str(filename))
     return (model, builder) if return_builder else model
 
@@ -175,17 +185,22 @@ def _convert(
     input_names: Sequence[str] | None,
     output_names: Sequence[str] | None,
     verbose: int,
+    choices: FunctionChoices | None,
 ) -> DynamoInterpreter:
     inputs = name_inputs([str(node.target) for node in program.onnx_inputs()], input_names)
     names, order = output_plan(program, inputs, output_names)
-    interpreter = DynamoInterpreter(
-        builder,
-        program.retrieve,
-        dispatcher,
-        input_names=inputs,
-        output_names=names,
-        output_order=order,
-        verbose=verbose,
+    arguments: dict[str, Any] = {
+        "input_names": inputs,
+        "output_names": names,
+        "output_order": order,
+        "verbose": verbose,
+    }
+    interpreter = (
+        DynamoInterpreter(builder, program.retrieve, dispatcher, **arguments)
+        if choices is None
+        else FunctionInterpreter(
+            builder, None, dispatcher, choices=choices, program=program, **arguments
+        )
     )
     interpreter.run(program.graph_module)
     return interpreter

@@ -66,8 +66,8 @@ def validate_model(
         OptionError: there are no example inputs to run, or a weight has no data.
         ExportError: ONNX Runtime cannot run the model.
     """
-    weights = [name for name in program.paths if name not in program.weights]
-    if weights:
+    if program.fakes:
+        weights = list(program.fakes)
         raise OptionError(f"validate=True needs weights with data; these are fake: {weights}")
     module, call = _module_and_call(request)
     inputs = _input_names(model, program)
@@ -244,7 +244,7 @@ def _session(model: Any) -> Any:
             values = [_ort_value(array) for array in arrays.values()]
             options.add_external_initializers(list(arrays), values)
         return onnxruntime.InferenceSession(
-            _proto(model).SerializeToString(), options, providers=["CPUExecutionProvider"]
+            _session_proto(model).SerializeToString(), options, providers=["CPUExecutionProvider"]
         )
     except Exception as error:  # onnxruntime's classes derive from Exception only
         raise ExportError(
@@ -274,6 +274,10 @@ def _tensor(value: Any) -> torch.Tensor:
     if value.element_type() == onnx.TensorProto.BOOL:
         return torch.from_numpy(value.numpy().copy())
     return torch.from_dlpack(value._ortvalue.to_dlpack()).clone()
+
+
+def _session_proto(model: Any) -> Any:
+    return model if isinstance(model, onnx.ModelProto) else model.session_proto()
 
 
 def _proto(model: Any) -> Any:

@@ -1,0 +1,152 @@
+"""A model and its data files: they appear whole, or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import IO
+
+from onnx import ModelProto
+
+from .tensor_proto import external_tensors
+
+_ENDING = ".data"
+_READ_AT_MOST = 1 << 27  # bytes of an old model that is read to find its data files
+
+
+class FileSet:
+    """Writes a model file and its data files, so that the model of this path is at every moment
+    the old one or the new one, whole.
+
+    Data files are complete under temporary names before any takes its own. Where a name is taken,
+    perhaps by what the old model reads, the files get free names first; one ``os.replace`` puts
+    the new model in the place of the old one; then the files take the wanted names beside the
+    others (hard links), and a second ``os.replace`` makes the model name these. A process that
+    dies on the way leaves a model that is whole, and perhaps files that no model names. (If it
+    dies during the last step the data has two names, which ONNX Runtime reads and `onnx.load`
+    refuses; saving again puts it right.)"""
+
+    def __init__(self, target: str | os.PathLike[str]) -> None:
+        self.target = Path(target)
+        self._temporary: dict[str, Path] = {}
+        self._streams: list[IO[bytes]] = []
+
+    def open(self, name: str) -> IO[bytes]:
+        """A stream for the data file ``name``, bare: it is in the folder of the model."""
+        handle, temporary = tempfile.mkstemp(dir=self.target.parent, prefix=f".{name[:100]}.")
+        self._temporary[name] = Path(temporary)
+        stream = os.fdopen(handle, "wb")
+        self._streams.append(stream)
+        return stream
+
+    def publish(self, content: Callable[[Mapping[str, str]], bytes]) -> None:
+        """Puts the files in their places. ``content(names)`` is the model when its data files are
+        not called as in `open` but ``names[name]``.
+
+        Raises OSError for what the system refuses; then the old files are unchanged."""
+        for stream in self._streams:
+            stream.close()  # may be the write that does not fit on the disk
+        old = self._old_data_files()
+        taken = self._free_names()
+        placed: list[Path] = []
+        mode = 0o666 & ~_umask()
+        try:
+            for name, temporary in self._temporary.items():
+                path = self._beside(taken.get(name, name))
+                os.chmod(temporary, mode)
+                os.replace(temporary, path)
+                placed.append(path)
+            self._replace_model(content(taken), mode)
+        except BaseException:
+            _remove(placed)
+            raise
+        _remove(old - set(placed))
+        with contextlib.suppress(OSError):  # a file system without hard links: names stay
+            self._take_names(taken, content, mode)
+
+    def _take_names(
+        self, taken: Mapping[str, str], content: Callable[[Mapping[str, str]], bytes], mode: int
+    ) -> None:
+        for name, free in taken.items():
+            temporary = self._beside(f".{free}.link")
+            os.link(self._beside(free), temporary)
+            os.replace(temporary, self._beside(name))
+        if taken:
+            self._replace_model(content({}), mode)
+            _remove(self._beside(free) for free in taken.values())
+
+    def _replace_model(self, content: bytes, mode: int) -> None:
+        handle, temporary = tempfile.mkstemp(
+            dir=self.target.parent, prefix=f".{self.target.name[:100]}."
+        )
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(content)
+            os.chmod(temporary, mode)
+            os.replace(temporary, self.target)
+        except BaseException:
+            _remove([Path(temporary)])
+            raise
+
+    def _free_names(self) -> dict[str, str]:
+        """Empty when no file has one of the names; otherwise a free name for each."""
+        if not any(os.path.lexists(self._beside(name)) for name in self._temporary):
+            return {}
+        start = self.target.name
+        for number in itertools.count(1):
+            names = {
+                name: f"{start}.{number}{name.removeprefix(start)}" for name in self._temporary
+            }
+            if not any(os.path.lexists(self._beside(free)) for free in names.values()):
+                return names
+        raise AssertionError("unreachable")
+
+    def _beside(self, name: str) -> Path:
+        return self.target.parent / name
+
+    def __enter__(self) -> FileSet:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for stream in self._streams:
+            with contextlib.suppress(OSError):
+                stream.close()
+        _remove(self._temporary.values())
+
+    def _old_data_files(self) -> set[Path]:
+        """Data files, named as here, that the present model of this path reads."""
+        folder, start = self.target.parent, f"{self.target.name}."
+        found = {
+            path.name
+            for path in folder.glob("*" + _ENDING)
+            if path.name.startswith(start) and path.is_file()
+        }
+        try:
+            if not found or self.target.stat().st_size > _READ_AT_MOST:
+                return set()
+            model = ModelProto.FromString(self.target.read_bytes())
+        except Exception:  # no file, or no model: protobuf raises its own classes
+            return set()
+        named = {
+            entry.value
+            for tensor in external_tensors(model)
+            for entry in tensor.external_data
+            if entry.key == "location"
+        }
+        return {folder / name for name in found & named}
+
+
+def _remove(paths: Iterable[Path]) -> None:
+    for path in paths:
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
