@@ -66,9 +66,9 @@ def to_onnx(
 
     Args:
         mod: a ``torch.nn.Module``, a ``torch.export.ExportedProgram`` or the path of a saved one
-            (``.pt2``), or a ``torch.fx.GraphModule``. A GraphModule of torch functions, methods or modules is
-            exported again by torch.export when ``args`` are given, and is converted through the
-            tables of torch functions otherwise.
+            (``.pt2``), or a ``torch.fx.GraphModule``. A GraphModule of torch functions, methods or
+            modules is exported again by torch.export when ``args`` are given, and is converted
+            through the tables of torch functions otherwise.
         args, kwargs: the example call. Tensors are inputs of the ONNX model, also inside
             containers and classes registered with torch's pytree; numbers and None are constants
             of it, except integers that ``dynamic_shapes`` marks: these are int64[1] inputs.
