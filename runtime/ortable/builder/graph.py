@@ -20,6 +20,7 @@ from . import (
     function_protos,
     local_functions,
     passes,
+    quantized,
     reader,
     serialize,
     transplant,
@@ -196,12 +197,15 @@ class GraphBuilder(NodeMaker):
         many."""
         return passes.constant_folding(self, max_bytes)
 
-    def optimize(self, folding: bool = False) -> dict[str, int]:
-        """The basic passes: identities, constants (if asked for), unused nodes; counts of removed
-        nodes."""
+    def optimize(self, folding: bool = False, rewrites: bool = True) -> dict[str, int]:
+        """The basic passes: identities, constants (if asked for), quantized parts (``rewrites``),
+        unused nodes; counts of what was removed or rewritten."""
         counts = {"remove_identity_nodes": self.remove_identity_nodes()}
         if folding:
             counts["constant_folding"] = self.constant_folding()
+        arranged = quantized.arrange_quantized(self) if rewrites else 0
+        if arranged:
+            counts["arrange_quantized"] = arranged
         counts["remove_unused"] = self.remove_unused()
         if self.functions and self.is_model:
             counts["remove_unused_functions"] = local_functions.remove_unused_functions(self)

@@ -28,7 +28,9 @@ def program_of(exported: ExportedProgram, request: Request) -> Program:
     if request.extra_inputs is not None:
         _check_extra(request.extra_inputs, exported)
     with request.record.phase("decompose"):
-        rewritten, done = prepared(exported, request.tables, request.dispatcher, request.options)
+        rewritten, done = prepared(
+            exported, request.tables, request.dispatcher, request.options, request.opset
+        )
     signature = rewritten.graph_signature
     nodes = {node.name: node for node in rewritten.graph.nodes if node.op == "placeholder"}
     program = Program(rewritten.graph_module, notes=done, exported=rewritten)

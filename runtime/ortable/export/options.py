@@ -20,6 +20,7 @@ DEFAULT_OPSET = 18
 TARGETS = (None, "onnxruntime")
 REWRITES = ("default", "none")
 DECOMPOSITIONS = (None, "none", "default", "all")
+INITIALIZER_NAMES = ("placeholders", "state_dict")
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,11 @@ class ExportOptions:
             decompositions.
         validate: compare the exported program with the module on the example call before it is
             converted.
+        initializer_names: ``"placeholders"`` names weights as torch.export's inputs
+            (``p_linear_weight``), ``"state_dict"`` as the module does (``linear.weight``).
+        metadata: the user's own ``metadata_props`` of the model, texts by key.
+        value_info: also write type and shape of every intermediate result.
         progress: called with the name of each phase when it ends, and the seconds it took.
-
         function_weights: how local functions have the weights of their modules: ``"inputs"``
             (equal modules are then one function), ``"constants"``, or ``"auto"``: inputs for
             modules of torch, constants for the user's. What ``large_model`` keeps outside is
@@ -65,6 +69,9 @@ class ExportOptions:
     save_ep: str | os.PathLike[str] | None = None
     validate: bool = False
     progress: Callable[[str, float], None] | None = None
+    initializer_names: str = "placeholders"
+    metadata: Mapping[str, str] | None = None
+    value_info: bool = False
     function_weights: str = "auto"
     functions: Collection[str] = ()
 
@@ -72,7 +79,9 @@ class ExportOptions:
         object.__setattr__(
             self, "functions", checked_functions(self.functions, self.function_weights)
         )
-        for name in ("strict", "constant_folding", "fallback", "tracing", "validate"):
+        for name in (
+            "strict", "constant_folding", "fallback", "tracing", "validate", "value_info",
+        ):  # fmt: skip
             if not isinstance(getattr(self, name), bool):
                 raise OptionError(
                     f"ExportOptions.{name} is True or False, not {getattr(self, name)!r}"
@@ -91,6 +100,19 @@ class ExportOptions:
                 "ExportOptions.save_ep is the name of a .pt2 file or None, not "
                 f"{type(self.save_ep).__name__}"
             )
+
+        if self.initializer_names not in INITIALIZER_NAMES:
+            raise OptionError(
+                f"ExportOptions.initializer_names is one of {INITIALIZER_NAMES}, not "
+                f"{self.initializer_names!r}"
+            )
+        for key, value in (self.metadata or {}).items():
+            if not isinstance(key, str) or not key or not isinstance(value, str):
+                raise OptionError(
+                    f"ExportOptions.metadata maps texts to texts, not {key!r} to {value!r}"
+                )
+            if key.startswith("ortable.") or key == "torch.version":
+                raise OptionError(f"'{key}' in ExportOptions.metadata is a key that to_onnx writes")
 
     @classmethod
     def known(cls) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..builder import GraphBuilder
 from ..interpreter import DynamoInterpreter, generated_tables
-from .dispatcher import checked_dispatcher
+from .dispatcher import checked_dispatcher, tell_unused
 from .dynamic_shapes import AdditionalInputs, resolved
 from .fake_weights import outside_fake_mode, weights_become_inputs
 from .files import too_large_for_one_file, write_model
@@ -18,7 +18,7 @@ from .function_bodies import FunctionBodies
 from .function_choices import FunctionChoices, function_choices
 from .functions import FunctionInterpreter
 from .inputs import checked_call, name_inputs
-from .metadata import annotate
+from .metadata import annotate, model_name, note_weights, weight_names
 from .options import (
     ExportOptions,
     checked_opset,
@@ -107,10 +107,11 @@ def to_onnx(
             operators, and what validation found.
 
     Returns:
-        ``onnx.ModelProto`` (or LargeModel). A graph that writes in place returns the new values as
-        outputs after the user's: those of a buffer are named as in the state_dict, those of an
-        input ``<input>_mutated``. ``metadata_props`` say what made the model, and what torch did to
-        the graph before it was converted.
+        ``onnx.ModelProto`` (or LargeModel), whose graph has the name of the module's class. A
+        graph that writes in place returns the new values as outputs after the user's: those of a
+        buffer are named as in the state_dict, those of an input ``<input>_mutated``.
+        ``metadata_props`` say what made the model, and what torch did to the graph before it was
+        converted.
 
     Raises:
         OptionError: an option has a value that is not accepted.
@@ -121,7 +122,7 @@ def to_onnx(
     options = checked_options(export_options)
     opset = checked_opset(target_opset)
     checked_target(target)
-    checked_rewrites(rewrites)
+    names = checked_rewrites(rewrites)
     checked_validate(validate)
     dispatcher = checked_dispatcher(dispatcher)
     mod = opened(mod)
@@ -139,7 +140,10 @@ def to_onnx(
     tables = generated_tables()
     if "custom_ops" in options.functions:
         dispatcher = FunctionBodies(dispatcher, tables, inline)
-    request = Request(mod, args, kwargs, dynamic_shapes, options, tables, dispatcher, record, extra)
+    main = opset if isinstance(opset, int) else opset[""]
+    request = Request(
+        mod, args, kwargs, dynamic_shapes, options, tables, dispatcher, record, extra, main
+    )
 
     with reporting(report, request) as results:
         results["program"] = program = make_program(request)
@@ -148,15 +152,17 @@ def to_onnx(
         given = chosen_inputs(program, input_names)
         returned = chosen_outputs(program, output_names, given)
         dims = name_output_dims(program, output_dynamic_shapes, returned)
-        builder = GraphBuilder(opset, target=target)
+        builder = GraphBuilder(opset, target=target, name=model_name(request.model, program))
         builder.rename_dims = program.symbol_names
         builder.record = record
         with record.phase("convert"):
-            _convert(builder, program, dispatcher, given, returned, verbose, choices)
+            _convert(builder, request, program, given, returned, choices)
         record.say("convert", f"{len(builder.nodes)} nodes")
+        if verbose:
+            tell_unused(dispatcher)
         if optimize:
             with record.phase("rewrite"):
-                builder.optimize(folding=options.constant_folding)
+                builder.optimize(options.constant_folding, "none" not in names)
             record.say("rewrite", f"{len(builder.nodes)} nodes")
         with record.phase("serialise"):
             weights_become_inputs(builder, program)
@@ -165,6 +171,8 @@ def to_onnx(
                 external_threshold=external_threshold,
                 optimize=False,
                 inline=inline,
+                metadata=options.metadata,
+                value_info=options.value_info,
             )
             write_dims(model, dims)
             annotate(model, program)
@@ -183,27 +191,28 @@ def to_onnx(
 
 def _convert(
     builder: Any,
+    request: Request,
     program: Program,
-    dispatcher: Any,
     input_names: Sequence[str] | None,
     output_names: Sequence[str] | None,
-    verbose: int,
     choices: FunctionChoices | None,
-) -> DynamoInterpreter:
+) -> None:
     inputs = name_inputs([str(node.target) for node in program.onnx_inputs()], input_names)
     names, order = output_plan(program, inputs, output_names)
+    weights = weight_names(program, inputs, names, request.options.initializer_names)
     arguments: dict[str, Any] = {
         "input_names": inputs,
+        "initializer_names": weights,
         "output_names": names,
         "output_order": order,
-        "verbose": verbose,
+        "verbose": request.record.verbose,
     }
     interpreter = (
-        DynamoInterpreter(builder, program.retrieve, dispatcher, **arguments)
+        DynamoInterpreter(builder, program.retrieve, request.dispatcher, **arguments)
         if choices is None
         else FunctionInterpreter(
-            builder, None, dispatcher, choices=choices, program=program, **arguments
+            builder, None, request.dispatcher, choices=choices, program=program, **arguments
         )
     )
     interpreter.run(program.graph_module)
-    return interpreter
+    note_weights(program, interpreter.inputs)
