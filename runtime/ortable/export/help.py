@@ -73,7 +73,7 @@ KINDS: tuple[Kind, ...] = (
     ),
     _kind(
         "a dynamic dimension cannot vary as asked",
-        r"Constraints violated|marked .* as dynamic but",
+        r"Constraints violated|marked .* as dynamic but|conflicts between user-specified ranges",
         "take torch's suggestion, or leave the dimension out of dynamic_shapes",
         "an example size of 0 or 1 is taken for a constant: give 2 or more in args",
     ),
@@ -125,6 +125,12 @@ KINDS: tuple[Kind, ...] = (
         r"|can't convert FakeTensor|Tensor\.numpy|__array__",
         "use torch functions instead of NumPy, or wrap that part into a torch.library.custom_op",
         STRICT,
+    ),
+    _kind(
+        "a module with packed weights",
+        r"PackedParamsBase",
+        "modules of torch.ao.nn.quantized hold weights that torch.export cannot read: quantize "
+        "with PT2E (torchao.quantization.pt2e) or with torchao's quantize_",
     ),
     _kind(
         "a compiled TorchScript module",

@@ -218,13 +218,31 @@ def checked_opset(opset: Any) -> int | dict[str, int]:
             raise OptionError(
                 f"target_opset maps domains to versions, for example {{'': 18}}, not {wrong}"
             )
+        opset = {"" if domain == "ai.onnx" else domain: v for domain, v in opset.items()}
         if "" not in opset:
             raise OptionError(
                 "target_opset as a dict needs the main domain '', for example "
                 "{'': 18, 'com.microsoft': 1}"
             )
-        return {**opset, "": _checked_version(opset[""])}
+        others = {domain: _checked_domain(domain, v) for domain, v in opset.items() if domain}
+        return {"": _checked_version(opset[""]), **others}
     return _checked_version(opset)
+
+
+def _checked_domain(domain: str, version: int) -> int:
+    """The version of a domain other than the main one: at least 1, and one that exists where the
+    domain is onnx's or ONNX Runtime's."""
+    import onnx.defs
+
+    newest = 1 if domain == "com.microsoft" else None
+    if domain == "ai.onnx.ml":
+        newest = onnx.defs.onnx_ml_opset_version()
+    if version < 1 or (newest is not None and version > newest):
+        known = "1 and more" if newest is None else f"1 to {newest}"
+        raise OptionError(
+            f"opset {version} of the domain '{domain}' does not exist; it has {known}"
+        )
+    return version
 
 
 def _checked_version(version: Any) -> int:

@@ -151,13 +151,14 @@ def _program_by(strategy: Strategy, attempts: Attempts) -> Program:
 def _exporting(strict: bool) -> Strategy:
     def run(attempts: Attempts) -> tuple[ExportedProgram, list[str]]:
         request = attempts.request
-        exported = torch.export.export(
-            request.model,
-            request.args,
-            request.kwargs,
-            dynamic_shapes=attempts.dynamic_shapes,
-            strict=strict,
-        )
+        with shapes.ready(request.model, attempts.arguments, attempts.dynamic_shapes):
+            exported = torch.export.export(
+                request.model,
+                request.args,
+                request.kwargs,
+                dynamic_shapes=attempts.dynamic_shapes,
+                strict=strict,
+            )
         return exported, []
 
     return Strategy(f"torch.export, strict={strict}", run)
