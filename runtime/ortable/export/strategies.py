@@ -120,8 +120,7 @@ def strategies(request: Request) -> Iterator[Strategy]:
 def _program_by(strategy: Strategy, attempts: Attempts) -> Program:
     request = attempts.request
     with request.record.phase("export"):
-        with shapes.small_sizes(attempts.dynamic_shapes, attempts.arguments):
-            exported, notes = strategy.run(attempts)
+        exported, notes = strategy.run(attempts)
         if request.extra_inputs is not None:
             _check_extra(request.extra_inputs, exported)
         attempts.made.append((strategy.name, exported))
