@@ -121,8 +121,6 @@ def _program_by(strategy: Strategy, attempts: Attempts) -> Program:
     request = attempts.request
     with request.record.phase("export"):
         exported, notes = strategy.run(attempts)
-        if request.extra_inputs is not None:
-            _check_extra(request.extra_inputs, exported)
         attempts.made.append((strategy.name, exported))
     if strategy.table is not None:
         request = replace(
@@ -198,14 +196,6 @@ def _draft(attempts: Attempts) -> tuple[ExportedProgram, list[str]]:
             f"the program holds for the example only ({', '.join(wrong)} in torch's report)"
         )
     return exported, [f"draft export: {kind}" for kind in kinds]
-
-
-def _check_extra(inputs: Any, exported: ExportedProgram) -> None:
-    """Raises ExportError for an additional input that the program does not take."""
-    try:
-        inputs.verify(exported)
-    except Exception as error:  # guards raise AssertionError, RuntimeError...
-        raise ExportError(f"an additional input of dynamic_shapes does not fit: {error}") from error
 
 
 def _refuse_missing(program: Program, request: Request) -> None:
