@@ -1,37 +1,31 @@
-"""Seconds from an ExportedProgram to ONNX: ortable next to torch.onnx, interleaved in one process.
+"""Conversion of an ExportedProgram to ONNX: ortable next to torch.onnx, model by model.
 
-Two results each: the graph with its weights left in torch (``large_model=True`` against the
-``ONNXProgram``), and one ModelProto that holds every weight. See benchmarks/README.md.
+Seconds of both exporters from the same ExportedProgram, taking turns in one process: the graph with
+its weights left in torch, and one ModelProto that holds every weight. Then the number of nodes of
+both graphs, their latency in ONNX Runtime, peak memory, and what a node costs as a model gets
+deeper. Every model runs in a process of its own. See benchmarks/README.md.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import cProfile
 import gc
-import io
-import logging
-import platform
+import json
+import os
 import pstats
-import statistics
+import subprocess
 import sys
-import time
-import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import tempfile
 from pathlib import Path
-
-import torch
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))  # the models stand in tests/models
 
-import ortable  # noqa: E402
-from tests.models.bert import bert, bert_inputs  # noqa: E402
-from tests.models.densenet import densenet121  # noqa: E402
-from tests.models.mlp import MLP  # noqa: E402
+RESULTS = ROOT / "benchmarks" / "results"
+DEPTHS = (12, 24, 48, 96)
 
 # Where time goes, by the path of the function: the first part that matches names the phase.
 PHASES = (
@@ -56,90 +50,6 @@ PHASES = (
 )
 
 
-@dataclass
-class Timings:
-    """Seconds of each round, one list per column of the report."""
-
-    ours_large: list[float] = field(default_factory=list)
-    ours_embedded: list[float] = field(default_factory=list)
-    theirs_large: list[float] = field(default_factory=list)
-    theirs_embedded: list[float] = field(default_factory=list)
-
-
-def build(name: str, layers: int) -> tuple[torch.nn.Module, tuple, dict]:
-    """The model in eval mode, and example arguments. ``layers`` is read by bert alone."""
-    torch.manual_seed(0)
-    if name == "bert":
-        return bert(layers), (), bert_inputs(2, 128)
-    if name == "densenet":
-        return densenet121().eval(), (torch.randn(1, 3, 128, 128),), {}
-    return MLP().eval(), (torch.randn(3, 10),), {}
-
-
-def dynamic_dims(name: str) -> dict | tuple:
-    """Batch, and length for bert, as free dimensions."""
-    batch = torch.export.Dim("batch", max=1024)
-    if name == "bert":
-        both = {0: batch, 1: torch.export.Dim("length", min=2, max=512)}
-        return {"input_ids": both, "attention_mask": both}
-    return ({0: batch},)
-
-
-def timed(function: Callable[[], object]) -> tuple[float, object]:
-    """Seconds of one call, garbage collected before; and what it returned."""
-    gc.collect()
-    started = time.perf_counter()
-    result = function()
-    return time.perf_counter() - started, result
-
-
-def torch_onnx(ep: torch.export.ExportedProgram, opset: int) -> torch.onnx.ONNXProgram:
-    """``torch.onnx.export(ep, dynamo=True)`` without its progress lines."""
-    with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        program = torch.onnx.export(ep, dynamo=True, opset_version=opset, verbose=False)
-    assert program is not None
-    return program
-
-
-def one_round(
-    ep: torch.export.ExportedProgram, opset: int, timings: Timings, with_torch: bool
-) -> None:
-    """Each conversion once; results are dropped before the next one starts."""
-    seconds, result = timed(lambda: ortable.to_onnx(ep, target_opset=opset, large_model=True))
-    timings.ours_large.append(seconds)
-    del result
-    if with_torch:
-        seconds, program = timed(lambda: torch_onnx(ep, opset))
-        timings.theirs_large.append(seconds)
-        # Their weights enter the protobuf when the property is read: both parts count.
-        more, proto = timed(lambda: program.model_proto)  # type: ignore[attr-defined]
-        timings.theirs_embedded.append(seconds + more)
-        del program, proto
-    seconds, result = timed(lambda: ortable.to_onnx(ep, target_opset=opset))
-    timings.ours_embedded.append(seconds)
-    del result
-
-
-def spread(values: list[float]) -> str:
-    """Median, and the range in brackets."""
-    return f"{statistics.median(values):8.3f}  [{min(values):.3f} .. {max(values):.3f}]"
-
-
-def report(timings: Timings) -> None:
-    """The table, with the ratio of the medians."""
-    pairs = (
-        ("weights left in torch", timings.ours_large, timings.theirs_large),
-        ("weights in the proto", timings.ours_embedded, timings.theirs_embedded),
-    )
-    print(f"\n{'':24}{'':11}{'seconds, median [min .. max]'}")
-    for label, ours, theirs in pairs:
-        print(f"{label:24}{'ortable':11}{spread(ours)}")
-        if theirs:
-            ratio = statistics.median(theirs) / statistics.median(ours)
-            print(f"{'':24}{'torch.onnx':11}{spread(theirs)}   {ratio:6.1f} times ortable's")
-
-
 def phase(filename: str) -> str:
     """The phase of :data:`PHASES` that a function's file belongs to."""
     path = filename.replace("\\", "/")
@@ -148,11 +58,13 @@ def phase(filename: str) -> str:
     return next((label for part, label in PHASES if part in path), "Python's library")
 
 
-def profile(ep: torch.export.ExportedProgram, opset: int, large: bool, top: int) -> None:
+def profile(ep: Any, opset: int, large: bool, top: int) -> None:
     """One conversion under cProfile: own time by phase, then the functions that cost most.
 
     The profiler charges every Python call, so the shares lean towards small functions.
     """
+    import ortable
+
     gc.collect()
     profiler = cProfile.Profile()
     profiler.runcall(ortable.to_onnx, ep, target_opset=opset, large_model=large)
@@ -163,7 +75,7 @@ def profile(ep: torch.export.ExportedProgram, opset: int, large: bool, top: int)
     for filename, _line, _name, _primitive, calls, own, _cumulative in rows:
         count, seconds = phases.get(phase(filename), (0, 0.0))
         phases[phase(filename)] = count + calls, seconds + own
-    title = "weights left in torch" if large else "weights in the proto"
+    title = "weights left in torch" if large else "one ModelProto"
     print(f"\nprofile, {title}: {total:.3f} s under cProfile")
     for label, (count, seconds) in sorted(phases.items(), key=lambda item: -item[1][1]):
         print(f"  {seconds:8.4f} s  {100 * seconds / total:5.1f} %  {count:9d} calls  {label}")
@@ -173,52 +85,147 @@ def profile(ep: torch.export.ExportedProgram, opset: int, large: bool, top: int)
         print(f"  {own:8.4f} s  {calls:9d} calls  {name}{place}")
 
 
-def arguments() -> argparse.Namespace:
+def profile_models(options: argparse.Namespace) -> None:
+    """--profile: ortable alone, in this process."""
+    import ortable
+    from benchmarks.conversion_measure import exported, quiet
+
+    quiet()
+    for name in options.names:
+        for dynamic in options.modes:
+            _, _, ep = exported(name, options.small, dynamic, options.layers)
+            print(f"\n{name}, {'free' if dynamic else 'fixed'} dimensions")
+            ortable.to_onnx(ep, target_opset=options.opset, large_model=True)  # imports, caches
+            profile(ep, options.opset, large=True, top=options.top)
+            profile(ep, options.opset, large=False, top=options.top)
+
+
+def run_in_process(job: str, passed: list[str], threads: int) -> dict[str, Any]:
+    """The record of one job, ``name:mode`` or ``layers:mode``, measured by a process of its own."""
+    name, _, mode = job.partition(":")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "record.json"
+        command = [sys.executable, str(Path(__file__).resolve()), *passed]
+        environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+        done = subprocess.run(
+            [*command, "--one", job, "--json", str(path)],
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode or not path.exists():
+            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            failed = f"exit code {done.returncode}: {last}"
+            return {"name": name, "dynamic": mode == "dynamic", "failed": failed}
+        return dict(json.loads(path.read_text()))
+
+
+def run_one(job: str, options: argparse.Namespace) -> dict[str, Any]:
+    """What the process of one job does."""
+    from benchmarks.conversion_measure import measure, measure_depth
+
+    name, _, mode = job.partition(":")
+    if name.isdigit():
+        return measure_depth(int(name), mode == "dynamic", options)
+    return measure(name, mode == "dynamic", options)
+
+
+def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--model", choices=("bert", "mlp", "densenet"), default="bert")
-    parser.add_argument("--layers", type=int, default=12, help="layers of bert (12 is base)")
+    parser.add_argument(
+        "--models", "--model", default="all", help="names, separated by commas; default: all"
+    )
+    parser.add_argument("--layers", type=int, help="layers of bert (12 is base), with --model bert")
     parser.add_argument("--opset", type=int, default=18)
     parser.add_argument("--rounds", type=int, default=5, help="measured rounds, after a warm-up")
-    parser.add_argument("--dynamic", action="store_true", help="free batch and length")
+    parser.add_argument("--latency-rounds", type=int, default=15, help="rounds of both sessions")
+    parser.add_argument("--quick", action="store_true", help="a third of the rounds, no depths")
+    parser.add_argument("--small", action="store_true", help="the sizes of the tests")
+    modes = parser.add_mutually_exclusive_group()
+    modes.add_argument("--dynamic", action="store_true", help="free dimensions only")
+    modes.add_argument("--static", action="store_true", help="fixed dimensions only")
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--no-torch", action="store_true", help="measure ortable alone")
+    parser.add_argument("--no-latency", action="store_true", help="conversion alone")
+    parser.add_argument("--no-depth", action="store_true", help="leave the deep models out")
     parser.add_argument("--profile", action="store_true", help="time per phase, ortable alone")
     parser.add_argument("--top", type=int, default=12, help="functions that --profile lists")
+    parser.add_argument("--json", type=Path, help="where the records go")
+    parser.add_argument("--docs", type=Path, help="a page whose marked part the tables replace")
+    parser.add_argument("--from-json", type=Path, help="no measuring: the tables of these records")
+    parser.add_argument("--one", help=argparse.SUPPRESS)  # measure this one, in this process
     options = parser.parse_args()
-    if options.rounds < 1 or options.layers < 1:
-        parser.error("--rounds and --layers are at least 1")
+    if min(options.rounds, options.latency_rounds, options.threads, options.layers or 1) < 1:
+        parser.error("--rounds, --latency-rounds, --threads and --layers are at least 1")
+    if options.layers and options.models != "bert":
+        parser.error("--layers is read with --model bert")
+    if options.quick:
+        options.rounds = max(1, options.rounds // 3)
+        options.latency_rounds = max(5, options.latency_rounds // 3)
+    options.modes = [mode for mode in (False, True) if _wanted(mode, options)]
+    if options.one or options.from_json:
+        return options
+    from tests.models.architectures import ARCHITECTURES
+
+    options.names = list(ARCHITECTURES) if options.models == "all" else options.models.split(",")
+    unknown = [name for name in options.names if name not in ARCHITECTURES]
+    if unknown:
+        parser.error(f"unknown models {', '.join(unknown)}; known: {', '.join(ARCHITECTURES)}")
     return options
 
 
+def _wanted(dynamic: bool, options: argparse.Namespace) -> bool:
+    return not (options.static if dynamic else options.dynamic)
+
+
+def passed_on(options: argparse.Namespace) -> list[str]:
+    """The options that the process of one model needs."""
+    values = ("opset", "rounds", "latency_rounds", "threads", "layers", "models")
+    flags = ("small", "no_torch", "no_latency")
+    given = [(name, getattr(options, name)) for name in values]
+    return [f"--{name.replace('_', '-')}={value}" for name, value in given if value is not None] + [
+        f"--{name.replace('_', '-')}" for name in flags if getattr(options, name)
+    ]
+
+
 def main() -> None:
-    options = arguments()
-    for name in ("torch.onnx", "onnxscript"):
-        logging.getLogger(name).setLevel(logging.ERROR)
-    module, args, kwargs = build(options.model, options.layers)
-    dims = dynamic_dims(options.model) if options.dynamic else None
-    seconds, ep = timed(
-        lambda: torch.export.export(module, args, kwargs, dynamic_shapes=dims, strict=False)
-    )
-    assert isinstance(ep, torch.export.ExportedProgram)
-    megabytes = sum(p.numel() * p.element_size() for p in module.parameters()) / 1e6
-    print(
-        f"{options.model}{f', {options.layers} layers' if options.model == 'bert' else ''}, "
-        f"{'dynamic' if options.dynamic else 'static'} shapes, opset {options.opset}: "
-        f"{len(ep.graph.nodes)} FX nodes, {megabytes:.0f} MB of parameters; "
-        f"torch.export took {seconds:.2f} s\n"
-        f"torch {torch.__version__}, {torch.get_num_threads()} threads, "
-        f"Python {platform.python_version()}"
-    )
-    if options.profile:
-        ortable.to_onnx(ep, target_opset=options.opset, large_model=True)  # imports, caches
-        profile(ep, options.opset, large=True, top=options.top)
-        profile(ep, options.opset, large=False, top=options.top)
+    options = parse()
+    if options.one:
+        options.json.write_text(json.dumps(run_one(options.one, options)))
         return
-    one_round(ep, options.opset, Timings(), not options.no_torch)  # warm-up: imports, caches
-    timings = Timings()
-    for _ in range(options.rounds):
-        one_round(ep, options.opset, timings, not options.no_torch)
-    print(f"{options.rounds} rounds, interleaved, after one that is not counted")
-    report(timings)
+    from benchmarks import conversion_report as report
+    from benchmarks import harness
+    from benchmarks.report import insert
+
+    if options.from_json:
+        found = json.loads(options.from_json.read_text())
+    elif options.profile:
+        profile_models(options)
+        return
+    else:
+        found = {"machine": harness.machine(options.threads), "records": [], "depths": []}
+        passed = passed_on(options)
+        whole = options.models == "all"
+        jobs = [(n, m) for n in options.names for m in options.modes]
+        for name, dynamic in jobs:
+            job = f"{name}:{'dynamic' if dynamic else 'static'}"
+            found["records"].append(run_in_process(job, passed, options.threads))
+            print(report.one_line(found["records"][-1]), flush=True)
+        if whole and not (options.no_depth or options.quick):
+            for layers in DEPTHS:
+                for dynamic in options.modes:
+                    job = f"{layers}:{'dynamic' if dynamic else 'static'}"
+                    found["depths"].append(run_in_process(job, passed, options.threads))
+        path = options.json or (
+            RESULTS / "conversion.json" if whole and not options.small else None
+        )
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps(found, indent=1) + "\n")
+    text = report.markdown(found)
+    print("\n" + text)
+    if options.docs is not None:
+        insert(options.docs, text, "benchmarks/conversion.py")
 
 
 if __name__ == "__main__":

@@ -11,8 +11,6 @@ from benchmarks.harness import geomean
 __all__ = ["insert", "markdown", "one_line", "plot"]
 
 Record = Mapping[str, Any]
-BEGIN = "<!-- benchmarks/backend.py: begin -->"
-END = "<!-- benchmarks/backend.py: end -->"
 COLUMNS = ("bare session", "inductor", "inductor, freezing", "ortable", "ortable, grad on")
 PLOTTED = COLUMNS[:4]
 COMPILED = ("inductor", "inductor, freezing", "bare session", "ortable")
@@ -127,16 +125,17 @@ def markdown(records: Sequence[Record], machine: str) -> str:
     return "\n\n".join(parts)
 
 
-def insert(page: Path, text: str) -> None:
-    """Replaces what stands between the two marks of a page.
+def insert(page: Path, text: str, script: str = "benchmarks/backend.py") -> None:
+    """Replaces what stands between the two marks of a script in a page.
 
     :raises ValueError: the page has no such marks
     """
-    before, begin, rest = page.read_text().partition(BEGIN)
-    _, end, after = rest.partition(END)
+    first, last = f"<!-- {script}: begin -->", f"<!-- {script}: end -->"
+    before, begin, rest = page.read_text().partition(first)
+    _, end, after = rest.partition(last)
     if not begin or not end:
-        raise ValueError(f"{page} has no part between {BEGIN} and {END}")
-    page.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}")
+        raise ValueError(f"{page} has no part between {first} and {last}")
+    page.write_text(f"{before}{first}\n\n{text}\n\n{last}{after}")
 
 
 def plot(records: Sequence[Record], machine: str, path: Path) -> None:

@@ -17,7 +17,6 @@ DECOMPOSE: tuple[str, ...] = (
     "aten::cumulative_trapezoid.x",
     "aten::diag",
     "aten::diagflat",
-    "aten::diff",
     "aten::fft_fft",
     "aten::fft_fft2",
     "aten::fft_fftn",

@@ -6,11 +6,12 @@ Each may add no node, one, or several: that is why they are not written as CapWo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ortable import dtypes
+from ortable import dims, dtypes
 from ortable.dims import SymDim
 from ortable.errors import UnsupportedCase
 from ortable.known import number_dtype
@@ -94,6 +95,8 @@ def reshape_to(graph: Graph, x: Result, shape: SymInts) -> Result:
     dimension."""
     if tuple(shape) == tuple(graph.get_shape(x) if graph.has_shape(x) else (None,)):
         return x
+    if _has_shape(graph, x, shape):
+        return x
     symbolic = [place for place, size in enumerate(shape) if isinstance(size, SymDim)]
     sizes = list(shape)
     if len(symbolic) == 1 and -1 not in sizes and 0 not in sizes:
@@ -106,6 +109,17 @@ def reshape_to(graph: Graph, x: Result, shape: SymInts) -> Result:
     if not graph.has_shape(found) and -1 not in shape:
         graph.set_shape(found, tuple(shape))
     return found
+
+
+def _has_shape(graph: Graph, x: str, shape: Sequence[Any]) -> bool:
+    """Whether ``x`` has all the sizes but the one that is -1: then it has that one too."""
+    if not graph.has_shape(x) or -1 not in shape:
+        return False
+    known = graph.get_shape(x)
+    return len(known) == len(shape) and all(
+        (type(size) is int and size == -1) or dims.same(size, own)
+        for size, own in zip(shape, known, strict=True)
+    )
 
 
 def _without_hole(graph: Graph, x: str, sizes: list[Any]) -> tuple[list[Any], int]:
@@ -130,12 +144,18 @@ def filled(graph: Graph, shape: SymInts, value: Scalar, dtype: Dtype) -> Result:
 
 
 def permuted(graph: Graph, x: Result, perm: Ints) -> Result:
-    """``x`` with permuted axes; no node when the order stays."""
-    return (
-        x
-        if list(perm) == list(range(len(perm)))
-        else graph.make_node("Transpose", [x], perm=list(perm))
-    )
+    """``x`` with permuted axes; no node when the order stays. Of a transposed result, the source is
+    permuted: the first Transpose is left to its other readers."""
+    order = list(perm)
+    known = graph.values.get(x)
+    before = None if known is None else known.producer
+    if before is not None and before.op_type == "Transpose" and not before.domain:
+        first = before.attrs.get("perm")
+        if first is not None and before.inputs[0] in graph.values:
+            x, order = before.inputs[0], [first[axis] for axis in order]
+    if order == list(range(len(order))):
+        return x
+    return graph.make_node("Transpose", [x], perm=order)
 
 
 def unsqueezed(graph: Graph, x: Result, axes: Ints) -> Result:

@@ -233,12 +233,42 @@ def group_normalized(
     )
     inverse = graph.make_node("Reciprocal", [spread_out])
     found = reshape_to(graph, graph.make_node("Mul", [away, inverse]), shape)
+    found = on_channels(graph, found, gain, shift)
+    return [cast(graph, found, graph.get_type(x)), mean, inverse]
+
+
+def on_channels(graph: Graph, x: Result, gain: Result | None, shift: Result | None) -> Result:
+    """``x`` [N, C, ...] times one number for each channel, plus another one; None leaves out."""
     for op, parameter in (("Mul", gain), ("Add", shift)):
         if parameter is not None:
-            found = graph.make_node(
-                op, [found, per_channel(graph, cast(graph, parameter, dtype), len(shape))]
+            factor = per_channel(
+                graph, cast(graph, parameter, graph.get_type(x)), rank_of(graph, x)
             )
-    return [cast(graph, found, graph.get_type(x)), mean, inverse]
+            x = graph.make_node(op, [x, factor])
+    return x
+
+
+def group_instances(graph: Graph, x: Result, groups: Int, eps: Float) -> Result:
+    """Group norm of float32 [N, C, ...] without its parameters, as an instance norm of the groups:
+    one kernel, which takes the mean and then the squares of what is left."""
+    shape = list(shape_of(graph, x))
+    rest = dims.prod(shape[1:]) // groups
+    fixed = isinstance(rest, int)
+    # 0 takes the size of the batch from x, so only the last size is open
+    wanted = None if fixed else consts(graph, [0, groups, -1], dtypes.int64)
+    flat = (
+        reshape_to(graph, x, [shape[0], groups, rest])
+        if fixed
+        else graph.make_node("Reshape", [x, wanted])
+    )
+    graph.set_shape(flat, (shape[0], groups, rest))
+    ones, zeros = (consts(graph, [value] * groups, dtypes.float32) for value in (1.0, 0.0))
+    found = graph.make_node("InstanceNormalization", [flat, ones, zeros], epsilon=eps)
+    if fixed:
+        return reshape_to(graph, found, shape)
+    found = graph.make_node("Reshape", [found, graph.make_node("Shape", [x])])
+    graph.set_shape(found, tuple(shape))
+    return found
 
 
 def rms_normalized(

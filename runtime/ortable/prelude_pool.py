@@ -103,8 +103,7 @@ def _suits_blocks(graph: Graph, x: Result, n: Int) -> bool:
     values."""
     channels = shape_of(graph, x)[1]
     return (
-        graph.target == "onnxruntime"
-        and n == 2
+        n == 2
         and graph.get_type(x) == dtypes.float32
         and isinstance(channels, int)
         and channels > 0

@@ -62,8 +62,8 @@ def layer_normalized(graph: Graph, x: Result, weight: Result, bias: Result, eps:
 def gelu_of(graph: Graph, x: Result) -> Result:
     """gelu with the error function."""
     dtype = graph.get_type(x)
-    half, root = const(graph, 0.5, dtype), const(graph, 0.5**0.5, dtype)
-    curve = erf_of(graph, graph.make_node("Mul", [x, root]))
+    half, root = const(graph, 0.5, dtype), const(graph, 2**0.5, dtype)
+    curve = erf_of(graph, graph.make_node("Div", [x, root]))
     grown = graph.make_node("Add", [curve, const(graph, 1, dtype)])
     return graph.make_node("Mul", [graph.make_node("Mul", [x, half]), grown])
 

@@ -210,5 +210,48 @@ def test_optimize_says_what_it_removed(gr):
     assert gr.optimize(folding=True) == {
         "remove_identity_nodes": 1,
         "constant_folding": 0,
+        "merge_equal_nodes": 0,
         "remove_unused": 1,
     }
+
+
+def test_equal_nodes_become_one_also_for_subgraphs_that_read_them(gr, ort):
+    first, second = gr.op.Relu("x"), gr.op.Relu("x")
+    inner = gr.subgraph("then")
+    inner.make_tensor_output(inner.make_node("Neg", [second]))
+    other = gr.subgraph("else")
+    other.make_tensor_output(other.make_node("Exp", [first]))
+    taken = gr.op.If(np.array(True), then_branch=inner, else_branch=other)
+    gr.make_tensor_output(gr.op.Add(first, taken, outputs=["y"]))
+    assert gr.merge_equal_nodes() == 1
+    assert ops(gr) == ["Relu", "If", "Add"]
+    assert ort(gr, {"x": X})[0].tolist() == [0, 0]
+
+
+def test_nodes_that_differ_or_draw_or_are_outputs_stay(gr):
+    gr.make_tensor_output(gr.op.LeakyRelu("x", alpha=0.1))
+    gr.make_tensor_output(gr.op.LeakyRelu("x", alpha=0.2))
+    gr.make_tensor_output(gr.op.Add(gr.op.RandomUniformLike("x"), gr.op.RandomUniformLike("x")))
+    gr.op.Neg("x", outputs=["y"])
+    gr.op.Neg("x", outputs=["z"])
+    gr.make_tensor_output("y")
+    gr.make_tensor_output("z")
+    assert gr.merge_equal_nodes() == 0
+    assert [info.name for info in gr.outputs][-2:] == ["y", "z"]
+
+
+def test_a_weight_that_is_only_read_transposed_is_turned_without_a_copy(gr, ort):
+    weight = np.arange(6, dtype=np.float32).reshape(3, 2)
+    gr.make_initializer("w", weight)
+    gr.make_initializer("both", weight + 1)
+    rows = gr.op.Unsqueeze("x", np.array([0]))
+    for name in ("w", "w", "both"):
+        gr.make_tensor_output(gr.op.MatMul(rows, gr.op.Transpose(name, perm=[1, 0])))
+    gr.make_tensor_output(gr.op.MatMul("both", "x"))
+    expected = ort(gr, {"x": X})
+    assert gr.optimize(turning=True)["turn_weights"] == 1  # equal nodes were merged by to_onnx
+    assert np.shares_memory(gr.initializers_dict["w_transposed"], weight)
+    assert "w" not in gr.initializers_dict
+    assert "both" in gr.initializers_dict
+    for got, wanted in zip(ort(gr, {"x": X}), expected, strict=True):
+        assert got.tolist() == wanted.tolist()

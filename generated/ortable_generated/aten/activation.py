@@ -62,8 +62,9 @@ def aten_gelu(graph: GraphBuilder, res: Res, self: Result, *, approximate: Str =
         inner = graph.make_node('Mul', [graph.make_node('Add', [x, cube]), const_like(graph, square_root(2 / 3.141592653589793), x)])
         half = graph.make_node('Mul', [x, const_like(graph, 0.5, x)])
         return cast(graph, graph.make_node('Mul', [half, graph.make_node('Add', [graph.make_node('Tanh', [inner]), const_like(graph, 1, x)])]), dtype_of(graph, self))
+    # onnxruntime finds the fused kernel by this Div
     x = opmath(graph, self)
-    curve = erf_of(graph, graph.make_node('Mul', [x, const_like(graph, square_root(0.5), x)]))
+    curve = erf_of(graph, graph.make_node('Div', [x, const_like(graph, square_root(2), x)]))
     half = graph.make_node('Mul', [x, const_like(graph, 0.5, x)])
     return cast(graph, graph.make_node('Mul', [half, graph.make_node('Add', [curve, const_like(graph, 1, x)])]), dtype_of(graph, self))
 

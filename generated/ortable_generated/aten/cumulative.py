@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 from ortable.algorithms.complex_parts import each_part
 from ortable.dtypes import int16, int32, int64, int8, uint8
 from ortable.known import known_dtype, known_shape
-from ortable.lowerings.cumulative import cummax, cummin, cumprod, logcumsumexp
+from ortable.lowerings.cumulative import cummax, cummin, cumprod, differences, logcumsumexp
 from ortable.prelude import axis_of, dtype_of, rank_of
 from ortable.prelude_complex import c_cast, c_cumprod
 from ortable.prelude_make import cast, const
+from ortable.promotion import promoted_dtype
 from ortable.rules import accumulate
 
 if TYPE_CHECKING:
@@ -45,6 +46,11 @@ def aten_cumsum(graph: GraphBuilder, res: Res, self: Result, dim: Int, *, dtype:
     return graph.make_node('CumSum', [cast(graph, self, dtype_of(graph, res)), const(graph, axis_of(graph, self, dim), int64)], res.outputs)
 
 
+def aten_diff(graph: GraphBuilder, res: Res, self: Result, n: Int = 1, dim: Int = -1, prepend: Result | None = None, append: Result | None = None) -> Result:
+    """aten::diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor"""
+    return differences(graph, res, self=self, n=n, dim=dim, prepend=prepend, append=append)
+
+
 def aten_logcumsumexp(graph: GraphBuilder, res: Res, self: Result, dim: Int) -> Result:
     """aten::logcumsumexp(Tensor self, int dim) -> Tensor"""
     if rank_of(graph, self) == 0:
@@ -76,6 +82,10 @@ def rule_aten_cumprod(graph: GraphBuilder, self: Result, dim: Int, *, dtype: Dty
 
 def rule_aten_cumsum(graph: GraphBuilder, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Rules:
     return ((accumulate(known_dtype(graph, self)) if dtype is None else dtype, known_shape(graph, self)),)
+
+
+def rule_aten_diff(graph: GraphBuilder, self: Result, n: Int = 1, dim: Int = -1, prepend: Result | None = None, append: Result | None = None) -> Rules:
+    return ((promoted_dtype(graph, 'default', self, prepend, append), None),)
 
 
 def rule_aten_logcumsumexp(graph: GraphBuilder, self: Result, dim: Int) -> Rules:

@@ -133,6 +133,7 @@ CONVERTERS = LazyFunctions(__package__, {
     "aten::_upsample_nearest_exact3d.vec": "resize.aten__upsample_nearest_exact3d_vec",
     "aten::_upsample_nearest_exact3d_backward": "backward_resample.aten__upsample_nearest_exact3d_backward",
     "aten::_weight_int8pack_mm": "linalg_norm.aten__weight_int8pack_mm",
+    "aten::_weight_norm": "norm.aten__weight_norm",
     "aten::_weight_norm_interface": "backward_norm.aten__weight_norm_interface",
     "aten::_weight_norm_interface_backward": "backward_norm.aten__weight_norm_interface_backward",
     "aten::abs": "unary.aten_abs",
@@ -306,6 +307,7 @@ CONVERTERS = LazyFunctions(__package__, {
     "aten::diagonal_backward": "scatter.aten_diagonal_backward",
     "aten::diagonal_copy": "copies.aten_diagonal_copy",
     "aten::diagonal_scatter": "scatter.aten_diagonal_scatter",
+    "aten::diff": "cumulative.aten_diff",
     "aten::digamma": "special_gamma.aten_digamma",
     "aten::dist": "linalg_norm.aten_dist",
     "aten::div.Scalar": "divide.aten_div_Scalar",
@@ -1182,6 +1184,7 @@ CONVERTERS = LazyFunctions(__package__, {
     "torchvision::ps_roi_pool": "torchvision.torchvision_ps_roi_pool",
     "torchvision::roi_align": "torchvision.torchvision_roi_align",
     "torchvision::roi_pool": "torchvision.torchvision_roi_pool",
+    "transformers::grouped_mm_fallback": "experts.transformers_grouped_mm_fallback",
 })
 
 COMPLEX_CONVERTERS = LazyFunctions(__package__, {
@@ -1744,6 +1747,7 @@ RULES = LazyFunctions(__package__, {
     "aten::_upsample_nearest_exact3d.vec": "resize.rule_aten__upsample_nearest_exact3d_vec",
     "aten::_upsample_nearest_exact3d_backward": "backward_resample.rule_aten__upsample_nearest_exact3d_backward",
     "aten::_weight_int8pack_mm": "linalg_norm.rule_aten__weight_int8pack_mm",
+    "aten::_weight_norm": "norm.rule_aten__weight_norm",
     "aten::_weight_norm_interface": "backward_norm.rule_aten__weight_norm_interface",
     "aten::_weight_norm_interface_backward": "backward_norm.rule_aten__weight_norm_interface_backward",
     "aten::abs": "unary.rule_aten_abs",
@@ -1917,6 +1921,7 @@ RULES = LazyFunctions(__package__, {
     "aten::diagonal_backward": "scatter.rule_aten_diagonal_backward",
     "aten::diagonal_copy": "copies.rule_aten_diagonal_copy",
     "aten::diagonal_scatter": "scatter.rule_aten_diagonal_scatter",
+    "aten::diff": "cumulative.rule_aten_diff",
     "aten::digamma": "special_gamma.rule_aten_digamma",
     "aten::dist": "linalg_norm.rule_aten_dist",
     "aten::div.Scalar": "divide.rule_aten_div_Scalar",
@@ -2793,6 +2798,7 @@ RULES = LazyFunctions(__package__, {
     "torchvision::ps_roi_pool": "torchvision.rule_torchvision_ps_roi_pool",
     "torchvision::roi_align": "torchvision.rule_torchvision_roi_align",
     "torchvision::roi_pool": "torchvision.rule_torchvision_roi_pool",
+    "transformers::grouped_mm_fallback": "experts.rule_transformers_grouped_mm_fallback",
 })
 
 HOPS = LazyFunctions(__package__, {
@@ -3636,6 +3642,7 @@ SPEC_FILES: dict[str, str] = {
     "aten::_upsample_nearest_exact3d.vec": "specs/aten/resize.yaml",
     "aten::_upsample_nearest_exact3d_backward": "specs/aten/backward_resample.yaml",
     "aten::_weight_int8pack_mm": "specs/aten/linalg_norm.yaml",
+    "aten::_weight_norm": "specs/aten/norm.yaml",
     "aten::_weight_norm_interface": "specs/aten/backward_norm.yaml",
     "aten::_weight_norm_interface_backward": "specs/aten/backward_norm.yaml",
     "aten::abs": "specs/aten/unary.yaml",
@@ -3809,6 +3816,7 @@ SPEC_FILES: dict[str, str] = {
     "aten::diagonal_backward": "specs/aten/scatter.yaml",
     "aten::diagonal_copy": "specs/aten/copies.yaml",
     "aten::diagonal_scatter": "specs/aten/scatter.yaml",
+    "aten::diff": "specs/aten/cumulative.yaml",
     "aten::digamma": "specs/aten/special_gamma.yaml",
     "aten::dist": "specs/aten/linalg_norm.yaml",
     "aten::div.Scalar": "specs/aten/divide.yaml",
@@ -4685,4 +4693,5 @@ SPEC_FILES: dict[str, str] = {
     "torchvision::ps_roi_pool": "specs/aten/torchvision.yaml",
     "torchvision::roi_align": "specs/aten/torchvision.yaml",
     "torchvision::roi_pool": "specs/aten/torchvision.yaml",
+    "transformers::grouped_mm_fallback": "specs/aten/experts.yaml",
 }

@@ -7,9 +7,9 @@ from ortable.dtypes import float32, float64, int64, uint8
 from ortable.errors import UnsupportedCase
 from ortable.known import given_shape, known_dtype, known_shape
 from ortable.lowerings.normalization import batch_norm_backward, batch_norm_of_batch, batch_norm_single, batch_norm_training, batch_norm_update, layer_norm_backward
-from ortable.prelude import dim_of, dtype_of, is_used, rank_of, static
+from ortable.prelude import axis_of, dim_of, dtype_of, is_used, rank_of, static
 from ortable.prelude_make import as_vec, cast, const, consts
-from ortable.prelude_nn import batch_norm_known, group_normalized, machine_epsilon, or_filled, rms_normalized, wide_dtype
+from ortable.prelude_nn import batch_norm_known, group_instances, group_normalized, machine_epsilon, on_channels, or_filled, rms_normalized, wide_dtype, without
 from ortable.promotion import promoted_dtype
 
 if TYPE_CHECKING:
@@ -69,6 +69,15 @@ def aten__native_batch_norm_legit_no_training(graph: GraphBuilder, res: Res, inp
     return (found, none, none)
 
 
+def aten__weight_norm(graph: GraphBuilder, res: Res, v: Result, g: Result, dim: Int = 0) -> Result:
+    """aten::_weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor"""
+    wide = wide_dtype(dtype_of(graph, v))
+    axes = [] if dim == -1 else without([axis_of(graph, v, dim)], rank_of(graph, v))
+    direction = cast(graph, v, wide)
+    norms = graph.make_node('ReduceL2', [direction, consts(graph, axes, int64)], keepdims=1)
+    return cast(graph, graph.make_node('Mul', [direction, graph.make_node('Div', [cast(graph, g, wide), norms])]), dtype_of(graph, v))
+
+
 def aten_batch_norm(graph: GraphBuilder, res: Res, input: Result, weight: Result | None, bias: Result | None, running_mean: Result | None, running_var: Result | None, training: Bool, momentum: Float, eps: Float, cudnn_enabled: Bool) -> Result:
     """aten::batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor"""
     if rank_of(graph, input) < 2:
@@ -83,6 +92,8 @@ def aten_batch_norm(graph: GraphBuilder, res: Res, input: Result, weight: Result
 
 def aten_group_norm(graph: GraphBuilder, res: Res, input: Result, num_groups: Int, weight: Result | None = None, bias: Result | None = None, eps: Float = 1e-05, cudnn_enabled: Bool = True) -> Result:
     """aten::group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1.0000000000000001e-05, bool cudnn_enabled=True) -> Tensor"""
+    if dtype_of(graph, input) == float32 and rank_of(graph, input) > 2:
+        return on_channels(graph, group_instances(graph, input, num_groups, eps), weight, bias)
     return group_normalized(graph, input, num_groups, weight, bias, eps)[0]
 
 
@@ -191,6 +202,10 @@ def rule_aten__native_batch_norm_legit_no_stats(graph: GraphBuilder, input: Resu
 
 def rule_aten__native_batch_norm_legit_no_training(graph: GraphBuilder, input: Result, weight: Result | None, bias: Result | None, running_mean: Result, running_var: Result, momentum: Float, eps: Float) -> Rules:
     return ((known_dtype(graph, input), known_shape(graph, input)), (known_dtype(graph, running_mean), given_shape(0)), (known_dtype(graph, running_mean), given_shape(0)),)
+
+
+def rule_aten__weight_norm(graph: GraphBuilder, v: Result, g: Result, dim: Int = 0) -> Rules:
+    return ((known_dtype(graph, v), known_shape(graph, v)),)
 
 
 def rule_aten_batch_norm(graph: GraphBuilder, input: Result, weight: Result | None, bias: Result | None, running_mean: Result | None, running_var: Result | None, training: Bool, momentum: Float, eps: Float, cudnn_enabled: Bool) -> Rules:

@@ -11,11 +11,15 @@ from onnx import AttributeProto, GraphProto
 from .node import Node
 from .state import GraphState
 
+_PLAIN = frozenset({int, float, str, bool, type(None)})
+
 
 def subgraphs(node: Node) -> list[Any]:
     """The graphs among the attributes of a node: builders or GraphProtos."""
     found: list[Any] = []
     for value in node.attrs.values():
+        if type(value) in _PLAIN:
+            continue
         items = value if isinstance(value, (list, tuple)) else (value,)
         found.extend(item for item in items if isinstance(item, (GraphState, GraphProto)))
     return found
@@ -24,7 +28,7 @@ def subgraphs(node: Node) -> list[Any]:
 def captured(node: Node) -> set[str]:
     """Names that the subgraphs of a node use and do not define."""
     names: set[str] = set()
-    for graph in subgraphs(node):
+    for graph in subgraphs(node) if node.attrs else ():
         names |= _free_of_proto(graph) if isinstance(graph, GraphProto) else _free_of_builder(graph)
     return names
 

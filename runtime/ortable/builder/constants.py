@@ -102,7 +102,9 @@ def _compute(graph: Any, name: str) -> None:
         feeds = {n: get_constant(graph, n) for n in node.inputs if n}
         try:
             proto = node_proto(graph, node)
-            results = ReferenceEvaluator(proto, opsets=dict(graph.opsets)).run(None, feeds)
+            evaluator = ReferenceEvaluator(proto, opsets=dict(graph.opsets))
+            with np.errstate(all="ignore"):  # log(0) is -inf here, as it is when the model runs
+                results = evaluator.run(None, feeds)
         except Exception as error:  # the reference implementation raises anything
             raise BuilderError(
                 f"Constant {name!r} cannot be computed by onnx.reference: {node!r}: {error}"

@@ -28,7 +28,7 @@ def remove_unused(graph: GraphBuilder) -> int:
         if not any(name in needed for name in node.outputs if name):
             removed += 1
             continue
-        for inner in subgraphs(node):
+        for inner in subgraphs(node) if node.attrs else ():
             if isinstance(inner, GraphState):
                 removed += remove_unused(inner)  # type: ignore[arg-type]
         kept.append(node)
@@ -42,7 +42,7 @@ def remove_unused(graph: GraphBuilder) -> int:
         del graph.initializers_dict[name]
         removed += 1
     if removed:
-        _forget(graph)
+        forget(graph)
     return removed
 
 
@@ -57,15 +57,15 @@ def remove_identity_nodes(graph: GraphBuilder) -> int:
     kept: list[Node] = []
     for node in graph.nodes:
         if readers:
-            _replace_inputs(node, readers)
+            replace_inputs(node, readers)
         (source, copy) = _identity(node)
         if source and copy not in outputs and copy not in fixed:
             readers[copy] = source
-            _merge_knowledge(graph, source, copy)
+            merge_knowledge(graph, source, copy)
             removed += 1
         else:
             kept.append(node)
-        for inner in subgraphs(node):
+        for inner in subgraphs(node) if node.attrs else ():
             if isinstance(inner, GraphState):
                 removed += remove_identity_nodes(inner)  # type: ignore[arg-type]
     own = {name for node in kept for name in node.outputs}
@@ -76,7 +76,7 @@ def remove_identity_nodes(graph: GraphBuilder) -> int:
         free = source in own and source not in outputs and source not in fixed
         if source and copy in outputs and free and source not in renamed and copy not in fixed:
             renamed[source] = copy
-            _merge_knowledge(graph, source, copy)
+            merge_knowledge(graph, source, copy)
             removed += 1
         else:
             last.append(node)
@@ -87,7 +87,7 @@ def remove_identity_nodes(graph: GraphBuilder) -> int:
             _drop_value(graph, copy, keep=source)
         rename(graph, renamed)
     if removed:
-        _forget(graph)
+        forget(graph)
     return removed
 
 
@@ -97,15 +97,16 @@ def _identity(node: Node) -> tuple[str, str]:
     return "", ""
 
 
-def _replace_inputs(node: Node, names: Mapping[str, str]) -> None:
+def replace_inputs(node: Node, names: Mapping[str, str]) -> None:
+    """The node, and the graphs inside it, read other results."""
     if any(name in names for name in node.inputs):
         node.inputs = [names.get(name, name) for name in node.inputs]
-    for inner in subgraphs(node):
+    for inner in subgraphs(node) if node.attrs else ():
         if isinstance(inner, GraphState):
             rename_in(inner, names)
 
 
-def _merge_knowledge(graph: GraphBuilder, name: str, copy: str) -> None:
+def merge_knowledge(graph: GraphBuilder, name: str, copy: str) -> None:
     """What is known of the copy is true of the original."""
     info, other = graph.values[name], graph.values[copy]
     info.dtype = info.dtype or other.dtype
@@ -139,7 +140,7 @@ def rename(graph: GraphBuilder, names: Mapping[str, str]) -> None:
         graph.values[info.name] = info
         graph._names.reserve(info.name)
     for node in graph.nodes:
-        _replace_inputs(node, names)
+        replace_inputs(node, names)
         if any(name in names for name in node.outputs):
             node.outputs = [names.get(name, name) for name in node.outputs]
     graph.initializers_dict = _renamed_keys(graph.initializers_dict, names)
@@ -174,7 +175,7 @@ def constant_folding(graph: GraphBuilder, max_bytes: int) -> int:
     kept: list[Node] = []
     outputs = {info.name for info in graph.outputs}
     for node in graph.nodes:
-        for inner in subgraphs(node):
+        for inner in subgraphs(node) if node.attrs else ():
             if isinstance(inner, GraphState):
                 folded += constant_folding(inner, max_bytes)  # type: ignore[arg-type]
         if outputs.isdisjoint(node.outputs) and _can_fold(graph, node, max_bytes):
@@ -197,6 +198,8 @@ def constant_folding(graph: GraphBuilder, max_bytes: int) -> int:
 
 
 def _can_fold(graph: GraphBuilder, node: Node, max_bytes: int) -> bool:
+    if node.op_type == "Transpose" and node.inputs[0] in graph.initializers_dict:
+        return False  # somebody else reads the initializer (merge.turn_weights): it stays one
     if not all(name in graph._constants for name in node.outputs if name):
         return False
     for name in node.outputs:
@@ -222,7 +225,7 @@ def _become_initializer(graph: GraphBuilder, name: str, array: np.ndarray) -> No
             info.value = initializers.known_value(array)
 
 
-def _forget(graph: GraphBuilder) -> None:
+def forget(graph: GraphBuilder) -> None:
     """Drops what is known of results that are gone, and caches that point to them."""
     alive = {info.name for info in graph.inputs} | set(graph.initializers_dict)
     alive.update(t.values.name for t in graph.sparse_initializers)

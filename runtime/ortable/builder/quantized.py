@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .graph import GraphBuilder
 
 _BYTES = (dtypes.uint8, dtypes.int8)
+_WITH_GRAPHS = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 _MOVING = ("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 
 
@@ -29,7 +30,7 @@ def arrange_quantized(graph: GraphBuilder) -> int:
     found = False
     for node in graph.nodes:
         found = found or node.op_type == "DequantizeLinear"
-        if node.attrs:
+        if node.op_type in _WITH_GRAPHS:
             for inner in subgraphs(node):
                 if isinstance(inner, GraphState):
                     changed += arrange_quantized(inner)  # type: ignore[arg-type]

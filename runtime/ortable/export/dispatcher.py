@@ -104,8 +104,14 @@ def checked_dispatcher(dispatcher: Any) -> Any:
     )
 
 
+def _users(dispatcher: Any) -> Any:
+    """The dispatcher of the caller, inside one that answers after it."""
+    return getattr(dispatcher, "dispatcher", dispatcher)
+
+
 def tell_unused(dispatcher: Any) -> None:
     """Print which of the user's converters no graph has asked for."""
+    dispatcher = _users(dispatcher)
     functions = dispatcher.functions if isinstance(dispatcher, Dispatcher) else {}
     unused = sorted(name for name, converter in functions.items() if not converter.calls)
     if unused:
@@ -115,16 +121,20 @@ def tell_unused(dispatcher: Any) -> None:
 def own_converter(dispatcher: Any, name: str) -> Converter | None:
     """The user's own converter of an operator, which must reach it whole; None when ``dispatcher``
     is no Dispatcher, or has none."""
-    return dispatcher.own(name) if isinstance(dispatcher, Dispatcher) else None
+    users = _users(dispatcher)
+    return users.own(name) if isinstance(users, Dispatcher) else None
 
 
 def given_converter(dispatcher: Any, name: str, target: Any, native: Any) -> Converter | None:
     """The converter for which an operator is kept whole. (One that OxsDispatcher would borrow is
     not: a decomposition of ours comes first.)"""
-    if dispatcher is None:
-        return native  # type: ignore[no-any-return]
-    find = dispatcher.given if isinstance(dispatcher, Dispatcher) else dispatcher.find
-    return find(name, target, native)  # type: ignore[no-any-return]
+    users = _users(dispatcher)
+    found = native
+    if isinstance(users, Dispatcher):
+        found = users.given(name, target, native)
+        if found is not None or users is dispatcher or name.startswith(("aten::", "prims::")):
+            return found
+    return found if dispatcher is None else dispatcher.find(name, target, native)
 
 
 def from_seed_style(function: Callable[..., Any]) -> Converter:

@@ -25,6 +25,8 @@ def program_of(exported: ExportedProgram, request: Request) -> Program:
 
     Raises ExportError for inputs and outputs that ONNX cannot hold.
     """
+    if request.extra_inputs is not None:
+        _check_extra(request.extra_inputs, exported)
     with request.record.phase("decompose"):
         rewritten, done = prepared(
             exported, request.tables, request.dispatcher, request.options, request.opset
@@ -49,6 +51,14 @@ def program_of(exported: ExportedProgram, request: Request) -> Program:
     _label_outputs(program, exported)
     name_dimensions(program, _asked(program, exported, request))
     return program
+
+
+def _check_extra(inputs: Any, exported: ExportedProgram) -> None:
+    """Raises ExportError for an additional input that the program does not take."""
+    try:
+        inputs.verify(exported)
+    except Exception as error:  # guards raise AssertionError, RuntimeError...
+        raise ExportError(f"an additional input of dynamic_shapes does not fit: {error}") from error
 
 
 def _add_weight(program: Program, exported: ExportedProgram, spec: Any, name: str) -> None:

@@ -67,8 +67,13 @@ def _kind(name: str, pattern: str, *advice: str) -> Kind:
 
 KINDS: tuple[Kind, ...] = (
     _kind(
+        "weights packed by torch.ao.nn.quantized, which torch.export cannot read",
+        r"PackedParamsBase",
+        "quantize with PT2E (torchao.quantization.pt2e) or with torchao's quantize_",
+    ),
+    _kind(
         "a dynamic dimension cannot vary as asked",
-        r"Constraints violated|marked .* as dynamic but",
+        r"Constraints violated|marked .* as dynamic but|conflicts between user-specified ranges",
         "take torch's suggestion, or leave the dimension out of dynamic_shapes",
         "an example size of 0 or 1 is taken for a constant: give 2 or more in args",
     ),
@@ -122,9 +127,10 @@ KINDS: tuple[Kind, ...] = (
         STRICT,
     ),
     _kind(
-        "modules of torch.ao.nn.quantized hold packed weights, which torch.export cannot read",
+        "a module with packed weights",
         r"PackedParamsBase",
-        "quantize with PT2E (torchao.quantization.pt2e) or with torchao's quantize_",
+        "modules of torch.ao.nn.quantized hold weights that torch.export cannot read: quantize "
+        "with PT2E (torchao.quantization.pt2e) or with torchao's quantize_",
     ),
     _kind(
         "a compiled TorchScript module",

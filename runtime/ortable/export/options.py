@@ -33,7 +33,10 @@ class ExportOptions:
         decomposition_table: None or ``"none"`` keeps every operator that has a converter whole;
             ``"default"`` is torch.export's own table; ``"all"`` adds every decomposition that
             torch registers; a dict maps overloads to functions.
-        constant_folding: compute at export what depends on constants only (with ``optimize``).
+        constant_folding: compute at export what depends on constants only (with ``optimize``), up
+            to 1 MiB a result. A weight that is only read transposed is stored transposed, under
+            ``<name>_transposed``, unless ``large_model`` keeps the weights as the state_dict has
+            them; False keeps them so in every model.
         fallback: when torch cannot make the graph, try other strategies in the order of
             docs/export.md; ``record.strategy`` and the model's metadata say which one worked and
             why the others did not.
@@ -63,7 +66,7 @@ class ExportOptions:
 
     strict: bool = False
     decomposition_table: str | Mapping[Any, Callable[..., Any]] | None = None
-    constant_folding: bool = False
+    constant_folding: bool = True
     fallback: bool = False
     tracing: bool = False
     save_ep: str | os.PathLike[str] | None = None
@@ -215,13 +218,31 @@ def checked_opset(opset: Any) -> int | dict[str, int]:
             raise OptionError(
                 f"target_opset maps domains to versions, for example {{'': 18}}, not {wrong}"
             )
+        opset = {"" if domain == "ai.onnx" else domain: v for domain, v in opset.items()}
         if "" not in opset:
             raise OptionError(
                 "target_opset as a dict needs the main domain '', for example "
                 "{'': 18, 'com.microsoft': 1}"
             )
-        return {**opset, "": _checked_version(opset[""])}
+        others = {domain: _checked_domain(domain, v) for domain, v in opset.items() if domain}
+        return {"": _checked_version(opset[""]), **others}
     return _checked_version(opset)
+
+
+def _checked_domain(domain: str, version: int) -> int:
+    """The version of a domain other than the main one: at least 1, and one that exists where the
+    domain is onnx's or ONNX Runtime's."""
+    import onnx.defs
+
+    newest = 1 if domain == "com.microsoft" else None
+    if domain == "ai.onnx.ml":
+        newest = onnx.defs.onnx_ml_opset_version()
+    if version < 1 or (newest is not None and version > newest):
+        known = "1 and more" if newest is None else f"1 to {newest}"
+        raise OptionError(
+            f"opset {version} of the domain '{domain}' does not exist; it has {known}"
+        )
+    return version
 
 
 def _checked_version(version: Any) -> int:

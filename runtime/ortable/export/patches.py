@@ -16,6 +16,7 @@ from torch.fx.experimental.proxy_tensor import _ModuleStackTracer, get_proxy_mod
 
 from . import caches
 from .bypass import Undo, active_patches
+from .recurrent_shapes import keep_lengths
 
 
 @dataclass(frozen=True)
@@ -165,36 +166,9 @@ def _script_call(original: Any) -> Any:
 
 
 def _recurrent_shapes() -> Undo:
-    """torch computes the shapes of a recurrent layer step by step, which fixes the number of steps.
-    With fake tensors alone the shapes are given instead; whatever writes a graph, such as a
-    decomposition, gets torch's own function."""
-    key = torch._C.DispatchKey.CompositeImplicitAutograd
-    operators: list[Any] = [
-        getattr(torch.ops.aten, name).input for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")
-    ]
-    originals = [operator.py_kernels[key] for operator in operators]
-    for operator, original in zip(operators, originals, strict=True):
-        operator.py_kernels[key] = functools.partial(_recurrent, original)
-        operator._dispatch_cache.clear()
-
-    def undo() -> None:
-        for operator, original in zip(operators, originals, strict=True):
-            operator.py_kernels[key] = original
-            operator._dispatch_cache.clear()
-
-    return undo
-
-
-def _recurrent(original: Any, input: Any, hx: Any, *args: Any) -> Any:
-    """``args`` end with train, bidirectional, batch_first. An LSTM has two states, and its results
-    are as wide as the first, which a projection makes narrower."""
-    states = [hx] if isinstance(hx, torch.Tensor) else list(hx)
-    alone = isinstance(input, FakeTensor) and get_proxy_mode() is None
-    if not alone or "recurrent layers" not in active_patches():
-        return original(input, hx, *args)
-    width = states[0].shape[-1] * (2 if args[-2] else 1)
-    found = [torch.empty_like(state) for state in states]
-    return (input.new_empty((*input.shape[:-1], width)), *found)
+    """Where torch looks for shapes alone; whatever writes a graph, such as a decomposition, gets
+    torch's own function."""
+    return keep_lengths(lambda: "recurrent layers" in active_patches() and get_proxy_mode() is None)
 
 
 def _sizes_of_one() -> Undo:

@@ -120,10 +120,7 @@ def strategies(request: Request) -> Iterator[Strategy]:
 def _program_by(strategy: Strategy, attempts: Attempts) -> Program:
     request = attempts.request
     with request.record.phase("export"):
-        with shapes.small_sizes(attempts.dynamic_shapes, attempts.arguments):
-            exported, notes = strategy.run(attempts)
-        if request.extra_inputs is not None:
-            _check_extra(request.extra_inputs, exported)
+        exported, notes = strategy.run(attempts)
         attempts.made.append((strategy.name, exported))
     if strategy.table is not None:
         request = replace(
@@ -151,13 +148,14 @@ def _program_by(strategy: Strategy, attempts: Attempts) -> Program:
 def _exporting(strict: bool) -> Strategy:
     def run(attempts: Attempts) -> tuple[ExportedProgram, list[str]]:
         request = attempts.request
-        exported = torch.export.export(
-            request.model,
-            request.args,
-            request.kwargs,
-            dynamic_shapes=attempts.dynamic_shapes,
-            strict=strict,
-        )
+        with shapes.ready(request.model, attempts.arguments, attempts.dynamic_shapes):
+            exported = torch.export.export(
+                request.model,
+                request.args,
+                request.kwargs,
+                dynamic_shapes=attempts.dynamic_shapes,
+                strict=strict,
+            )
         return exported, []
 
     return Strategy(f"torch.export, strict={strict}", run)
@@ -198,14 +196,6 @@ def _draft(attempts: Attempts) -> tuple[ExportedProgram, list[str]]:
             f"the program holds for the example only ({', '.join(wrong)} in torch's report)"
         )
     return exported, [f"draft export: {kind}" for kind in kinds]
-
-
-def _check_extra(inputs: Any, exported: ExportedProgram) -> None:
-    """Raises ExportError for an additional input that the program does not take."""
-    try:
-        inputs.verify(exported)
-    except Exception as error:  # guards raise AssertionError, RuntimeError...
-        raise ExportError(f"an additional input of dynamic_shapes does not fit: {error}") from error
 
 
 def _refuse_missing(program: Program, request: Request) -> None:

@@ -65,21 +65,24 @@ def to_onnx(
     """Convert a PyTorch model into an ONNX model.
 
     Args:
-        mod: a ``torch.nn.Module``, a ``torch.export.ExportedProgram``, or a
-            ``torch.fx.GraphModule``. A GraphModule of torch functions, methods or modules is
-            exported again by torch.export when ``args`` are given, and is converted through the
-            tables of torch functions otherwise.
-        args, kwargs: the example call. Tensors are inputs of the ONNX model; numbers and None are
-            constants of it, except integers that ``dynamic_shapes`` marks: these are int64[1]
-            inputs.
-        input_names: names of the ONNX inputs; those of forward's parameters by default. Unused
-            inputs stay inputs.
+        mod: a ``torch.nn.Module``, a ``torch.export.ExportedProgram`` or the path of a saved one
+            (``.pt2``), or a ``torch.fx.GraphModule``. A GraphModule of torch functions, methods or
+            modules is exported again by torch.export when ``args`` are given, and is converted
+            through the tables of torch functions otherwise.
+        args, kwargs: the example call. Tensors are inputs of the ONNX model, also inside
+            containers and classes registered with torch's pytree; numbers and None are constants
+            of it, except integers that ``dynamic_shapes`` marks: these are int64[1] inputs.
+        input_names: names of the ONNX inputs, or a dict that replaces some; those of forward's
+            parameters by default. Unused inputs stay inputs.
         output_names: names of the ONNX outputs; ``output_0``, ``output_1``... by default, numbered
-            as torch returns them. An output that is None in torch has no ONNX output; numbers are
+            as torch returns them; a dict replaces some, ``"auto"`` takes the names of fields and
+            keys. An output that is None in torch has no ONNX output; numbers are
             0-d tensors.
         target_opset: version of the main domain, or a dict by domain; 18 by default.
-        dynamic_shapes: as in torch.export (``Dim`` objects keep their names); a string stands for
-            the Dim of that name.
+        dynamic_shapes: as in torch.export (``Dim`` objects keep their names); a string is
+            ``Dim.DYNAMIC`` with that name.
+        output_dynamic_shapes: names for dimensions of outputs, by output name or in the structure
+            of the results.
         optimize: remove unused nodes and identities (and fold constants, see ExportOptions).
         rewrites: ``"default"`` or ``"none"``: which rewrites of the graph to apply.
         target: None writes standard ONNX; ``"onnxruntime"`` may use its own operators.
@@ -159,7 +162,8 @@ def to_onnx(
             tell_unused(dispatcher)
         if optimize:
             with record.phase("rewrite"):
-                builder.optimize(options.constant_folding, "none" not in names)
+                folding = options.constant_folding
+                builder.optimize(folding, "none" not in names, folding and not large_model)
             record.say("rewrite", f"{len(builder.nodes)} nodes")
         with record.phase("serialise"):
             weights_become_inputs(builder, program)

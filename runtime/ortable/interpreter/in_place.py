@@ -4,6 +4,7 @@ functionalised by torch first, which costs more than the whole conversion."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,8 @@ _FRESH_COMPOSITES = frozenset(
         "aten::matmul",
     }
 )
+# Operands of these whose dtype says nothing about the result's.
+_MASKS = frozenset({"aten::masked_fill_"})
 # Their schemas do not say that they return the memory of their input.
 _UNMARKED_VIEWS = frozenset({"aten::_unsafe_view", "aten::lift"})
 
@@ -101,20 +104,38 @@ def _same_dtype(node: Node) -> bool:
     result = node.meta.get("val")
     if not isinstance(result, torch.Tensor):
         return False
-    values = [operand.meta.get("val") for operand in node.all_input_nodes]
+    operands = node.all_input_nodes
+    if node.target._schema.name in _MASKS:  # type: ignore[union-attr]
+        operands = [operand for operand in operands if operand is not node.args[1]]
+    values = [operand.meta.get("val") for operand in operands]
     return all(
         not isinstance(value, torch.Tensor) or value.dtype == result.dtype for value in values
     )
 
 
 def _is_fresh(node: Node) -> bool:
-    """``node`` makes one tensor whose memory nothing else shares."""
+    """``node`` makes one tensor whose memory nothing else shares, or takes one of several."""
+    if node.target is operator.getitem:
+        source = node.args[0]
+        return (
+            isinstance(source, Node)
+            and _only_reads(source)
+            and all(
+                user is node or (user.target is node.target and user.args[1] != node.args[1])
+                for user in source.users
+            )
+            and not any(_is_list(result) for result in source.target._schema.returns)  # type: ignore[union-attr]
+        )
     return (
         isinstance(node.target, torch._ops.OpOverload)
         and not node.target._schema.is_mutable
         and len(node.target._schema.returns) == 1
         and _only_reads(node)
     )
+
+
+def _is_list(result: Any) -> bool:
+    return isinstance(result.type, torch.ListType)
 
 
 def _only_reads(node: Node) -> bool:

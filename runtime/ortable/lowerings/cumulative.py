@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from ortable.prelude import axis_of, dim_of, highest, lowest, rank_of, shape_of
 from ortable.prelude_make import as_scalar, as_vec, cast, const
 from ortable.prelude_nn import wide_dtype
 from ortable.prelude_pointwise import log1p_of
-from ortable.prelude_shape import along_axis, counting, stretched
+from ortable.prelude_shape import along_axis, cat_list, counting, sliced, stretched
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -48,6 +49,31 @@ def logcumsumexp(graph: GraphBuilder, res: Res, self: str, dim: int) -> str:
     dtype, axis = graph.get_type(self), axis_of(graph, self, dim)
     wide = cast(graph, self, wide_dtype(dtype))
     return cast(graph, _accumulated(graph, axis, [wide], [lowest(dtype)], _log_sum)[0], dtype)
+
+
+def differences(
+    graph: GraphBuilder,
+    res: Res,
+    self: str,
+    n: int,
+    dim: int,
+    prepend: str | None,
+    append: str | None,
+) -> str:
+    """aten::diff: ``n`` times the difference of neighbours along ``dim``; bools differ by xor."""
+    axis, make = axis_of(graph, self, dim), graph.make_node
+    if n == 0:
+        return self
+    parts = cat_list(graph, [x for x in (prepend, self, append) if x is not None])
+    found = parts[0] if len(parts) == 1 else make("Concat", parts, axis=axis)
+    how = "Xor" if graph.get_type(found) == dtypes.boolean else "Sub"
+    for _ in range(n):
+        size = dim_of(graph, found, axis)
+        if isinstance(size, int) and size == 0:
+            break
+        later = sliced(graph, found, axis, 1, sys.maxsize)
+        found = make(how, [later, sliced(graph, found, axis, 0, -1)])
+    return found
 
 
 def _extreme(graph: GraphBuilder, x: str, dim: int, largest: bool) -> tuple[str, str]:

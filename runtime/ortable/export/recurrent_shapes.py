@@ -1,0 +1,78 @@
+"""A patch of torch for bypass_export_some_errors: the length of a recurrent layer stays free.
+
+torch.export keeps ``aten::lstm`` and ``aten::gru`` whole, but to find the shapes of their results
+it runs torch's decomposition, which is a Python loop over the steps: the length becomes a constant.
+The shapes follow from those of the arguments, so they are written down here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._C import DispatchKey
+
+_KEYS = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
+Undo = Callable[[], None]
+
+
+def keep_lengths(applies: Callable[[], bool]) -> Undo:
+    """Put the patch in place; returns how to take it away.
+
+    It counts for tensors without data only (those of torch.export), in threads in which
+    ``applies()`` is true: everything else runs torch's own functions.
+    """
+    kept: list[tuple[Any, DispatchKey, Any]] = []
+    for operator in _operators():
+        for key in _KEYS:
+            original = operator.py_kernels.get(key)
+            if original is not None:
+                kept.append((operator, key, original))
+                operator.py_kernels[key] = _patched(original, applies)
+        operator._dispatch_cache.clear()
+
+    def undo() -> None:
+        for operator, key, original in kept:
+            operator.py_kernels[key] = original
+            operator._dispatch_cache.clear()
+
+    return undo
+
+
+def _operators() -> tuple[Any, ...]:
+    aten = torch.ops.aten
+    return (aten.lstm.input, aten.gru.input, aten.rnn_tanh.input, aten.rnn_relu.input)
+
+
+def _patched(original: Callable[..., Any], applies: Callable[[], bool]) -> Callable[..., Any]:
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        if applies() and not kwargs and len(args) == 9 and isinstance(args[0], FakeTensor):
+            return _results(*args)
+        return original(*args, **kwargs)
+
+    return kernel
+
+
+def _results(
+    input: torch.Tensor,
+    states: Any,
+    params: Any,
+    has_biases: bool,
+    layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[torch.Tensor, ...]:
+    """The output [steps, batch, width] or [batch, steps, width], then the last states."""
+    given = list(states) if isinstance(states, (list, tuple)) else [states]
+    width = given[0].shape[-1] * (2 if bidirectional else 1)
+    first, second = input.shape[:2]
+    if batch_first:  # as torch computes it: turned, computed, and turned back
+        output = input.new_empty([second, first, width]).transpose(0, 1)
+    else:
+        output = input.new_empty([first, second, width])
+    return (output, *(state.new_empty(state.shape) for state in given))

@@ -1,0 +1,62 @@
+"""Architectures that people export, with fixed and with free dimensions: all of them convert, pass
+onnx's checker, run in ONNX Runtime and compute what eager does, on another size too."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from typing import Any
+
+import onnx
+import pytest
+import torch
+
+import ortable
+
+from ..models.architectures import ARCHITECTURES, build
+from .helpers import assert_same
+
+
+@functools.lru_cache(maxsize=1)
+def module_of(name: str) -> torch.nn.Module:
+    """Tests of one architecture stand together and share its module."""
+    return build(name)
+
+
+def exported(name: str, dynamic: bool) -> torch.export.ExportedProgram:
+    architecture = ARCHITECTURES[name]
+    args, kwargs = architecture.call()
+    dims: Any = architecture.dynamic_shapes() if dynamic else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # attributes that modules assign while they are traced
+        return torch.export.export(module_of(name), args, kwargs, dynamic_shapes=dims, strict=False)
+
+
+def free_dimensions(model: onnx.ModelProto) -> set[str]:
+    return {
+        dim.dim_param
+        for value in model.graph.input
+        for dim in value.type.tensor_type.shape.dim
+        if dim.dim_param
+    }
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_an_architecture_computes_what_eager_does(name: str, dynamic: bool) -> None:
+    architecture, module = ARCHITECTURES[name], module_of(name)
+    model = ortable.to_onnx(exported(name, dynamic))
+    onnx.checker.check_model(model, full_check=True)
+    assert bool(free_dimensions(model)) == dynamic
+    calls = [architecture.call()]
+    if dynamic:
+        calls.append(architecture.call(**architecture.second))
+        assert torch.utils._pytree.tree_map(shape_of, calls[0]) != torch.utils._pytree.tree_map(
+            shape_of, calls[1]
+        )
+    for args, kwargs in calls:
+        assert_same(model, module, args, kwargs, architecture.tolerance)
+
+
+def shape_of(value: Any) -> Any:
+    return tuple(value.shape) if isinstance(value, torch.Tensor) else value
