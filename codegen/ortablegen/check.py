@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ortablegen import draws, kinds, vocabulary
 from ortablegen.check_code import CodeChecker
@@ -29,17 +29,21 @@ from ortablegen.schema import OpSchema, argument_names
 
 
 def check_specs(
-    specs: Specs, diagnostics: Diagnostics, *, user_lowerings: frozenset[str] | None = None
+    specs: Specs,
+    diagnostics: Diagnostics,
+    *,
+    user_lowerings: frozenset[str] | None = None,
+    existing: Mapping[str, OpEntry] | None = None,
 ) -> None:
     """Report everything wrong with ``specs``.
 
     ``user_lowerings``: names that ``python:`` may use in a user's file; None means this package's
-    own lowerings.
+    own lowerings. ``existing``: operators that aliases may mean besides those of the file.
     """
     _check_vocabulary(diagnostics)
     _check_duplicates(specs, diagnostics)
     _check_sorted(specs, diagnostics)
-    ops = {entry.key: entry for entry in specs.ops}
+    ops = {**(existing or {}), **{entry.key: entry for entry in specs.ops}}
     for entry in specs.ops:
         _OpChecker(entry, diagnostics, user_lowerings).check()
     for alias in specs.aliases:

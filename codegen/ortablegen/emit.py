@@ -4,6 +4,7 @@ no line numbers."""
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import jinja2
@@ -42,10 +43,14 @@ def family_name(file: str) -> str:
     return Path(file).stem
 
 
-def family_text(specs: Specs, file: str) -> str:
-    """One generated module: the converters and rules of one spec file."""
+def family_text(specs: Specs, file: str, existing: Mapping[str, OpEntry] | None = None) -> str:
+    """One generated module: the converters and rules of one spec file.
+
+    ``existing``: operators that aliases may mean besides those of ``specs``; their functions are
+    imported unless their file is ``file``.
+    """
     needs = Needs()
-    by_key = {entry.key: entry for entry in specs.ops}
+    by_key = {**(existing or {}), **{entry.key: entry for entry in specs.ops}}
     functions: list[tuple[str, list[str]]] = []
     for entry in specs.operators():
         if entry.file != file:

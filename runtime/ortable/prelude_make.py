@@ -72,6 +72,9 @@ def as_vec(graph: Graph, value: SymInts) -> Result:
 def as_scalar(graph: Graph, value: Any) -> Result:
     """An int or symbolic int as a 0-d int64 result."""
     if isinstance(value, SymDim):
+        known = graph.dim_results.scalar(value)
+        if known is not None:
+            return known
         return graph.make_node(
             "Squeeze", [graph.dim_as_vector(value), consts(graph, [0], dtypes.int64)]
         )

@@ -68,7 +68,7 @@ def pooled_max(
     batched = unsqueezed(graph, cast(graph, x, wide), extra)
     found = graph.make_node("MaxPool", [batched], 2 if indexed else 1, **attributes)
     values, places = found if indexed else (found, None)
-    if dtypes.is_float_type(own):
+    if dtypes.is_float_type(own) and not _is_dequantized(graph, x):
         if not indexed and not ceil and _suits_blocks(graph, batched, n):
             values = _with_nan_in_blocks(graph, batched, values, attributes)
         else:
@@ -86,6 +86,16 @@ def _with_nan(graph: Graph, x: Result, values: Result, attributes: dict[str, Any
     flags = cast(graph, graph.make_node("IsNaN", [x]), dtypes.float32)
     seen = cast(graph, graph.make_node("MaxPool", [flags], **attributes), dtypes.boolean)
     return graph.make_node("Where", [seen, const(graph, math.nan, graph.get_type(values)), values])
+
+
+def _is_dequantized(graph: Graph, x: Result) -> bool:
+    """Whether ``x`` is made of codes with known scales: none of them is NaN."""
+    node = graph.values[x].producer
+    return (
+        node is not None
+        and node.op_type == "DequantizeLinear"
+        and graph.is_constant(node.inputs[1])
+    )
 
 
 def _suits_blocks(graph: Graph, x: Result, n: Int) -> bool:

@@ -40,15 +40,14 @@ def load_specs(
 
     Args:
         path: a YAML file of ``op`` and ``alias`` entries; their operators must be registered with
-        torch already.
+            torch already. An alias means an operator of the file or any supported one.
         lowerings: functions ``f(graph, res, **arguments)`` by the name that ``python:`` uses. A
-        user's file never
-            imports a dotted path.
+            user's file never imports a dotted path.
         override: let an entry take the place of a converter that exists.
 
     Raises:
         SpecError: everything that is wrong with the file, in codegen's format; nothing is added
-        then.
+            then.
     """
     from ortable_generated.aten import dispatch
     from ortablegen.emit import family_text
@@ -56,7 +55,7 @@ def load_specs(
     from .interpreter.tables import LOADED
 
     given = dict(lowerings or {})
-    specs, display = _checked(path, frozenset(given))
+    specs, display, existing = _checked(path, frozenset(given))
     entries = specs.operators()
     taken = sorted(entry.key for entry in entries if entry.key in dispatch.CONVERTERS)
     if taken and not override:
@@ -64,8 +63,12 @@ def load_specs(
             f"{display}: converters exist for {', '.join(taken)}; pass override=True to replace"
             " them"
         )
-    source = family_text(specs, display)
-    namespace: dict[str, Any] = {"__name__": f"ortable_specs_{Path(path).stem}", **given}
+    source = family_text(specs, display, existing)
+    namespace: dict[str, Any] = {
+        "__name__": f"ortable_specs_{Path(path).stem}",
+        **_functions_of(existing),
+        **given,
+    }
     # the text comes from the compiler alone: no text of the file reaches it other than through the
     # checked language
     exec(compile(source, f"<{display}, compiled>", "exec"), namespace)
@@ -91,7 +94,7 @@ def check_spec_file(path: str | Path, lowerings: frozenset[str] = frozenset()) -
     Raises:
         SpecError: everything that is wrong with the file.
     """
-    specs, _ = _checked(path, lowerings)
+    specs, _, _ = _checked(path, lowerings)
     return tuple(entry.key for entry in specs.operators())
 
 
@@ -104,7 +107,9 @@ def supported_ops() -> tuple[SupportedOp, ...]:
     )
 
 
-def _checked(path: str | Path, lowerings: frozenset[str]) -> tuple[Any, str]:
+def _checked(path: str | Path, lowerings: frozenset[str]) -> tuple[Any, str, dict[str, Any]]:
+    """The specs of a file, the file's name for messages, and the supported operators that its
+    aliases mean."""
     from ortablegen.check import check_specs
     from ortablegen.diagnostics import Diagnostics
     from ortablegen.read import read_text
@@ -116,8 +121,50 @@ def _checked(path: str | Path, lowerings: frozenset[str]) -> tuple[Any, str]:
         raise SpecError(f"cannot read the spec file '{file}': {error.strerror}") from error
     diagnostics = Diagnostics()
     specs = read_text(text, file.name, diagnostics, imports=False)
-    check_specs(specs, diagnostics, user_lowerings=lowerings)
+    existing = _existing_targets(specs, file.name)
+    check_specs(specs, diagnostics, user_lowerings=lowerings, existing=existing)
     for span in [*(call.span for call in specs.calls), *(hop.span for hop in specs.hops)]:
         diagnostics.error(span, "a user's file holds op and alias entries only")
     diagnostics.raise_if_any()
-    return specs, file.name
+    return specs, file.name, existing
+
+
+def _existing_targets(specs: Any, file: str) -> dict[str, Any]:
+    """Entries, without rules of their own, for the supported operators that aliases of the file
+    mean. (Not for random ones: what torch draws is written for each operator.)"""
+    from ortable_generated.aten import dispatch
+    from ortablegen.model import ComplexForm, LowerCase, OpEntry
+    from ortablegen.schema import schema_of_key
+
+    own = {entry.key for entry in specs.ops}
+    found = {}
+    for alias in specs.aliases:
+        name, span = alias.of, alias.of_span
+        random = name in dispatch.DRAWS or name in dispatch.PLACE
+        if name in own or random or name not in dispatch.CONVERTERS:
+            continue
+        has_complex = name in dispatch.COMPLEX_CONVERTERS
+        found[name] = OpEntry(
+            schema_of_key(name),
+            file,
+            span,
+            out=(),
+            lower=(LowerCase(span),),
+            samples=(),
+            complex=ComplexForm(span) if has_complex else None,
+        )
+    return found
+
+
+def _functions_of(existing: Mapping[str, Any]) -> dict[str, Any]:
+    """Converters and rules of supported operators, by the names that compiled text calls them."""
+    from ortable_generated.aten import dispatch
+
+    found = {}
+    for key, entry in existing.items():
+        function = entry.schema.function_name
+        found[function] = dispatch.CONVERTERS[key]
+        found[f"rule_{function}"] = dispatch.RULES[key]
+        if key in dispatch.COMPLEX_CONVERTERS:
+            found[f"complex_{function}"] = dispatch.COMPLEX_CONVERTERS[key]
+    return found

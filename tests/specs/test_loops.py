@@ -13,9 +13,6 @@ from torch._higher_order_ops.map import map as torch_map
 from torch._higher_order_ops.out_dtype import out_dtype
 from torch.utils.checkpoint import checkpoint
 
-import ortable
-from ortable.errors import UnsupportedCase
-
 from .test_control_flow import check
 
 BATCH = torch.export.Dim("batch", min=2, max=100)
@@ -203,17 +200,6 @@ def test_a_graph_inside_the_graph_equals_eager(kind: type[torch.nn.Module]) -> N
     check(kind(), [(X,), (-X,)])
     if kind is not OtherSizes:
         check(kind(), [(X,), (Y,)], dynamic_shapes=({0: BATCH},))
-
-
-def test_a_score_function_is_refused_by_name() -> None:
-    from torch.nn.attention.flex_attention import flex_attention
-
-    class Flex(torch.nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return flex_attention(x, x, x)
-
-    with pytest.raises(UnsupportedCase, match="use scaled_dot_product_attention"):
-        ortable.to_onnx(Flex(), (torch.zeros(1, 1, 8, 16),))
 
 
 @pytest.mark.parametrize(

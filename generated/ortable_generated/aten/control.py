@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.errors import UnsupportedCase
 from ortable.lowerings.control_flow import cond, out_dtype, with_effects
+from ortable.lowerings.flex_attention import flex_attention
 from ortable.lowerings.loops import associative_scan, map_impl, scan, while_loop, while_loop_stack_output
 
 if TYPE_CHECKING:
@@ -18,12 +19,12 @@ def hop_associative_scan(graph: GraphBuilder, res: Res, combine_fn: Any, xs: Any
 
 def hop_auto_functionalized(graph: GraphBuilder, res: Res, *args: Any, **kwargs: Any) -> Any:
     """Higher-order operator auto_functionalized, refused"""
-    raise UnsupportedCase('auto_functionalized: it stands for an operator that writes into its inputs; write its functional form, and an entry for that')
+    raise UnsupportedCase('auto_functionalized: it stands for an operator that writes into its inputs; give to_onnx a converter (Dispatcher), or write its functional form')
 
 
 def hop_auto_functionalized_v2(graph: GraphBuilder, res: Res, *args: Any, **kwargs: Any) -> Any:
     """Higher-order operator auto_functionalized_v2, refused"""
-    raise UnsupportedCase('auto_functionalized_v2: it stands for an operator that writes into its inputs; write its functional form, and an entry for that')
+    raise UnsupportedCase('auto_functionalized_v2: it stands for an operator that writes into its inputs; give to_onnx a converter (Dispatcher), or write its functional form')
 
 
 def hop_cond(graph: GraphBuilder, res: Res, pred: Any, true_fn: Any, false_fn: Any, operands: Any) -> Any:
@@ -31,9 +32,9 @@ def hop_cond(graph: GraphBuilder, res: Res, pred: Any, true_fn: Any, false_fn: A
     return cond(graph, res, pred, true_fn, false_fn, operands)
 
 
-def hop_flex_attention(graph: GraphBuilder, res: Res, *args: Any, **kwargs: Any) -> Any:
-    """Higher-order operator flex_attention, refused"""
-    raise UnsupportedCase('flex_attention: its score and mask functions are graphs over single elements; use scaled_dot_product_attention with a mask')
+def hop_flex_attention(graph: GraphBuilder, res: Res, query: Any, key: Any, value: Any, score_mod: Any, block_mask: Any, scale: Any, kernel_options: Any, score_mod_other_buffers: Any, mask_mod_other_buffers: Any) -> Any:
+    """Higher-order operator flex_attention(query, key, value, score_mod, block_mask, scale, kernel_options, score_mod_other_buffers, mask_mod_other_buffers)"""
+    return flex_attention(graph, res, query, key, value, score_mod, block_mask, scale, kernel_options, score_mod_other_buffers, mask_mod_other_buffers)
 
 
 def hop_flex_attention_backward(graph: GraphBuilder, res: Res, *args: Any, **kwargs: Any) -> Any:

@@ -12,6 +12,7 @@ from ortable.prelude_make import as_vec, cast, cast_all, const, consts, permuted
 from ortable.prelude_nn import scaled
 from ortable.prelude_pointwise import opmath
 from ortable.prelude_product import einsum_equation, in_group, matrix_product, untransposed
+from ortable.prelude_quantize import is_dequantized, rows_of
 from ortable.promotion import promote_complex, promote_values, promoted_dtype
 from ortable.rules import keep_leading, unify
 
@@ -149,6 +150,9 @@ def aten_linear(graph: GraphBuilder, res: Res, input: Result, weight: Result, bi
     """aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor"""
     if rank_of(graph, input) == 2 and rank_of(graph, weight) == 2 and is_float(graph, input):
         return graph.make_node('Gemm', [input, weight, bias], res.outputs, transB=1)
+    if rank_of(graph, input) > 2 and is_dequantized(graph, weight) and (rank_of(graph, weight) == 2):
+        # ONNX Runtime makes an integer product of it, and a MatMul would round float activations
+        return reshape_to(graph, graph.make_node('Gemm', [rows_of(graph, input), weight, bias], transB=1), shape_of(graph, res))
     if bias is None:
         return matrix_product(graph, input, permuted(graph, weight, swapped(rank_of(graph, weight), 0, -1)))
     turned = permuted(graph, weight, swapped(rank_of(graph, weight), 0, -1))

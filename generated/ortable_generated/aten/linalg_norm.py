@@ -40,7 +40,7 @@ def aten__euclidean_dist(graph: GraphBuilder, res: Res, x1: Result, x2: Result) 
 
 def aten__int_mm(graph: GraphBuilder, res: Res, self: Result, mat2: Result) -> Result:
     """aten::_int_mm(Tensor self, Tensor mat2) -> Tensor"""
-    return matrix_product(graph, cast(graph, self, int32), cast(graph, mat2, int32))
+    return graph.make_node('MatMulInteger', [self, mat2], res.outputs)
 
 
 def aten__pdist_forward(graph: GraphBuilder, res: Res, self: Result, p: Float = 2.0) -> Result:

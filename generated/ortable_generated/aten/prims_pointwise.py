@@ -266,6 +266,7 @@ def prims_cosh(graph: GraphBuilder, res: Res, self: Result) -> Result:
 
 def prims_div(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
     """prims::div(Tensor self, Tensor other) -> Tensor"""
+    self, other = promote_values(graph, 'default', [self, other])
     return graph.make_node('Div', [self, other], res.outputs)
 
 

@@ -3,11 +3,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ortable.dtypes import float32, float64, int32, int8, uint8
+from ortable.dtypes import float32, float64, int16, int32, int64, int8, uint16, uint8
 from ortable.known import known_dtype, known_shape
 from ortable.prelude import axis_of, dtype_of, rank_of
 from ortable.prelude_make import cast, cast_all, const, reshape_to
 from ortable.prelude_nn import wide_dtype
+from ortable.prelude_quantize import codes_of, fits, has_codes, one_scale, within, zero_codes
 from ortable.prelude_shape import along_axis
 from ortable.prelude_types import common_dtype
 from ortable_generated.aten.cast import aten__to_copy, complex_aten__to_copy, rule_aten__to_copy
@@ -32,9 +33,19 @@ def quantized_decomposed_dequantize_per_channel(graph: GraphBuilder, res: Res, i
     """quantized_decomposed::dequantize_per_channel(Tensor input, Tensor scales, Tensor? zero_points, int axis, int quant_min, int quant_max, ScalarType dtype, *, ScalarType? out_dtype=None) -> Tensor"""
     place = axis_of(graph, input, axis)
     rank = rank_of(graph, input)
+    plain = dtype_of(graph, scales) == float32 and dtype_of(graph, res) == float32
+    if dtype_of(graph, input) in (int8, uint8) and plain and fits(graph, zero_points, dtype_of(graph, input)):
+        codes = zero_codes(graph, zero_points, dtype_of(graph, input))
+        return graph.make_node('DequantizeLinear', [input, scales, codes], res.outputs, axis=place)
     if zero_points is None:
         factor = along_axis(graph, scales, place, rank)
         return cast(graph, graph.make_node('Mul', [*cast_all(graph, [input, factor], common_dtype(graph, [input, factor]))]), dtype_of(graph, res))
+    if graph.target == 'onnxruntime' and plain and dtype_of(graph, input) in (int8, uint8) and (dtype_of(graph, zero_points) in (int32, int64)):
+        # zero points that become known with the weights; one that is no code makes NaN
+        codes = cast(graph, zero_points, dtype_of(graph, input))
+        same = graph.make_node('Equal', [cast(graph, codes, dtype_of(graph, zero_points)), zero_points])
+        factor = graph.make_node('Where', [same, scales, const(graph, float('nan'), float32)])
+        return graph.make_node('DequantizeLinear', [input, factor, codes], res.outputs, axis=place)
     zero, factor = (along_axis(graph, zero_points, place, rank), along_axis(graph, scales, place, rank))
     shifted = graph.make_node('Sub', [*cast_all(graph, [input, zero], common_dtype(graph, [input, zero]))])
     found = graph.make_node('Mul', [*cast_all(graph, [shifted, factor], common_dtype(graph, [shifted, factor]))])
@@ -43,9 +54,14 @@ def quantized_decomposed_dequantize_per_channel(graph: GraphBuilder, res: Res, i
 
 def quantized_decomposed_dequantize_per_tensor(graph: GraphBuilder, res: Res, input: Result, scale: Float, zero_point: Int, quant_min: Int, quant_max: Int, dtype: Dtype, *, out_dtype: Dtype | None = None) -> Result:
     """quantized_decomposed::dequantize_per_tensor(Tensor input, float scale, int zero_point, int quant_min, int quant_max, ScalarType dtype, *, ScalarType? out_dtype=None) -> Tensor"""
-    inside = quant_min <= zero_point and zero_point <= quant_max
-    if dtype in (int8, uint8) and dtype_of(graph, res) == float32 and inside:
+    plain = dtype_of(graph, res) == float32 and quant_min <= zero_point and (zero_point <= quant_max)
+    if dtype in (int8, uint8) and plain:
         # the operator that quantized kernels are recognised by; float32 holds every difference of two codes
+        return graph.make_node('DequantizeLinear', [input, const(graph, scale, float32), const(graph, zero_point, dtype)], res.outputs)
+    if dtype == int32 and plain and (zero_point == 0):
+        # a bias
+        return graph.make_node('DequantizeLinear', [input, const(graph, scale, float32)], res.outputs)
+    if graph.opset >= 21 and dtype in (int16, uint16) and plain:
         return graph.make_node('DequantizeLinear', [input, const(graph, scale, float32), const(graph, zero_point, dtype)], res.outputs)
     # each step is rounded to the result's dtype
     wide = wide_dtype(dtype_of(graph, res))
@@ -56,8 +72,12 @@ def quantized_decomposed_dequantize_per_tensor(graph: GraphBuilder, res: Res, in
 
 def quantized_decomposed_dequantize_per_tensor_tensor(graph: GraphBuilder, res: Res, input: Result, scale: Result, zero_point: Result, quant_min: Int, quant_max: Int, dtype: Dtype, *, out_dtype: Dtype | None = None) -> Result:
     """quantized_decomposed::dequantize_per_tensor.tensor(Tensor input, Tensor scale, Tensor zero_point, int quant_min, int quant_max, ScalarType dtype, *, ScalarType? out_dtype=None) -> Tensor"""
+    kind = dtype_of(graph, input)
+    if kind in (int8, uint8) and dtype_of(graph, res) == float32 and fits(graph, zero_point, kind):
+        return graph.make_node('DequantizeLinear', [input, one_scale(graph, scale), zero_codes(graph, zero_point, kind, [])], res.outputs)
     wide = wide_dtype(dtype_of(graph, res))
-    difference = graph.make_node('Sub', [cast(graph, cast(graph, input, dtype_of(graph, res)), wide), cast(graph, reshape_to(graph, zero_point, []), wide)])
+    zero = cast(graph, reshape_to(graph, zero_point, []), wide)
+    difference = graph.make_node('Sub', [cast(graph, cast(graph, input, dtype_of(graph, res)), wide), zero])
     shifted = cast(graph, cast(graph, difference, dtype_of(graph, res)), wide)
     return cast(graph, graph.make_node('Mul', [shifted, cast(graph, reshape_to(graph, scale, []), wide)]), dtype_of(graph, res))
 
@@ -80,7 +100,13 @@ def quantized_decomposed_fake_quant_per_channel(graph: GraphBuilder, res: Res, i
 
 def quantized_decomposed_quantize_per_channel(graph: GraphBuilder, res: Res, input: Result, scales: Result, zero_points: Result, axis: Int, quant_min: Int, quant_max: Int, dtype: Dtype) -> Result:
     """quantized_decomposed::quantize_per_channel(Tensor input, Tensor scales, Tensor zero_points, int axis, int quant_min, int quant_max, ScalarType dtype) -> Tensor"""
-    place, rank = (axis_of(graph, input, axis), rank_of(graph, input))
+    place = axis_of(graph, input, axis)
+    rank = rank_of(graph, input)
+    if dtype in (int8, uint8) and dtype_of(graph, scales) == float32 and fits(graph, zero_points, dtype):
+        # torch multiplies by 1 / scale, which can differ right at the border of two codes
+        codes = zero_codes(graph, zero_points, dtype)
+        found = graph.make_node('QuantizeLinear', [cast(graph, input, float32), scales, codes], axis=place)
+        return within(graph, found, quant_min, quant_max)
     wide = cast(graph, input, float32)
     inverse = along_axis(graph, graph.make_node('Div', [const(graph, 1, dtype_of(graph, scales)), scales]), place, rank)
     steps = graph.make_node('Round', [graph.make_node('Mul', [*cast_all(graph, [wide, inverse], common_dtype(graph, [wide, inverse]))])])
@@ -92,6 +118,14 @@ def quantized_decomposed_quantize_per_channel(graph: GraphBuilder, res: Res, inp
 
 def quantized_decomposed_quantize_per_tensor(graph: GraphBuilder, res: Res, input: Result, scale: Float, zero_point: Int, quant_min: Int, quant_max: Int, dtype: Dtype) -> Result:
     """quantized_decomposed::quantize_per_tensor(Tensor input, float scale, int zero_point, int quant_min, int quant_max, ScalarType dtype) -> Tensor"""
+    inside = quant_min <= zero_point and zero_point <= quant_max and (1e-30 < scale)
+    if dtype in (int8, uint8) and inside:
+        # torch multiplies by 1 / scale, which can differ right at the border of two codes
+        codes = [const(graph, scale, float32), const(graph, zero_point, dtype)]
+        return within(graph, graph.make_node('QuantizeLinear', [cast(graph, input, float32), *codes]), quant_min, quant_max)
+    if graph.opset >= 21 and dtype in (int16, uint16) and inside:
+        codes = [const(graph, scale, float32), const(graph, zero_point, dtype)]
+        return within(graph, graph.make_node('QuantizeLinear', [cast(graph, input, float32), *codes]), quant_min, quant_max)
     steps = graph.make_node('Round', [graph.make_node('Mul', [cast(graph, input, float32), const(graph, 1.0 / scale, float32)])])
     shifted = graph.make_node('Add', [steps, const(graph, zero_point, float32)])
     return cast(graph, graph.make_node('Clip', [shifted, const(graph, quant_min, float32), const(graph, quant_max, float32)]), dtype)
@@ -99,6 +133,13 @@ def quantized_decomposed_quantize_per_tensor(graph: GraphBuilder, res: Res, inpu
 
 def quantized_decomposed_quantize_per_tensor_tensor(graph: GraphBuilder, res: Res, input: Result, scale: Result, zero_point: Result, quant_min: Int, quant_max: Int, dtype: Dtype) -> Result:
     """quantized_decomposed::quantize_per_tensor.tensor(Tensor input, Tensor scale, Tensor zero_point, int quant_min, int quant_max, ScalarType dtype) -> Tensor"""
+    if has_codes(graph, input, zero_point) and quant_min == 0 and (quant_max == 255):
+        # DynamicQuantizeLinear, which chose the parameters, has made them
+        return codes_of(graph, zero_point)
+    if dtype in (int8, uint8) and fits(graph, zero_point, dtype):
+        # torch multiplies by 1 / scale, which can differ right at the border of two codes
+        codes = [one_scale(graph, scale), zero_codes(graph, zero_point, dtype, [])]
+        return within(graph, graph.make_node('QuantizeLinear', [cast(graph, input, float32), *codes]), quant_min, quant_max)
     inverse = graph.make_node('Div', [const(graph, 1, float64), cast(graph, reshape_to(graph, scale, []), float64)])
     steps = graph.make_node('Round', [graph.make_node('Mul', [cast(graph, input, float32), cast(graph, inverse, float32)])])
     shifted = graph.make_node('Add', [steps, cast(graph, reshape_to(graph, zero_point, []), float32)])

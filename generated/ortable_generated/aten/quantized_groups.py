@@ -3,12 +3,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.dtypes import float32, float64, int32, int64, uint8
+from ortable.dtypes import float32, float64, int32, int64, int8, uint8
 from ortable.errors import UnsupportedCase
 from ortable.known import known_shape
-from ortable.prelude import axes_of, dim_of, dtype_of, rank_of, shape_of
+from ortable.prelude import axes_of, dim_of, dtype_of, rank_of, shape_of, static
+from ortable.prelude_blocks import as_nibbles
 from ortable.prelude_make import cast, cast_all, const, consts, reshape_to, unsqueezed
 from ortable.prelude_nn import machine_epsilon, reduced_extreme, wide_dtype
+from ortable.prelude_quantize import as_vector_of_one, fits, zero_codes
 from ortable.prelude_types import common_dtype
 
 if TYPE_CHECKING:
@@ -60,21 +62,32 @@ def quantized_decomposed_choose_qparams_tensor(graph: GraphBuilder, res: Res, in
     """quantized_decomposed::choose_qparams.tensor(Tensor input, int quant_min, int quant_max, float eps, ScalarType dtype) -> (Tensor, Tensor)"""
     wide = wide_dtype(dtype_of(graph, input))
     axes = axes_of(graph, input, [])
+    if graph.target == 'onnxruntime' and dtype == uint8 and quant_min == 0 and (quant_max == 255) and (dtype_of(graph, input) == float32):
+        # without eps, so that a range below 255 * eps has finer codes than in torch
+        _, scale, zero = graph.make_node('DynamicQuantizeLinear', [input], 3)
+        return (as_vector_of_one(graph, scale, float64), as_vector_of_one(graph, zero, int64))
     zero = const(graph, 0, dtype_of(graph, input))
     low = graph.make_node('Min', [reduced_extreme(graph, input, axes, False, False), zero])
     high = graph.make_node('Max', [reduced_extreme(graph, input, axes, False, True), zero])
     least = graph.make_node('Div', [cast(graph, graph.make_node('Sub', [high, low]), wide), const(graph, quant_max - quant_min, wide)])
-    rounded = cast(graph, cast(graph, least, dtype_of(graph, input)), float32)
-    scale = graph.make_node('Max', [unsqueezed(graph, rounded, [0]), consts(graph, [eps], float32)])
+    scale = graph.make_node('Max', [cast(graph, cast(graph, least, dtype_of(graph, input)), float32), const(graph, eps, float32)])
     below = cast(graph, graph.make_node('Round', [graph.make_node('Div', [cast(graph, low, float32), scale])]), int64)
     bounds = [const(graph, quant_min, int64), const(graph, quant_max, int64)]
-    return (cast(graph, scale, float64), graph.make_node('Clip', [graph.make_node('Sub', [const(graph, quant_min, int64), below]), *bounds]))
+    point = graph.make_node('Clip', [graph.make_node('Sub', [const(graph, quant_min, int64), below]), *bounds])
+    return (as_vector_of_one(graph, scale, float64), as_vector_of_one(graph, point, int64))
 
 
 def quantized_decomposed_dequantize_per_channel_group(graph: GraphBuilder, res: Res, input: Result, scales: Result, zero_points: Result | None, quant_min: Int, quant_max: Int, dtype: Dtype, group_size: Int, output_dtype: Dtype) -> Result:
     """quantized_decomposed::dequantize_per_channel_group(Tensor input, Tensor scales, Tensor? zero_points, int quant_min, int quant_max, ScalarType dtype, int group_size, ScalarType output_dtype) -> Tensor"""
     whole = dim_of(graph, input, -1)
     size = whole if group_size > whole and dim_of(graph, scales, -1) == 1 else group_size
+    kind = dtype_of(graph, input)
+    plain = kind in (int8, uint8) and dtype_of(graph, scales) == float32 and (output_dtype == float32)
+    nibbles = quant_min >= -8 and quant_max <= 7
+    if graph.opset >= 21 and plain and rank_of(graph, scales) == 2 and fits(graph, zero_points, kind):
+        codes = as_nibbles(graph, input, zero_points) if nibbles else input
+        zero = zero_codes(graph, zero_points, dtype_of(graph, codes))
+        return graph.make_node('DequantizeLinear', [codes, scales, zero], res.outputs, axis=1, block_size=static(size))
     groups, factor = (reshape_to(graph, input, [-1, size]), reshape_to(graph, scales, [-1, 1]))
     zero = const(graph, 0, int32) if zero_points is None else reshape_to(graph, zero_points, [-1, 1])
     shifted = graph.make_node('Sub', [*cast_all(graph, [groups, zero], common_dtype(graph, [groups, zero]))])

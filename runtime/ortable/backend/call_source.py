@@ -15,7 +15,7 @@ import torch
 from ortable import dtypes
 
 from .compile import CompiledGraph
-from .feeds import as_bytes, as_pairs
+from .feeds import as_bytes, as_pairs, number
 from .results import SymbolValues, as_promised, own
 from .roles import Fetch, InputKind, InputRole, OutputKind, OutputRole, ViewStep
 
@@ -107,6 +107,9 @@ class CallSource:
                 continue
             if role.kind is InputKind.DIMENSION:
                 fixed.append(f"{role.name!r}: dimension(a{at})")
+            elif role.kind is InputKind.NUMBER:
+                self.values["number"] = number
+                fixed.append(f"{role.name!r}: number(a{at}, {role.elem_type == dtypes.boolean})")
             elif at not in self.bound:
                 before, entry = self._feed(role)
                 lines += before

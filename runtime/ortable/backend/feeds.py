@@ -16,7 +16,16 @@ from ortable.errors import InputError
 from .roles import InputRole
 from .weights import hold
 
-__all__ = ["Bound", "Dimensions", "as_bytes", "as_pairs", "feed_any", "from_dlpack", "in_order"]
+__all__ = [
+    "Bound",
+    "Dimensions",
+    "as_bytes",
+    "as_pairs",
+    "feed_any",
+    "from_dlpack",
+    "in_order",
+    "number",
+]
 
 from_dlpack = OrtValue.from_dlpack
 
@@ -53,6 +62,13 @@ def _value(role: InputRole, tensor: torch.Tensor) -> Any:
     if role.elem_type == dtypes.boolean:
         return from_dlpack(_to_dlpack(as_bytes(tensor)), True)
     return from_dlpack(_to_dlpack(tensor), False)
+
+
+def number(value: float | bool, is_bool: bool) -> Any:
+    """A Python float or bool as a 0-d OrtValue."""
+    if is_bool:
+        return from_dlpack(_to_dlpack(as_bytes(torch.tensor(bool(value), device="cpu"))), True)
+    return from_dlpack(_to_dlpack(torch.tensor(value, dtype=torch.float64, device="cpu")), False)
 
 
 class Dimensions:

@@ -13,6 +13,7 @@ from ortable.dims import Dim, SymDim
 from ortable.errors import ConversionError
 from ortable.interpreter.complex_numbers import declare_input, transposed
 from ortable.interpreter.control_flow import is_token
+from ortable.interpreter.numbers import adopt
 
 from .devices import check_argument, device_of
 from .roles import DimSource, InputKind, InputRole
@@ -76,11 +77,6 @@ def check_inputs(plan: InputPlan, provider_names: tuple[str, ...]) -> None:
     """
     for index, node in enumerate(plan.nodes):
         value = node.meta.get("val")
-        if isinstance(value, torch.SymFloat | torch.SymBool):
-            raise ConversionError(
-                f"Argument {index} ({node.name}) of the graph is a {type(value).__name__}; pass it "
-                "as a 0-d tensor."
-            )
         if not isinstance(value, torch.Tensor):
             continue
         if value.layout is not torch.strided:
@@ -124,6 +120,11 @@ def _declare(builder: Any, index: int, node: Node, live: bool) -> tuple[InputRol
         name = f"input_dim_{index}"
         builder.make_tensor_input(name, dtypes.int64, (dim,), is_dimension=True)
         return InputRole(index, InputKind.DIMENSION, name, dtypes.int64, (1,), dim), dim
+    if isinstance(value, torch.SymFloat | torch.SymBool):
+        name = f"input_number_{index}"
+        kind = dtypes.boolean if isinstance(value, torch.SymBool) else dtypes.float64
+        builder.make_tensor_input(name, kind, ())
+        return InputRole(index, InputKind.NUMBER, name, kind, ()), adopt(builder, name, value)
     if is_token(node):
         return InputRole(index, InputKind.CONSTANT, ""), None
     if not isinstance(value, torch.Tensor):

@@ -18,6 +18,7 @@ class InputKind(enum.Enum):
 
     TENSOR = "tensor"
     DIMENSION = "dimension"  # a Python int whose value changes from call to call
+    NUMBER = "number"  # a Python float or bool whose value changes from call to call
     CONSTANT = "constant"  # a Python value known when the graph was compiled, or None
     UNUSED = "unused"  # a tensor that nothing in the ONNX graph reads
 

@@ -222,6 +222,8 @@ def _session_options(given: Any, training: bool) -> Any:
     # even that is too much.
     key = "session.intra_op.allow_spinning" if training else "session.force_spinning_stop"
     options.add_session_config_entry(key, "0" if training else "1")
+    # Without VNNI a product of uint8 and int8 saturates half-way; this makes the weights uint8.
+    options.add_session_config_entry("session.x64quantprecision", "1")
     if share_arena():
         options.add_session_config_entry("session.use_env_allocators", "1")
     _apply(options, given or {}, "session_options", options.add_session_config_entry)

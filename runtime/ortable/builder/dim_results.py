@@ -109,6 +109,14 @@ class DimResults:
             found = self.vectors[dim] = self._make(dim)
         return found
 
+    def scalar(self, dim: Dim) -> str | None:
+        """The 0-d int64 result that holds a dimension; None when it is found elsewhere."""
+        source = self.find_source(str(dim))
+        if source is None or source.axis is not None:
+            return None
+        info = self.builder.values[source.result]
+        return source.result if info.rank == 0 and info.dtype == dtypes.int64 else None
+
     def _cached(self, dim: Dim) -> str | None:
         found = self.vectors.get(dim)
         if found is None and self.outer is not None:

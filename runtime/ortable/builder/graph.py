@@ -21,6 +21,7 @@ from . import (
     local_functions,
     merge,
     passes,
+    quantized,
     reader,
     serialize,
     transplant,
@@ -201,14 +202,20 @@ class GraphBuilder(NodeMaker):
         """Makes nodes that compute the same one node; returns how many are gone."""
         return merge.merge_equal_nodes(self)
 
-    def optimize(self, folding: bool = False, turning: bool = False) -> dict[str, int]:
-        """The basic passes: identities, weights that are only read transposed (if asked for),
-        constants (if asked for), equal nodes, unused nodes; counts of removed nodes."""
+    def optimize(
+        self, folding: bool = False, rewrites: bool = True, turning: bool = False
+    ) -> dict[str, int]:
+        """The basic passes: identities, weights that are only read transposed and constants (if
+        asked for), quantized parts (``rewrites``), equal nodes, unused nodes; counts of what was
+        removed or rewritten."""
         counts = {"remove_identity_nodes": self.remove_identity_nodes()}
         if turning:
             counts["turn_weights"] = merge.turn_weights(self)
         if folding:
             counts["constant_folding"] = self.constant_folding()
+        arranged = quantized.arrange_quantized(self) if rewrites else 0
+        if arranged:
+            counts["arrange_quantized"] = arranged
         counts["merge_equal_nodes"] = self.merge_equal_nodes()
         counts["remove_unused"] = self.remove_unused()
         if self.functions and self.is_model:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .graph import GraphBuilder
 
 _CONTENT = 4096  # elements up to which weights are compared by content, not by their memory
+_REFERENCED = 1 << 16  # bytes from which constants are copied only when the model is written
 
 
 class FunctionTable:
@@ -47,7 +48,7 @@ class FunctionTable:
             number += 1
             chosen = f"{name}_{number}"
         known[key] = chosen
-        proto = body.to_function(chosen, domain)
+        proto = body.to_function(chosen, domain, _REFERENCED)
         domains = {"", *(called for called, _ in _called_by_nodes(body.nodes))}
         imports = [each for each in proto.opset_import if each.domain in domains]
         del proto.opset_import[:]

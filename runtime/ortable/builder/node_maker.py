@@ -33,7 +33,8 @@ class NodeMaker(GraphInterface):
 
     def __init__(self, parent: NodeMaker | None, tag: str) -> None:
         super().__init__(parent, tag)
-        self.origin: Any = None
+        # nodes of a graph inside are made for what the node around it is made for, unless they say
+        self.origin: Any = None if parent is None else parent.origin
         self.functions: dict[tuple[str, str], Any] = {} if parent is None else parent.functions
         # large constants of the functions, by the location that stands for them there
         self.function_tensors: dict[str, Any] = {} if parent is None else parent.function_tensors

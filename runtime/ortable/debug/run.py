@@ -106,6 +106,11 @@ class ReferenceBackend:
             if role.kind is InputKind.DIMENSION:
                 feeds[role.name] = np.array([value], dtype=np.int64)
                 continue
+            if role.kind is InputKind.NUMBER:
+                feeds[role.name] = np.array(
+                    value, dtype=dtypes.to_numpy(role.elem_type or dtypes.float64)
+                )
+                continue
             if role.permutation is not None:
                 value = value.permute(role.permutation)
             feeds[role.name] = to_numpy(value)

@@ -3,6 +3,7 @@ numbers."""
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -76,8 +77,16 @@ def _name_as_asked(program: Program, asked: Sequence[Leaf]) -> None:
         warnings.warn(
             "names of dynamic_shapes that the model does not use:\n" + "\n".join(lines),
             UserWarning,
-            stacklevel=8,  # the caller of to_onnx
+            stacklevel=_callers_level(),
         )
+
+
+def _callers_level() -> int:
+    """How far up the stack the caller of ortable is, for a warning of the function that asks."""
+    frame, level = inspect.currentframe(), 0
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("ortable."):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def name_of(dim: Any) -> str | None:

@@ -4,9 +4,9 @@ torch.export runs, and written as torch.export takes it."""
 from __future__ import annotations
 
 import contextlib
+import enum
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,7 +93,7 @@ def resolved(
 
 def normalized(dynamic_shapes: Any, arguments: Mapping[str, Any]) -> Any:
     """``dynamic_shapes`` as torch.export takes it: names become NamedHints, containers are those of
-    the arguments, keys are in the order of the signature.
+    the arguments, keys are in the order of the signature, those of ``**kwargs`` at the end.
 
     Raises ExportError for an argument that the model lacks, a structure that does not fit, or a
     dimension out of range; the message names the leaf.
@@ -102,7 +102,9 @@ def normalized(dynamic_shapes: Any, arguments: Mapping[str, Any]) -> Any:
         return None
     found = _Matcher()
     specs = _by_argument(dynamic_shapes, arguments)
-    return {key: found.match(key, arguments[key], spec) for key, spec in specs.items()}
+    matched = {key: found.match(key, arguments[key], spec) for key, spec in specs.items()}
+    rest = matched.pop(getattr(arguments, "rest", None) or "", None)
+    return {**matched, **(rest or {})}
 
 
 def call_leaves(
@@ -111,7 +113,7 @@ def call_leaves(
     """Every leaf of the call with what was asked for it, in the order of torch.export's
     placeholders: positional arguments, then ``kwargs`` as the caller ordered them."""
     found = _Matcher()
-    specs = _by_argument(dynamic_shapes, arguments) if dynamic_shapes is not None else {}
+    specs = _by_argument(dynamic_shapes, arguments)
     by_name: dict[str, list[Leaf]] = {}
     for key, value in arguments.items():
         if key != getattr(arguments, "rest", None):
@@ -180,9 +182,9 @@ class _Matcher:
             return [None] * len(opened)
         custom = not pytrees.is_builtin(value)
         if custom and type(spec) is type(value):
-            inner = pytrees.children(spec) or []
-            if len(inner) == len(opened):
-                return [item for _, item in inner]
+            inner = dict(pytrees.children(spec) or ())  # a dataclass leaves out fields with None
+            if all(key in keys for key in inner):
+                return [inner.get(key) for key in keys]
         if isinstance(spec, Mapping):
             if custom and _are_dims(spec):
                 return [_everywhere(child, spec) for _, child in opened]
@@ -260,6 +262,11 @@ class _Matcher:
 
     def _number(self, path: str, value: Any, spec: Any) -> Any:
         """What was asked for an integer; for anything else only what leaves it a constant."""
+        if isinstance(value, enum.Enum):
+            raise ExportError(
+                f"'{path}' is {value}, and torch.export takes no members of enumerations together "
+                "with dynamic_shapes: pass its value, or make it an attribute of the module"
+            )
         if spec is None or (isinstance(spec, (Mapping, list, tuple)) and not spec):
             return None
         if isinstance(value, int) and not isinstance(value, bool):
@@ -320,22 +327,48 @@ def _grouped(opened: Iterable[tuple[Any, Any]], specs: Iterator[Any]) -> list[An
     return groups
 
 
-def small_sizes(dynamic_shapes: Any, arguments: Mapping[str, Any]) -> AbstractContextManager[Any]:
-    """torch.export fixes a dimension whose example size is 0 or 1, even a dynamic one. Inside this
-    context it does not, when ``dynamic_shapes`` (normalized) has such a dimension."""
-    found = any(
+@contextlib.contextmanager
+def ready(
+    module: torch.nn.Module, arguments: Mapping[str, Any], dynamic_shapes: Any
+) -> Iterator[None]:
+    """Around a call of torch.export with ``dynamic_shapes`` (normalized), what it lacks: it fixes a
+    dimension whose example size is 0 or 1, even a dynamic one, and it fails when ``**kwargs``
+    received arguments. Nothing is changed unless the call needs it."""
+    with contextlib.ExitStack() as stack:
+        if dynamic_shapes and _has_small_size(dynamic_shapes, arguments):
+            import torch.fx.experimental._config as config
+
+            stack.enter_context(config.patch(backed_size_oblivious=True))  # type: ignore[attr-defined]
+        rest = getattr(arguments, "rest", None)
+        if dynamic_shapes and rest is not None and "forward" not in vars(module):
+            module.forward = _spelled_out(module.forward, rest, arguments[rest])
+            stack.callback(delattr, module, "forward")
+        yield
+
+
+def _has_small_size(dynamic_shapes: Any, arguments: Mapping[str, Any]) -> bool:
+    return any(
         isinstance(leaf.value, torch.Tensor)
         and leaf.value.shape[axis] in (0, 1)
         and not isinstance(dim, int)
         and getattr(dim, "type", None) not in (Dim.STATIC.type, Dim.AUTO.type)
-        for leaf in (call_leaves(dynamic_shapes, arguments, {}) if dynamic_shapes else ())
+        for leaf in call_leaves(dynamic_shapes, arguments, {})
         for axis, dim in leaf.dims().items()
     )
-    if not found:
-        return contextlib.nullcontext()
-    import torch.fx.experimental._config as config
 
-    return config.patch(backed_size_oblivious=True)  # type: ignore[attr-defined,no-any-return]
+
+def _spelled_out(forward: Any, rest: str, names: Iterable[str]) -> Any:
+    """``forward`` with a parameter for each argument that its ``**kwargs`` received."""
+    signature = inspect.signature(forward)
+    kept = [parameter for name, parameter in signature.parameters.items() if name != rest]
+    kind = inspect.Parameter.KEYWORD_ONLY
+
+    def spelled_out(*args: Any, **kwargs: Any) -> Any:
+        return forward(*args, **kwargs)
+
+    parameters = [*kept, *(inspect.Parameter(name, kind) for name in names)]
+    spelled_out.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return spelled_out
 
 
 def explained(

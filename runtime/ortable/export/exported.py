@@ -25,8 +25,12 @@ def program_of(exported: ExportedProgram, request: Request) -> Program:
 
     Raises ExportError for inputs and outputs that ONNX cannot hold.
     """
+    if request.extra_inputs is not None:
+        _check_extra(request.extra_inputs, exported)
     with request.record.phase("decompose"):
-        rewritten, done = prepared(exported, request.tables, request.dispatcher, request.options)
+        rewritten, done = prepared(
+            exported, request.tables, request.dispatcher, request.options, request.opset
+        )
     signature = rewritten.graph_signature
     nodes = {node.name: node for node in rewritten.graph.nodes if node.op == "placeholder"}
     program = Program(rewritten.graph_module, notes=done, exported=rewritten)
@@ -47,6 +51,14 @@ def program_of(exported: ExportedProgram, request: Request) -> Program:
     _label_outputs(program, exported)
     name_dimensions(program, _asked(program, exported, request))
     return program
+
+
+def _check_extra(inputs: Any, exported: ExportedProgram) -> None:
+    """Raises ExportError for an additional input that the program does not take."""
+    try:
+        inputs.verify(exported)
+    except Exception as error:  # guards raise AssertionError, RuntimeError...
+        raise ExportError(f"an additional input of dynamic_shapes does not fit: {error}") from error
 
 
 def _add_weight(program: Program, exported: ExportedProgram, spec: Any, name: str) -> None:

@@ -100,6 +100,7 @@ class PlanMaker:
         opsets = {name: version for name, version in caller.opsets.items() if name != domain}
         self.body = GraphBuilder(opsets, target=caller.target, kernel_table=caller.kernel_table)
         self.body.functions, self.body.is_model = caller.functions, False
+        self.body.function_tensors = caller.function_tensors
         self.body.rename_dims = caller.rename_dims
         self.body.origin_metadata = caller.origin_metadata
         self._slots: dict[str, Slot] = {}  # by the name of the input

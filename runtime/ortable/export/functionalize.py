@@ -13,9 +13,10 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
 from ..errors import ExportError
-from ..interpreter.calls import find_converter
 from ..interpreter.mutation import first_write
 from ..interpreter.tables import Tables
+from .branch_constants import scalars_as_operators
+from .dispatcher import given_converter, own_converter
 from .options import ExportOptions
 from .region_marks import marked_regions
 
@@ -27,10 +28,15 @@ _VMAP = "torch._functorch.predispatch"
 
 
 def prepared(
-    program: ExportedProgram, tables: Tables, dispatcher: Any, options: ExportOptions
+    program: ExportedProgram,
+    tables: Tables,
+    dispatcher: Any,
+    options: ExportOptions,
+    opset: int | None = None,
 ) -> tuple[ExportedProgram, list[str]]:
     """A program that writes nothing in place, and what was done to get it, in words.
 
+    ``opset``: that of the model; operators of ONNX that are newer are written out.
     Composite operators stay whole unless ``options`` has a table.
     Raises ExportError when torch fails to rewrite the graph.
     """
@@ -38,9 +44,12 @@ def prepared(
     if table is not None:
         chosen = options.decomposition_table
         name = chosen if isinstance(chosen, str) else "the user's"
+        if isinstance(chosen, str):  # an entry of the user's own dict is meant
+            for op in [op for op in table if own_converter(dispatcher, op.name()) is not None]:
+                table.pop(op)  # the user's converter takes it whole
         return _run(program, table), [f"decomposed with the table '{name}' ({len(table)} entries)"]
     reason = why_rewrite(program.graph_module, tables)
-    needed = to_decompose(program.graph_module, tables, dispatcher)
+    needed = to_decompose(program.graph_module, tables, dispatcher, opset)
     if reason is None and not needed:
         return program, []
     notes = []
@@ -50,7 +59,7 @@ def prepared(
     if needed:
         notes.append(f"decomposed: {', '.join(sorted(op.name() for op in needed))}")
     rewritten = _run(program, needed)
-    more = to_decompose(rewritten.graph_module, tables, dispatcher)
+    more = to_decompose(rewritten.graph_module, tables, dispatcher, opset)
     if more:
         notes.append(f"decomposed: {', '.join(sorted(op.name() for op in more))}")
         rewritten = _run(rewritten, more)
@@ -90,29 +99,48 @@ def why_rewrite(graph_module: GraphModule, tables: Tables) -> str | None:
         target = node.target
         if isinstance(target, torch._ops.HigherOrderOperator) and target.name() in _REGIONS:
             return f"node '{node.name}' is a region of {target.name()}"
+        if target is torch.ops.export.access_subclass_inner_tensor.default:
+            return f"node '{node.name}' reads a part of a tensor subclass"
         if getattr(target, "__module__", None) == _VMAP:
             return f"node '{node.name}' is a part of vmap"
     return None
 
 
 def to_decompose(
-    graph_module: GraphModule, tables: Tables, dispatcher: Any
+    graph_module: GraphModule, tables: Tables, dispatcher: Any, opset: int | None = None
 ) -> dict[torch._ops.OperatorBase, Callable[..., Any]]:
     """Decompositions of the graph's operators that have no converter and are named in the table of
-    decompositions."""
-    wanted: dict[torch._ops.OperatorBase, Callable[..., Any]] = {}
+    decompositions, and of those of torch.onnx.ops that ONNX has in later opsets only."""
+    nodes = _operators(graph_module)
+    wanted = _too_new(nodes, dispatcher, opset) if opset is not None else {}
     if not tables.decompose:
         return wanted
     names = frozenset(tables.decompose)
-    for node in _operators(graph_module):
+    for node in nodes:
         target: Any = node.target
         name = target.name()
         if target in wanted or (name not in names and name.partition(".")[0] not in names):
             continue
-        if find_converter(tables, name, target, dispatcher) is None:
+        native = tables.converters.get(name)
+        if given_converter(dispatcher, name, target, native) is None:
             function = _decomposition(target)
             if function is not None:
                 wanted[target] = function
+    return wanted
+
+
+def _too_new(
+    nodes: list[Node], dispatcher: Any, opset: int
+) -> dict[torch._ops.OperatorBase, Callable[..., Any]]:
+    """torch's own bodies of the operators ``onnx::Name.opset23`` that are newer than ``opset``."""
+    wanted: dict[torch._ops.OperatorBase, Callable[..., Any]] = {}
+    targets: set[Any] = {node.target for node in nodes}
+    for target in sorted((t for t in targets if t.namespace == "onnx"), key=str):
+        since = target._overloadname.removeprefix("opset")
+        body = torch.onnx.ops.aten_decompositions().get(target)
+        own = own_converter(dispatcher, target.name())
+        if since.isdigit() and int(since) > opset and body is not None and own is None:
+            wanted[target] = body
     return wanted
 
 
@@ -151,11 +179,16 @@ def _graphs(graph_module: GraphModule) -> list[GraphModule]:
 
 def _run(program: ExportedProgram, table: dict[Any, Any]) -> ExportedProgram:
     try:
-        with marked_regions(program.graph_module):
+        with marked_regions(program.graph_module), scalars_as_operators(program.graph_module):
             return program.run_decompositions(table)
     except Exception as error:  # torch raises what it likes from inside a decomposition
         first = str(error).strip().splitlines()[0] if str(error).strip() else ""
+        remedy = (
+            ". A branch or a loop body writes into a tensor from outside: return the new value"
+            if "copy_.default' is not functional" in first
+            else ""
+        )
         raise ExportError(
             "torch could not rewrite the graph without in-place writes and unsupported "
-            f"operators: {type(error).__name__}: {first}"
+            f"operators: {type(error).__name__}: {first}{remedy}"
         ) from error

@@ -8,6 +8,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from torch._ops import OperatorBase
+
 from ..builder.versions import ORT_MAX_OPSET
 from ..errors import OptionError
 from .bypass import bypassing
@@ -17,7 +19,8 @@ OLDEST_OPSET = 18
 DEFAULT_OPSET = 18
 TARGETS = (None, "onnxruntime")
 REWRITES = ("default", "none")
-DECOMPOSITIONS = (None, "default", "all")
+DECOMPOSITIONS = (None, "none", "default", "all")
+INITIALIZER_NAMES = ("placeholders", "state_dict")
 
 
 @dataclass(frozen=True)
@@ -27,21 +30,27 @@ class ExportOptions:
     Args:
         strict: the mode of ``torch.export``: True traces with dynamo, False runs the Python code
             with fake tensors.
-        decomposition_table: None keeps every operator that has a converter whole; ``"default"`` is
-            torch.export's own table; ``"all"`` adds every decomposition that torch registers; a
-            dict maps overloads to functions.
+        decomposition_table: None or ``"none"`` keeps every operator that has a converter whole;
+            ``"default"`` is torch.export's own table; ``"all"`` adds every decomposition that
+            torch registers; a dict maps overloads to functions.
         constant_folding: compute at export what depends on constants only (with ``optimize``), up
             to 1 MiB a result. A weight that is only read transposed is stored transposed, under
             ``<name>_transposed``, unless ``large_model`` keeps the weights as the state_dict has
             them; False keeps them so in every model.
-        fallback: when torch.export fails, try the other value of ``strict``; the model's metadata
-            say which one worked.
-        tracing: trace the module with torch.fx instead of torch.export.
-        save_ep: also save the exported program there, as torch.export.save does (``.pt2``).
+        fallback: when torch cannot make the graph, try other strategies in the order of
+            docs/export.md; ``record.strategy`` and the model's metadata say which one worked and
+            why the others did not.
+        tracing: follow every branch on a tensor, and make an If of it, see tracing.py.
+        save_ep: also save the exported program there, as torch.export.save does (``.pt2``), and its
+            graph as text in ``<save_ep>.graph``: the program as torch made it, before
+            decompositions.
         validate: compare the exported program with the module on the example call before it is
             converted.
+        initializer_names: ``"placeholders"`` names weights as torch.export's inputs
+            (``p_linear_weight``), ``"state_dict"`` as the module does (``linear.weight``).
+        metadata: the user's own ``metadata_props`` of the model, texts by key.
+        value_info: also write type and shape of every intermediate result.
         progress: called with the name of each phase when it ends, and the seconds it took.
-
         function_weights: how local functions have the weights of their modules: ``"inputs"``
             (equal modules are then one function), ``"constants"``, or ``"auto"``: inputs for
             modules of torch, constants for the user's. What ``large_model`` keeps outside is
@@ -63,6 +72,9 @@ class ExportOptions:
     save_ep: str | os.PathLike[str] | None = None
     validate: bool = False
     progress: Callable[[str, float], None] | None = None
+    initializer_names: str = "placeholders"
+    metadata: Mapping[str, str] | None = None
+    value_info: bool = False
     function_weights: str = "auto"
     functions: Collection[str] = ()
 
@@ -70,18 +82,40 @@ class ExportOptions:
         object.__setattr__(
             self, "functions", checked_functions(self.functions, self.function_weights)
         )
-        for name in ("strict", "constant_folding", "fallback", "tracing", "validate"):
+        for name in (
+            "strict", "constant_folding", "fallback", "tracing", "validate", "value_info",
+        ):  # fmt: skip
             if not isinstance(getattr(self, name), bool):
                 raise OptionError(
                     f"ExportOptions.{name} is True or False, not {getattr(self, name)!r}"
                 )
         table = self.decomposition_table
-        if not isinstance(table, Mapping) and table not in DECOMPOSITIONS:
+        if isinstance(table, Mapping):
+            _check_table(table)
+        elif table not in DECOMPOSITIONS:
             raise OptionError(
                 f"ExportOptions.decomposition_table is one of {DECOMPOSITIONS} or a dict from "
                 "overload to function, "
                 f"not {table!r}"
             )
+        if self.save_ep is not None and not isinstance(self.save_ep, (str, os.PathLike)):
+            raise OptionError(
+                "ExportOptions.save_ep is the name of a .pt2 file or None, not "
+                f"{type(self.save_ep).__name__}"
+            )
+
+        if self.initializer_names not in INITIALIZER_NAMES:
+            raise OptionError(
+                f"ExportOptions.initializer_names is one of {INITIALIZER_NAMES}, not "
+                f"{self.initializer_names!r}"
+            )
+        for key, value in (self.metadata or {}).items():
+            if not isinstance(key, str) or not key or not isinstance(value, str):
+                raise OptionError(
+                    f"ExportOptions.metadata maps texts to texts, not {key!r} to {value!r}"
+                )
+            if key.startswith("ortable.") or key == "torch.version":
+                raise OptionError(f"'{key}' in ExportOptions.metadata is a key that to_onnx writes")
 
     @classmethod
     def known(cls) -> tuple[str, ...]:
@@ -91,7 +125,7 @@ class ExportOptions:
     def table(self) -> dict[Any, Callable[..., Any]] | None:
         """The decompositions to apply, None when the graph stays as torch.export leaves it."""
         chosen = self.decomposition_table
-        if chosen is None:
+        if chosen is None or chosen == "none":
             return None
         if isinstance(chosen, Mapping):
             return dict(chosen)
@@ -102,6 +136,17 @@ class ExportOptions:
             return table
         registered = torch._decomp.decomposition_table
         return {**registered, **dict(table.items())}
+
+
+def _check_table(table: Mapping[Any, Any]) -> None:
+    """Raises OptionError unless ``table`` maps overloads of operators to functions."""
+    for overload, function in table.items():
+        if not isinstance(overload, OperatorBase) or not callable(function):
+            raise OptionError(
+                "ExportOptions.decomposition_table as a dict maps overloads to functions, for "
+                "example {torch.ops.aten.relu.default: f}, not "
+                f"{overload!r} to {function!r}"
+            )
 
 
 def checked_options(options: Any) -> ExportOptions:
@@ -173,13 +218,31 @@ def checked_opset(opset: Any) -> int | dict[str, int]:
             raise OptionError(
                 f"target_opset maps domains to versions, for example {{'': 18}}, not {wrong}"
             )
+        opset = {"" if domain == "ai.onnx" else domain: v for domain, v in opset.items()}
         if "" not in opset:
             raise OptionError(
                 "target_opset as a dict needs the main domain '', for example "
                 "{'': 18, 'com.microsoft': 1}"
             )
-        return {**opset, "": _checked_version(opset[""])}
+        others = {domain: _checked_domain(domain, v) for domain, v in opset.items() if domain}
+        return {"": _checked_version(opset[""]), **others}
     return _checked_version(opset)
+
+
+def _checked_domain(domain: str, version: int) -> int:
+    """The version of a domain other than the main one: at least 1, and one that exists where the
+    domain is onnx's or ONNX Runtime's."""
+    import onnx.defs
+
+    newest = 1 if domain == "com.microsoft" else None
+    if domain == "ai.onnx.ml":
+        newest = onnx.defs.onnx_ml_opset_version()
+    if version < 1 or (newest is not None and version > newest):
+        known = "1 and more" if newest is None else f"1 to {newest}"
+        raise OptionError(
+            f"opset {version} of the domain '{domain}' does not exist; it has {known}"
+        )
+    return version
 
 
 def _checked_version(version: Any) -> int:

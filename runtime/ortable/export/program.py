@@ -37,7 +37,9 @@ class Program:
     ``user_inputs``: the placeholders that are inputs of the user's forward; ``output_structure``:
     what it returns, a TreeSpec; ``symbol_names``: torch's symbols -> names of dimensions, of which
     ``users_dims`` are the caller's; ``open_dims``: symbols for which the caller gave no smallest
-    size; ``notes``: what was done to get here.
+    size; ``notes``: what was done to get here; ``initializers``: initializer -> its names in the
+    state_dict (several for tied weights), filled by the conversion; ``tied``: placeholder -> the
+    first of the same weight.
     """
 
     graph_module: GraphModule
@@ -53,6 +55,8 @@ class Program:
     open_dims: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
     exported: ExportedProgram | None = None
+    initializers: dict[str, list[str]] = field(default_factory=dict)
+    tied: dict[str, str] = field(default_factory=dict)
 
     def retrieve(self, node: Node) -> Any:
         """The weight that a placeholder stands for, None when it is an input."""
@@ -73,7 +77,7 @@ class Request:
 
     ``model`` is the module, program or graph; ``args`` and ``kwargs`` the example call.
     ``extra_inputs`` are torch's AdditionalInputs, which the exported program has to take as well.
-    ``record`` is filled on the way.
+    ``record`` is filled on the way; ``opset`` is that of the main domain.
     """
 
     model: Any
@@ -85,6 +89,7 @@ class Request:
     dispatcher: Any
     record: ExportRecord
     extra_inputs: Any = None
+    opset: int | None = None
 
 
 def is_fake(tensor: Any) -> bool:

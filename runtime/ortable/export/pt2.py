@@ -63,15 +63,17 @@ def _other_kind(path: Path) -> str | None:
 
 
 def _load(path: Path) -> Any:
+    classes: list[Any] = []
     with zipfile.ZipFile(path) as archive:
         for name in archive.namelist():
             if name.endswith(".json") and b"transformers.cache_utils" in archive.read(name):
-                _register_caches(path)
+                classes = _cache_classes(path)
                 break
     logger = logging.getLogger("torch.export")
     quiet, logger.disabled = logger.disabled, True  # it prints the traceback that is raised below
     try:
-        return torch.export.load(path)
+        with torch.serialization.safe_globals(classes):  # the example inputs are a pickle
+            return torch.export.load(path)
     except Exception as error:  # a pickle may raise anything
         cause = error.__context__ or error
         first = (str(cause).strip().splitlines() or [""])[0]
@@ -84,7 +86,8 @@ def _load(path: Path) -> Any:
         logger.disabled = quiet
 
 
-def _register_caches(path: Path) -> None:
+def _cache_classes(path: Path) -> list[Any]:
+    """The classes of transformers' caches, which hold tensors and numbers only; registered."""
     try:
         pytrees.register_caches()
     except ImportError as error:
@@ -92,3 +95,7 @@ def _register_caches(path: Path) -> None:
             f"'{path}' has an argument of transformers.cache_utils, and transformers is not "
             "installed"
         ) from error
+    import transformers.cache_utils as known
+
+    names = ("DynamicCache", "EncoderDecoderCache", "DynamicLayer", "DynamicSlidingWindowLayer")
+    return [getattr(known, name) for name in (*names, "DummyLayer") if hasattr(known, name)]

@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from ..errors import ExportError
+
 Children = list[tuple[Any, Any]]
 
 # Where transformers keeps its caches, and the ones that are registered on sight.
@@ -24,14 +26,19 @@ def children(value: Any) -> Children | None:
     """(key, child) of a container that torch.export opens, None for a leaf.
 
     A key is a name (a dict's key, a field of a class) or a number. None is a leaf, as in torch.
+    Raises ExportError for a class that was registered without the names of its children.
     """
     if not is_container(value):
         return None
     opened: Any
     try:
         opened, _ = pytree.tree_flatten_with_path(value, is_leaf=lambda item: item is not value)
-    except ValueError:  # the class was registered without the names of its children
-        return list(enumerate(flat_children(value)))
+    except ValueError as error:
+        name = type(value).__name__
+        raise ExportError(
+            f"torch.export asks for the names of what is inside {name}: register it with "
+            f"torch.utils._pytree.register_pytree_node({name}, ..., flatten_with_keys_fn=...)"
+        ) from error
     return [(key_of(path[0]), child) for path, child in opened]
 
 

@@ -3,8 +3,6 @@ graphs of ATen operators are taken as they are."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
@@ -18,9 +16,8 @@ from ..interpreter.tables import Tables
 from . import dynamic_shapes as shapes
 from .dimension_names import name_dimensions
 from .exported import program_of
-from .fake_weights import without_meta
 from .program import Program, ProgramOutput, Request
-from .strategies import export_module
+from .strategies import module_program
 
 
 def make_program(request: Request) -> Program:
@@ -81,12 +78,8 @@ def why_export(graph_module: GraphModule, tables: Tables) -> str | None:
 
 
 def _from_module(request: Request, notes: list[str]) -> Program:
-    with request.record.phase("export"), without_meta(request) as fitted:
-        exported, _, tried = export_module(fitted)
-        if request.extra_inputs is not None:
-            _check_extra(request.extra_inputs, exported)
-    program = program_of(exported, request)
-    program.notes[:0] = [*notes, *tried]
+    program = module_program(request)
+    program.notes[:0] = notes
     return program
 
 
@@ -108,11 +101,3 @@ def _from_graph(request: Request) -> Program:
     asked = shapes.call_leaves(dynamic_shapes, arguments, {}) if arguments is not None else None
     name_dimensions(program, asked)
     return program
-
-
-def _check_extra(inputs: Any, exported: ExportedProgram) -> None:
-    """Raises ExportError for an additional input that the program does not take."""
-    try:
-        inputs.verify(exported)
-    except Exception as error:  # guards raise AssertionError, RuntimeError...
-        raise ExportError(f"an additional input of dynamic_shapes does not fit: {error}") from error

@@ -1,64 +1,254 @@
-"""From a module to an exported program: the ways to call torch.export, and our error when none of
-them works."""
+"""From a module to a program: the ways to make torch's graph, in the order in which they are tried
+when a fallback is asked for, and the account of those that failed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch.export import ExportedProgram
+from torch.fx import GraphModule
+from torch.utils import _pytree as pytree
 
-from ..errors import ExportError
+from ..errors import ExportError, OrtableError
+from ..interpreter.calls import find_converter
+from ..interpreter.tables import ASSERTIONS, METADATA_ONLY, SYMBOLIC_SIZES
 from . import dynamic_shapes as shapes
-from .program import Request
+from . import help as advice
+from .bypass import active_patches
+from .check import check_program
+from .exported import program_of
+from .fake_weights import without_meta
+from .program import Program, Request
+from .saved import save_program
+from .tracing import trace_program
+
+# The kind of failures of torch's draft export that change no result: the shapes of an operator are
+# taken from the example.
+_HARMLESS = frozenset({"MISSING_FAKE_KERNEL"})
 
 
-def export_module(request: Request) -> tuple[ExportedProgram, Any, list[str]]:
-    """``torch.export.export`` with our errors; also returns the dynamic shapes as torch took them,
-    and in words what else was tried.
+@dataclass
+class Attempts:
+    """What was tried: the programs that torch made, and why the strategies failed.
 
-    Raises ExportError, with the input and the dimension when a dynamic shape does not fit.
+    ``dynamic_shapes`` are those of the request as torch takes them.
     """
-    mod, args, kwargs, options = request.model, request.args, request.kwargs, request.options
-    arguments = shapes.bound_arguments(mod, args, kwargs)
+
+    request: Request
+    arguments: Mapping[str, Any]
+    dynamic_shapes: Any
+    made: list[tuple[str, ExportedProgram]] = field(default_factory=list)
+    failures: list[tuple[str, Exception]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """A way to an exported program. ``run`` returns it with notes for the model's metadata;
+    ``table`` is the decomposition table to use instead of the caller's."""
+
+    name: str
+    run: Callable[[Attempts], tuple[ExportedProgram, list[str]]]
+    table: str | None = None
+
+
+def module_program(request: Request) -> Program:
+    """The program of a module, by the strategy that the options name, or by the first that works
+    when a fallback is asked for.
+
+    Raises ExportError: torch cannot make the graph (with the line of the model, and what may help),
+    or a dynamic dimension cannot vary (with the input and the dimension).
+    """
+    with without_meta(_distinct(request)) as fitted:
+        return _first_program(fitted)
+
+
+def _first_program(request: Request) -> Program:
+    arguments = shapes.bound_arguments(request.model, request.args, request.kwargs)
     normalized = shapes.normalized(request.dynamic_shapes, arguments)
-    failures: list[Exception] = []
-    for strict in (options.strict, not options.strict) if options.fallback else (options.strict,):
+    attempts = Attempts(request, arguments, normalized)
+    for strategy in strategies(request):
         try:
-            with shapes.small_sizes(normalized, arguments):
-                program = torch.export.export(
-                    mod, args, kwargs, dynamic_shapes=normalized, strict=strict
-                )
+            program = _program_by(strategy, attempts)
         except Exception as error:  # forward is any Python code, torch.export raises many types
-            failures.append(error)
+            attempts.failures.append((strategy.name, error))
+            if not request.options.fallback and isinstance(error, OrtableError):
+                raise
             continue
-        tried = [
-            f"exported with strict={strict}, because strict={not strict} failed: {_headline(error)}"
-            for error in failures
-        ]
-        request.record.strategy = f"torch.export, strict={strict}"
-        return program, normalized, tried
-    raise _export_failure(mod, failures[0], arguments, normalized) from failures[0]
+        request.record.strategy = strategy.name
+        return program
+    raise _failure(attempts) from attempts.failures[0][1]
 
 
-def _headline(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+def _distinct(request: Request) -> Request:
+    """The request with a copy of every tensor that is given twice: torch.export takes arguments
+    that are one object for one input, and the model would read one for the other."""
+    seen: set[int] = set()
+
+    def once(leaf: Any) -> Any:
+        if isinstance(leaf, torch.Tensor) and id(leaf) in seen:
+            return leaf.clone()
+        seen.add(id(leaf))
+        return leaf
+
+    args, kwargs = pytree.tree_map(once, (request.args, request.kwargs))
+    if len(seen) == len(pytree.tree_leaves((args, kwargs))):
+        return request
+    return replace(request, args=args, kwargs=kwargs)
 
 
-def _export_failure(
-    mod: Any, error: Exception, arguments: Mapping[str, Any], dynamic_shapes: Any
-) -> ExportError:
-    found = shapes.explained(error, arguments, dynamic_shapes)
-    if found is not None:
-        return found
-    text = (
-        str(error)
-        .partition("\nThe error above occurred when calling torch.export.export")[0]
-        .strip()
+def strategies(request: Request) -> Iterator[Strategy]:
+    """The strategies to try, in the documented order; one alone without a fallback."""
+    options = request.options
+    first = _tracing() if options.tracing else _exporting(options.strict)
+    yield first
+    if not options.fallback:
+        return
+    for strict in (options.strict, not options.strict):
+        if options.tracing or strict != options.strict:
+            yield _exporting(strict)
+    if options.table() is None:
+        yield _decomposing("default")
+        yield _decomposing("all")
+    if not options.tracing:
+        yield _tracing()
+    yield Strategy("torch.export.draft_export", _draft)
+
+
+def _program_by(strategy: Strategy, attempts: Attempts) -> Program:
+    request = attempts.request
+    with request.record.phase("export"):
+        exported, notes = strategy.run(attempts)
+        attempts.made.append((strategy.name, exported))
+    if strategy.table is not None:
+        request = replace(
+            request, options=replace(request.options, decomposition_table=strategy.table)
+        )
+    program = program_of(exported, request)
+    if request.options.fallback:
+        _refuse_missing(program, request)
+    if request.options.validate:
+        check_program(exported, request)
+        notes = [*notes, "the exported program was compared with the module"]
+    if request.options.save_ep is not None:
+        save_program(exported, request.options.save_ep)
+    tried = [
+        f"exported with {strategy.name}, because {name} failed: {_reason(error)}"
+        for name, error in attempts.failures
+    ]
+    patched = active_patches()
+    if patched:
+        tried.insert(0, f"bypass_export_some_errors: {', '.join(patched)}")
+    program.notes[:0] = [*tried, *notes]
+    return program
+
+
+def _exporting(strict: bool) -> Strategy:
+    def run(attempts: Attempts) -> tuple[ExportedProgram, list[str]]:
+        request = attempts.request
+        with shapes.ready(request.model, attempts.arguments, attempts.dynamic_shapes):
+            exported = torch.export.export(
+                request.model,
+                request.args,
+                request.kwargs,
+                dynamic_shapes=attempts.dynamic_shapes,
+                strict=strict,
+            )
+        return exported, []
+
+    return Strategy(f"torch.export, strict={strict}", run)
+
+
+def _decomposing(table: str) -> Strategy:
+    """The first program that torch made, through a table of decompositions: operators without a
+    converter may have one for their parts."""
+
+    def run(attempts: Attempts) -> tuple[ExportedProgram, list[str]]:
+        if not attempts.made:
+            raise ExportError("there is no program to decompose")
+        return attempts.made[0][1], []
+
+    return Strategy(f"decomposition_table={table!r}", run, table)
+
+
+def _tracing() -> Strategy:
+    def run(attempts: Attempts) -> tuple[ExportedProgram, list[str]]:
+        request = attempts.request
+        return trace_program(request.model, request.args, request.kwargs, attempts.dynamic_shapes)
+
+    return Strategy("tracing", run)
+
+
+def _draft(attempts: Attempts) -> tuple[ExportedProgram, list[str]]:
+    """torch's draft export, when all that it guessed are shapes: it goes on after a branch on data
+    with the side that the example takes, and that would be another model."""
+    request = attempts.request
+    exported = torch.export.draft_export(
+        request.model, request.args, request.kwargs, dynamic_shapes=attempts.dynamic_shapes
     )
-    return ExportError(
-        f"torch.export could not trace {type(mod).__name__}: {type(error).__name__}: {text}\n"
-        "Try ExportOptions(strict=True), or make the code independent of the values of tensors."
-    )
+    report: Any = getattr(exported, "_report", None)
+    kinds = [str(failure.failure_type) for failure in getattr(report, "failures", ())]
+    wrong = sorted(set(kinds) - _HARMLESS)
+    if wrong:
+        raise ExportError(
+            f"the program holds for the example only ({', '.join(wrong)} in torch's report)"
+        )
+    return exported, [f"draft export: {kind}" for kind in kinds]
+
+
+def _refuse_missing(program: Program, request: Request) -> None:
+    known = ASSERTIONS | SYMBOLIC_SIZES | METADATA_ONLY
+    missing: dict[str, None] = {}
+    modules = program.graph_module.modules()
+    for module in (each for each in modules if isinstance(each, GraphModule)):
+        for node in module.graph.nodes:
+            target = node.target
+            if not isinstance(target, torch._ops.OpOverload) or target._schema.is_mutable:
+                continue  # writes that are still there are harmless, see functionalize.py
+            if target.name() not in known:
+                name = target.name()
+                if find_converter(request.tables, name, target, request.dispatcher) is None:
+                    missing[name] = None
+    if missing:
+        raise ExportError(f"no converter for {', '.join(missing)}")
+
+
+def _failure(attempts: Attempts) -> ExportError:
+    mod, failures = attempts.request.model, attempts.failures
+    if len(failures) == 1:
+        return _one_failure(type(mod).__name__, failures[0][1], attempts)
+    lines = [f"no strategy could export {type(mod).__name__}:"]
+    lines += [f"  {name}: {_reason(error)}" for name, error in failures]
+    lines.append(f"The first of them, {failures[0][0]}:")
+    lines.append(str(_one_failure(type(mod).__name__, failures[0][1], attempts)))
+    return ExportError("\n".join(lines))
+
+
+def _one_failure(name: str, error: Exception, attempts: Attempts) -> ExportError:
+    if isinstance(error, OrtableError):
+        return ExportError(str(error))
+    kind = advice.kind_of(error)
+    if kind in advice.ABOUT_ARGUMENTS:
+        found = shapes.explained(error, attempts.arguments, attempts.dynamic_shapes)
+        places = advice.guard_lines(error)
+        if found is not None:
+            lines = [str(found), *_fixed_at(places)]
+            if "Cache" in lines[0]:
+                lines.append(f"Or: {advice.BYPASS}.")
+            return ExportError("\n".join(lines))
+        return ExportError(
+            f"torch.export could not trace {name}: {advice.described(error, places)}"
+        )
+    return ExportError(f"torch.export could not trace {name}: {advice.described(error)}")
+
+
+def _fixed_at(places: list[advice.UserLine]) -> list[str]:
+    return ["The code that decides on a size:", *(f"  at {each}" for each in places)] * bool(places)
+
+
+def _reason(error: Exception) -> str:
+    line = None if isinstance(error, OrtableError) else advice.user_line(error)
+    text = advice.headline(error)
+    return text if line is None else f"{text} ({line.file}:{line.line})"

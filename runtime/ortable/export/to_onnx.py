@@ -10,7 +10,7 @@ from typing import Any
 
 from ..builder import GraphBuilder
 from ..interpreter import DynamoInterpreter, generated_tables
-from .dispatcher import checked_dispatcher
+from .dispatcher import checked_dispatcher, tell_unused
 from .dynamic_shapes import AdditionalInputs, resolved
 from .fake_weights import outside_fake_mode, weights_become_inputs
 from .files import too_large_for_one_file, write_model
@@ -18,7 +18,7 @@ from .function_bodies import FunctionBodies
 from .function_choices import FunctionChoices, function_choices
 from .functions import FunctionInterpreter
 from .inputs import checked_call, name_inputs
-from .metadata import annotate
+from .metadata import annotate, model_name, note_weights, weight_names
 from .options import (
     ExportOptions,
     checked_opset,
@@ -65,21 +65,24 @@ def to_onnx(
     """Convert a PyTorch model into an ONNX model.
 
     Args:
-        mod: a ``torch.nn.Module``, a ``torch.export.ExportedProgram``, or a
-            ``torch.fx.GraphModule``. A GraphModule of torch functions, methods or modules is
-            exported again by torch.export when ``args`` are given, and is converted through the
-            tables of torch functions otherwise.
-        args, kwargs: the example call. Tensors are inputs of the ONNX model; numbers and None are
-            constants of it, except integers that ``dynamic_shapes`` marks: these are int64[1]
-            inputs.
-        input_names: names of the ONNX inputs; those of forward's parameters by default. Unused
-            inputs stay inputs.
+        mod: a ``torch.nn.Module``, a ``torch.export.ExportedProgram`` or the path of a saved one
+            (``.pt2``), or a ``torch.fx.GraphModule``. A GraphModule of torch functions, methods or
+            modules is exported again by torch.export when ``args`` are given, and is converted
+            through the tables of torch functions otherwise.
+        args, kwargs: the example call. Tensors are inputs of the ONNX model, also inside
+            containers and classes registered with torch's pytree; numbers and None are constants
+            of it, except integers that ``dynamic_shapes`` marks: these are int64[1] inputs.
+        input_names: names of the ONNX inputs, or a dict that replaces some; those of forward's
+            parameters by default. Unused inputs stay inputs.
         output_names: names of the ONNX outputs; ``output_0``, ``output_1``... by default, numbered
-            as torch returns them. An output that is None in torch has no ONNX output; numbers are
+            as torch returns them; a dict replaces some, ``"auto"`` takes the names of fields and
+            keys. An output that is None in torch has no ONNX output; numbers are
             0-d tensors.
         target_opset: version of the main domain, or a dict by domain; 18 by default.
-        dynamic_shapes: as in torch.export (``Dim`` objects keep their names); a string stands for
-            the Dim of that name.
+        dynamic_shapes: as in torch.export (``Dim`` objects keep their names); a string is
+            ``Dim.DYNAMIC`` with that name.
+        output_dynamic_shapes: names for dimensions of outputs, by output name or in the structure
+            of the results.
         optimize: remove unused nodes and identities (and fold constants, see ExportOptions).
         rewrites: ``"default"`` or ``"none"``: which rewrites of the graph to apply.
         target: None writes standard ONNX; ``"onnxruntime"`` may use its own operators.
@@ -104,10 +107,11 @@ def to_onnx(
             operators, and what validation found.
 
     Returns:
-        ``onnx.ModelProto`` (or LargeModel). A graph that writes in place returns the new values as
-        outputs after the user's: those of a buffer are named as in the state_dict, those of an
-        input ``<input>_mutated``. ``metadata_props`` say what made the model, and what torch did to
-        the graph before it was converted.
+        ``onnx.ModelProto`` (or LargeModel), whose graph has the name of the module's class. A
+        graph that writes in place returns the new values as outputs after the user's: those of a
+        buffer are named as in the state_dict, those of an input ``<input>_mutated``.
+        ``metadata_props`` say what made the model, and what torch did to the graph before it was
+        converted.
 
     Raises:
         OptionError: an option has a value that is not accepted.
@@ -118,7 +122,7 @@ def to_onnx(
     options = checked_options(export_options)
     opset = checked_opset(target_opset)
     checked_target(target)
-    checked_rewrites(rewrites)
+    names = checked_rewrites(rewrites)
     checked_validate(validate)
     dispatcher = checked_dispatcher(dispatcher)
     mod = opened(mod)
@@ -136,25 +140,30 @@ def to_onnx(
     tables = generated_tables()
     if "custom_ops" in options.functions:
         dispatcher = FunctionBodies(dispatcher, tables, inline)
-    request = Request(mod, args, kwargs, dynamic_shapes, options, tables, dispatcher, record, extra)
+    main = opset if isinstance(opset, int) else opset[""]
+    request = Request(
+        mod, args, kwargs, dynamic_shapes, options, tables, dispatcher, record, extra, main
+    )
 
     with reporting(report, request) as results:
         results["program"] = program = make_program(request)
         record.steps = program.notes
-        record.say("export", *program.notes)
+        record.say("export", *filter(None, [record.strategy]), *program.notes)
         given = chosen_inputs(program, input_names)
         returned = chosen_outputs(program, output_names, given)
         dims = name_output_dims(program, output_dynamic_shapes, returned)
-        builder = GraphBuilder(opset, target=target)
+        builder = GraphBuilder(opset, target=target, name=model_name(request.model, program))
         builder.rename_dims = program.symbol_names
         builder.record = record
         with record.phase("convert"):
-            _convert(builder, program, dispatcher, given, returned, verbose, choices)
+            _convert(builder, request, program, given, returned, choices)
         record.say("convert", f"{len(builder.nodes)} nodes")
+        if verbose:
+            tell_unused(dispatcher)
         if optimize:
             with record.phase("rewrite"):
                 folding = options.constant_folding
-                builder.optimize(folding=folding, turning=folding and not large_model)
+                builder.optimize(folding, "none" not in names, folding and not large_model)
             record.say("rewrite", f"{len(builder.nodes)} nodes")
         with record.phase("serialise"):
             weights_become_inputs(builder, program)
@@ -163,6 +172,8 @@ def to_onnx(
                 external_threshold=external_threshold,
                 optimize=False,
                 inline=inline,
+                metadata=options.metadata,
+                value_info=options.value_info,
             )
             write_dims(model, dims)
             annotate(model, program)
@@ -181,27 +192,28 @@ def to_onnx(
 
 def _convert(
     builder: Any,
+    request: Request,
     program: Program,
-    dispatcher: Any,
     input_names: Sequence[str] | None,
     output_names: Sequence[str] | None,
-    verbose: int,
     choices: FunctionChoices | None,
-) -> DynamoInterpreter:
+) -> None:
     inputs = name_inputs([str(node.target) for node in program.onnx_inputs()], input_names)
     names, order = output_plan(program, inputs, output_names)
+    weights = weight_names(program, inputs, names, request.options.initializer_names)
     arguments: dict[str, Any] = {
         "input_names": inputs,
+        "initializer_names": weights,
         "output_names": names,
         "output_order": order,
-        "verbose": verbose,
+        "verbose": request.record.verbose,
     }
     interpreter = (
-        DynamoInterpreter(builder, program.retrieve, dispatcher, **arguments)
+        DynamoInterpreter(builder, program.retrieve, request.dispatcher, **arguments)
         if choices is None
         else FunctionInterpreter(
-            builder, None, dispatcher, choices=choices, program=program, **arguments
+            builder, None, request.dispatcher, choices=choices, program=program, **arguments
         )
     )
     interpreter.run(program.graph_module)
-    return interpreter
+    note_weights(program, interpreter.inputs)

@@ -35,6 +35,7 @@ class InterpreterState:
         tables: Tables | None = None,
         converters: Mapping[str, Converter] | None = None,
         input_names: Mapping[str, str] | None = None,
+        initializer_names: Mapping[str, str] | None = None,
         output_names: Sequence[str] | None = None,
         output_order: Sequence[int] | None = None,
         bypass_outputs: bool = False,
@@ -46,6 +47,7 @@ class InterpreterState:
         self.module = module
         self.tables = (tables or generated_tables()).extended(converters or {})
         self.input_names = dict(input_names or {})
+        self.initializer_names = dict(initializer_names or {})
         self.output_names = list(output_names) if output_names is not None else None
         self.output_order = output_order
         self.bypass_outputs = bypass_outputs

@@ -189,7 +189,7 @@ def known_size(builder: Any, name: str, args: Sequence[Any]) -> Any:
 
 
 def find_converter(tables: Tables, name: str, target: Any, dispatcher: Any) -> Any:
-    """The converter of an overload: a dispatcher, if given, sees the generated one and may return
-    another."""
-    native = tables.converters.get(name)
+    """The converter of an overload or of a higher-order operator: a dispatcher, if given, sees the
+    generated one and may return another."""
+    native = tables.converters.get(name) or tables.hops.get(name)
     return dispatcher.find(name, target, native) if dispatcher is not None else native

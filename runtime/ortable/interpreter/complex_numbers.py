@@ -40,7 +40,8 @@ def chosen(
     result = not dtypes.COMPLEX_TYPES.isdisjoint(res.dtypes)
     if not (result or contains_complex(args) or contains_complex(kwargs.values())):
         return None
-    if converter is complex_getitem or converter is not tables.converters.get(key, converter):
+    native = tables.converters.get(key) or tables.hops.get(key)
+    if converter is complex_getitem or converter is not native:
         return converter
     found = tables.complex_converters.get(key)
     if found is None:

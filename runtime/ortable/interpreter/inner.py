@@ -80,10 +80,20 @@ class InnerGraphs(InterpreterState):
         """
         inner = self._inner(builder)
         inner.rename = {**(self.rename or {}), **(rename or {})} or None
-        outer = builder.convert_subgraph, builder.convert_into, builder.find_converter
+        outer = (
+            builder.convert_subgraph,
+            builder.convert_into,
+            builder.find_converter,
+            builder.origin,
+        )
         inner.enter(graph_module)
         found = inner.inline(graph_module, operands)
-        builder.convert_subgraph, builder.convert_into, builder.find_converter = outer
+        (
+            builder.convert_subgraph,
+            builder.convert_into,
+            builder.find_converter,
+            builder.origin,
+        ) = outer
         return found if isinstance(found, list) else [found]
 
     def _inner(self, builder: Any) -> InnerGraphs:

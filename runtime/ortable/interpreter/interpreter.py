@@ -26,6 +26,8 @@ from . import (
     scan,
     symbolic,
     unsupported,
+    writing_calls,
+    written,
 )
 from .arguments import contains_result, convert_argument, convert_arguments
 from .in_place import HarmlessWrite
@@ -52,6 +54,8 @@ class DynamoInterpreter(InnerGraphs):
         converters: more converters, ``f(graph, res, *args, **kwargs)`` by overload name, in front
             of the tables'.
         input_names: FX placeholder target -> name of the ONNX input.
+        initializer_names: FX placeholder target -> name of the initializer; the target unless
+            given.
         output_names: name of each entry of the flattened output, in FX order; ``output_0``...
             unless given.
         output_order: the order in which ONNX outputs are declared, as indices of the flattened
@@ -141,7 +145,9 @@ class DynamoInterpreter(InnerGraphs):
         number."""
         tensor = self.retriever(node) if self.retriever is not None else None
         if tensor is not None:
-            made = self.make_initializer(str(node.target), tensor) if node.users else None
+            target = str(node.target)
+            wanted = self.initializer_names.get(target, target)
+            made = self.make_initializer(wanted, tensor) if node.users else None
             name = None if made.__class__ is ComplexValue else made
             return self._record(node, "initializer" if node.users else "unused", name, None, made)
         value = None if control_flow.is_token(node) else results.node_value(node)
@@ -232,13 +238,25 @@ class DynamoInterpreter(InnerGraphs):
         """Control flow through its converter; regions that call one graph once are converted in
         place."""
         args, kwargs = convert_arguments(node, self.values, self.rename)
+        target: Any = node.target
+        if target.name() in writing_calls.NAMES:
+            call = self.guarded(
+                node, writing_calls.functional_call, self.find_converter, args, kwargs
+            )
+            if call is not None:
+                return self.convert(node, *call)
+        converter = self.find_converter(target)
+        if converter is not None and converter is not self.tables.hops.get(target.name()):
+            return self.convert(node, converter, args, kwargs)  # the user's
         called = self.guarded(node, control_flow.transparent_call, node, args)
         if called is not None:
             return self.inline(*called)
-        target: Any = node.target
-        if target.name() in control_flow.PASSED_ON:
-            return control_flow.passed_on(target.name(), args)
-        converter = self.tables.hops.get(target.name())
+        name = target.name()
+        if name in control_flow.PASSED_ON:
+            return control_flow.passed_on(name, args)
+        if name == written.WRAPPER and written.is_wrapped(args):
+            name, args = self.guarded(node, written.functional_call, args, kwargs)
+            kwargs, converter = {}, self.tables.hops.get(name)
         if converter is None:
             raise self.not_found(node)
         return self.convert(node, converter, args, kwargs)

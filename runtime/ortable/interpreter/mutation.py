@@ -12,6 +12,7 @@ from torch.fx import GraphModule, Node
 
 from .in_place import HarmlessWrite, harmless_writes
 from .tables import METADATA_ONLY, Tables
+from .written import holds_writes
 
 
 def writes(node: Node, mutates: Mapping[str, str]) -> str | None:
@@ -50,7 +51,7 @@ def first_write(
                 return node, why
         elif node.op == "get_attr" or node.op == "call_module":
             inner = find_attribute(holder, str(node.target), None)
-            if isinstance(inner, GraphModule):
+            if isinstance(inner, GraphModule) and not holds_writes(node):
                 found = first_write(inner, tables)
                 if found is not None:
                     return found

@@ -13,6 +13,7 @@ from torch.fx import Node
 
 from .. import dims, dtypes
 from ..errors import ConversionError
+from ..prelude_make import as_scalar
 from .records import OutputRecord, OutputRole
 
 
@@ -58,9 +59,7 @@ def emit(builder: Any, record: OutputRecord, name: str) -> str:
     if record.role == "constant":
         result = builder.make_initializer("", constant_tensor(record.value))
     elif record.role == "dimension":
-        vector = builder.dim_as_vector(record.value)
-        axes = builder.make_initializer("", constant_tensor([0]))
-        result = builder.make_node("Squeeze", [vector, axes])
+        result = as_scalar(builder, record.value)
     else:
         result = record.source
     builder.make_node("Identity", [result], [name])

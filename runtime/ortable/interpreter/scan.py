@@ -80,10 +80,8 @@ def is_known(node: Node, tables: Tables, find_converter: FindConverter) -> bool:
             return True
         return symbolic.is_size_target(target) and outputs.is_number(results.node_value(node))
     if isinstance(target, torch._ops.HigherOrderOperator):
-        return any(
-            target.name() in known
-            for known in (tables.hops, control_flow.TRANSPARENT, control_flow.PASSED_ON)
-        )
+        ours = (tables.hops, control_flow.TRANSPARENT, control_flow.PASSED_ON)
+        return any(target.name() in known for known in ours) or find_converter(target) is not None
     if outputs.is_number(results.node_value(node)):
         return True
     name = calls.qualified_name(target)

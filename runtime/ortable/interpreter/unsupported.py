@@ -76,7 +76,22 @@ def not_found_error(missing: list[Missing], tables: Tables, debug: str) -> Funct
         "converter written in Python,",
         "or `dispatcher=OxsDispatcher()` to borrow those of onnxscript (extra [onnxscript]).",
     ]
+    custom = _custom_namespace(missing)
+    if custom is not None:
+        lines += [
+            f"`dispatcher=Dispatcher(custom_domains={{{custom!r}: 'my.domain'}})` writes each "
+            f"operator of '{custom}' as one node of an ONNX domain of yours."
+        ]
     return FunctionNotFoundError("\n".join(lines) + debug)
+
+
+def _custom_namespace(missing: list[Missing]) -> str | None:
+    """The library of the first operator that is not torch's own."""
+    for entry in missing:
+        namespace, colons, _ = entry.name.partition("::")
+        if colons and namespace not in ("aten", "prims", "prim"):
+            return namespace
+    return None
 
 
 def _headline(missing: list[Missing]) -> str:

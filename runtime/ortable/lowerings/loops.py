@@ -75,7 +75,8 @@ def _scanned(
     states = [as_result(graph, value) for value in init]
     body = graph.subgraph("scan_body")
     operands = _declare_inputs(body, step, [*states, *xs])
-    found = graph.convert_into(body, step, [*operands, *captured], _renamed(body, step, operands))
+    seen, rename = _as_seen(body, step, operands)
+    found = graph.convert_into(body, step, [*seen, *captured], rename)
     found = [*found, *found] if twice else found
     places = [place for place, value in enumerate(found) if value is not None]
     for place in places:
@@ -138,8 +139,8 @@ def _looped(
     body.make_tensor_input(graph.unique_name("step"), dtypes.int64, ())
     body.make_tensor_input(graph.unique_name("going"), dtypes.boolean, ())
     operands = _declare_inputs(body, body_fn, starts)
-    rename = _renamed(body, body_fn, operands)
-    found = graph.convert_into(body, body_fn, [*operands, *captured], rename)
+    seen, rename = _as_seen(body, body_fn, operands)
+    found = graph.convert_into(body, body_fn, [*seen, *captured], rename)
     after = [as_result(body, value) for value in found]
     _declare_output(body, _condition(body, cond_fn, after, captured))
     for value in [*after, *after] if stacked else after:
@@ -153,8 +154,8 @@ def _condition(
     graph: GraphBuilder, cond_fn: GraphModule, carried: Sequence[str], captured: Sequence[Any]
 ) -> str:
     """The condition of a loop for these carries, as a 0-d bool."""
-    rename = _renamed(graph, cond_fn, carried)
-    (value,) = graph.convert_into(graph, cond_fn, [*carried, *captured], rename)
+    seen, rename = _as_seen(graph, cond_fn, carried)
+    (value,) = graph.convert_into(graph, cond_fn, [*seen, *captured], rename)
     return as_result(graph, value)
 
 
@@ -184,16 +185,20 @@ def _declare_inputs(body: GraphBuilder, step: GraphModule, outer: Sequence[str])
     return names
 
 
-def _renamed(graph: GraphBuilder, step: GraphModule, operands: Sequence[str]) -> dict[str, str]:
-    """Integers that a step takes are symbols of its graph: each gets a name of its own, which is
-    read from the operand."""
+def _as_seen(
+    graph: GraphBuilder, step: GraphModule, operands: Sequence[str]
+) -> tuple[list[Any], dict[str, str]]:
+    """The operands as the graph of a step sees them: integers that it takes are symbols of that
+    graph, so each becomes a dimension with a name of its own, which is read from the operand."""
+    seen: list[Any] = list(operands)
     rename = {}
-    for node, operand in zip(_inputs(step), operands, strict=False):
+    for place, (node, operand) in enumerate(zip(_inputs(step), operands, strict=False)):
         known = getattr(node.meta.get("val"), "node", None)
         if known is not None and type(known.expr).__name__ == "Symbol":
             rename[known.expr.name] = own = graph.unique_name(f"dim_{node.name}")
             graph.add_dim_source(own, cast(graph, operand, dtypes.int64), None)
-    return rename
+            seen[place] = dims.symbol(own)
+    return seen, rename
 
 
 def _inputs(step: GraphModule) -> list[Any]:

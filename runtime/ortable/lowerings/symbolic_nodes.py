@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ortable.errors import UnsupportedCase
+from ortable.builder.schemas import find_schema
+from ortable.errors import BuilderError, UnsupportedCase
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -28,12 +29,15 @@ def symbolic(
     attr_ints: Sequence[int],
     attr_floats: Sequence[float],
     attr_strs: Sequence[str],
+    metadata_props_keys: Sequence[str] = (),
+    metadata_props_values: Sequence[str] = (),
     domain: str = "",
     version: int | None = None,
 ) -> str:
     """A node with one result."""
     attributes = _attributes(attr_keys, attr_types, attr_pos, (attr_ints, attr_floats, attr_strs))
-    (found,) = _node(graph, inputs, op_type, domain, version, 1, attributes)
+    notes = dict(zip(metadata_props_keys, metadata_props_values, strict=True))
+    (found,) = _node(graph, inputs, op_type, domain, version, 1, attributes, notes)
     _describe(graph, found, onnx_dtype, shape)
     return found
 
@@ -52,12 +56,15 @@ def symbolic_multi_out(
     attr_ints: Sequence[int],
     attr_floats: Sequence[float],
     attr_strs: Sequence[str],
+    metadata_props_keys: Sequence[str] = (),
+    metadata_props_values: Sequence[str] = (),
     domain: str = "",
     version: int | None = None,
 ) -> list[str]:
     """A node with several results."""
     attributes = _attributes(attr_keys, attr_types, attr_pos, (attr_ints, attr_floats, attr_strs))
-    names = _node(graph, inputs, op_type, domain, version, len(onnx_dtypes), attributes)
+    notes = dict(zip(metadata_props_keys, metadata_props_values, strict=True))
+    names = _node(graph, inputs, op_type, domain, version, len(onnx_dtypes), attributes, notes)
     for name, dtype, shape in zip(names, onnx_dtypes, shapes, strict=True):
         _describe(graph, name, dtype, shape)
     return names
@@ -71,21 +78,43 @@ def _node(
     version: int | None,
     count: int,
     attributes: dict[str, Any],
+    notes: Mapping[str, str],
 ) -> list[str]:
-    """The node; its domain is imported in the version that the user asks for.
+    """The node, with the user's notes in its metadata; its domain is imported in the version that
+    the user asks for.
 
-    Raises UnsupportedCase when the model has another version of the domain already.
+    Raises UnsupportedCase when the model has another version of the domain already, in which the
+    operator may be another one.
     """
     plain = "" if domain == "ai.onnx" else domain
     if version is not None:
         given = graph.opsets.setdefault(plain, version)
-        if given != version:
+        if given != version and not _is_same(op_type, plain, given, version):
             raise UnsupportedCase(
                 f"{domain or 'ai.onnx'}::{op_type} is asked for in version {version}, but this "
                 f"model has the domain in version {given}; choose it with target_opset"
             )
-    found = graph.make_node(op_type, list(inputs), count, domain=plain, **attributes)
+    origin = graph.origin
+    if notes:
+        read = graph.origin_metadata
+        graph.origin = {**(read(origin) if read is not None else {}), **notes}
+    # set on the node: an attribute may be called like an argument of make_node
+    later = {name: attributes.pop(name) for name in _TAKEN & set(attributes)}
+    try:
+        found = graph.make_node(op_type, list(inputs), count, domain=plain, **attributes)
+    finally:
+        graph.origin = origin
+    graph.nodes[-1].attrs.update(later)
     return [found] if isinstance(found, str) else list(found)
+
+
+def _is_same(op_type: str, domain: str, version: int, other: int) -> bool:
+    """Whether ONNX defines an operator alike in two versions of its domain."""
+    try:
+        first, second = find_schema(op_type, domain, version), find_schema(op_type, domain, other)
+    except BuilderError:  # it exists in one of them alone
+        return False
+    return first is not None and second is not None and first.since == second.since
 
 
 def _attributes(
@@ -96,9 +125,6 @@ def _attributes(
 ) -> dict[str, Any]:
     """Attributes out of the lists in which torch keeps them: a type is i, f or s, and ``s`` behind
     it for a list."""
-    taken = sorted(_TAKEN & set(keys))
-    if taken:
-        raise UnsupportedCase(f"an attribute called '{taken[0]}' cannot be written")
     found = {}
     for key, kind, (start, end) in zip(keys, types, places, strict=True):
         part = list(values["ifs".index(kind[0])][start:end])

@@ -1,0 +1,110 @@
+"""The key-value caches of transformers as pytrees, so that torch.export takes them as arguments and
+returns them: registered while bypass_export_some_errors lasts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch.fx import _pytree as fx_pytree
+from torch.utils import _pytree as pytree
+
+_PAIR = ("self_attention_cache", "cross_attention_cache")
+# Of a layer of a StaticCache, in the order of the flattened tensors.
+_STATIC = ("keys", "values", "cumulative_length")
+
+
+def register() -> Callable[[], None] | None:
+    """Register DynamicCache (as transformers itself does: all keys, then all values),
+    EncoderDecoderCache (its two caches) and StaticCache (keys, values and length of each layer),
+    each where nobody did yet.
+
+    Returns how to undo it; None when all of them were registered before.
+    """
+    from transformers.cache_utils import DynamicCache, EncoderDecoderCache, StaticCache
+    from transformers.integrations.executorch import register_dynamic_cache_export_support
+
+    added: list[type] = []
+    if DynamicCache not in pytree.SUPPORTED_NODES:
+        register_dynamic_cache_export_support()
+        added.append(DynamicCache)
+    if EncoderDecoderCache not in pytree.SUPPORTED_NODES:
+        _register(EncoderDecoderCache, _open_pair, lambda caches, _: EncoderDecoderCache(*caches))
+        added.append(EncoderDecoderCache)
+    if StaticCache not in pytree.SUPPORTED_NODES:
+        _register(StaticCache, _open_static, _close_static)
+        added.append(StaticCache)
+    if not added:
+        return None
+
+    return lambda: unregister(added)
+
+
+def unregister(classes: Iterable[type]) -> None:
+    """torch.export knows none of ``classes`` afterwards."""
+    for cls in classes:
+        pytree._deregister_pytree_node(cls)
+        fx_pytree.SUPPORTED_NODES.pop(cls, None)
+        fx_pytree.SUPPORTED_NODES_EXACT_MATCH.pop(cls, None)
+
+
+def _register(cls: Any, open_: Callable[[Any], Any], close: Callable[[Any, Any], Any]) -> None:
+    def with_keys(cache: Any) -> Any:
+        values, context = open_(cache)
+        names = context["names"]
+        pairs = zip(names, values, strict=True)
+        return [(pytree.GetAttrKey(name), value) for name, value in pairs], context
+
+    pytree.register_pytree_node(
+        cls,
+        open_,
+        close,
+        serialized_type_name=f"{cls.__module__}.{cls.__qualname__}",
+        flatten_with_keys_fn=with_keys,
+    )
+    fx_pytree.register_pytree_flatten_spec(cls, lambda cache, spec: open_(cache)[0])
+
+
+def _open_pair(cache: Any) -> tuple[list[Any], dict[str, Any]]:
+    return [getattr(cache, name) for name in _PAIR], {"names": list(_PAIR)}
+
+
+def _open_static(cache: Any) -> tuple[list[Any], dict[str, Any]]:
+    """One tensor for each of ``_STATIC`` and each layer; the rest of a layer is its length, and its
+    window when it slides.
+
+    Raises TypeError for a layer without tensors yet, or of another class.
+    """
+    from transformers.cache_utils import StaticLayer
+
+    layers = list(cache.layers)
+    for layer in layers:
+        if type(layer) is not StaticLayer or not layer.is_initialized:
+            raise TypeError(
+                f"a StaticCache is opened when all its layers are StaticLayer with tensors, not "
+                f"{type(layer).__name__}: call cache.early_initialization(...) first"
+            )
+    values = [getattr(layer, name) for layer in layers for name in _STATIC]
+    names = [f"{name}_{number}" for number in range(len(layers)) for name in _STATIC]
+    return values, {"names": names, "lengths": [layer.max_cache_len for layer in layers]}
+
+
+def _close_static(values: Any, context: dict[str, Any]) -> Any:
+    from transformers.cache_utils import Cache, StaticCache, StaticLayer
+
+    values = list(values)
+    layers: list[Any] = []
+    for number, length in enumerate(context["lengths"]):
+        layer: Any = StaticLayer(max_cache_len=length)
+        keys, states, filled = values[number * 3 : number * 3 + 3]
+        layer.keys, layer.values, layer.cumulative_length = keys, states, filled
+        layer.is_initialized = True
+        if isinstance(keys, torch.Tensor):
+            layer.dtype, layer.device = keys.dtype, keys.device
+            layer.batch_size, layer.num_heads = keys.shape[:2]
+            layer.k_head_dim, layer.v_head_dim = keys.shape[-1], states.shape[-1]
+        layers.append(layer)
+    cache = StaticCache.__new__(StaticCache)
+    Cache.__init__(cache, layers=layers)
+    return cache

@@ -1,0 +1,53 @@
+"""flex_attention: functions of single scores, with weights and tensors from outside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+import ortable
+
+from .helpers import assert_same
+
+pytestmark = pytest.mark.usefixtures("fresh_dynamo")
+
+
+class Biased(torch.nn.Module):
+    """A causal mask and a learned bias by distance, as a function of one score."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bias = torch.nn.Parameter(torch.randn(2, 64))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        def score(score: Any, batch: Any, head: Any, row: Any, column: Any) -> Any:
+            biased = score + self.bias[head, row - column]
+            return torch.where(row >= column, biased, -float("inf"))
+
+        return flex_attention(x, x + 1, x * 2, score_mod=score)
+
+
+class Documents(torch.nn.Module):
+    """Rows of one document see each other; the keys have fewer heads than the queries."""
+
+    def forward(self, x: torch.Tensor, document: torch.Tensor) -> Any:
+        def visible(batch: Any, head: Any, row: Any, column: Any) -> Any:
+            return (document[batch, row] == document[batch, column]) & (row >= column)
+
+        mask = create_block_mask(visible, 2, None, 8, 8, device="cpu")
+        return flex_attention(x, x[:, :1], x[:, :1] * 2, block_mask=mask, enable_gqa=True)
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+def test_attention_with_a_function_of_each_score() -> None:
+    x = torch.randn(2, 2, 8, 16)
+    for module, extra in (
+        (Biased(), ()),
+        (Documents(), (torch.tensor([[0, 0, 0, 1, 1, 1, 2, 2], [0] * 8]),)),
+    ):
+        model = ortable.to_onnx(module, (x, *extra))
+        for given in (x, x * 2):
+            assert_same(model, module, (given, *extra))

@@ -1,0 +1,258 @@
+"""Quantised models: PT2E and torchao's tensors become codes that ONNX Runtime computes with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.ao.quantization.fx import _decomposed  # noqa: F401  (registers quantized_decomposed)
+
+import ortable
+
+from .helpers import run_onnx
+from .quantized_models import Block, ConvNet, Mlp, converted, operators, recipe, results
+
+Q = torch.ops.quantized_decomposed
+IMAGE, ROWS, TOKENS = (2, 3, 16, 16), (4, 64), (2, 5, 64)
+
+
+def difference(got: torch.Tensor, wanted: torch.Tensor) -> float:
+    return (got - wanted).abs().max().item()
+
+
+# -- PT2E
+
+
+def test_a_network_of_convolutions_runs_in_integers(tmp_path: Path) -> None:
+    x = torch.randn(IMAGE, generator=torch.Generator().manual_seed(1))
+    module = converted(ConvNet(), x, recipe("xnnpack"))
+    model = ortable.to_onnx(module, (x,))
+    plain, optimized, found = results(model, (x,), tmp_path)
+    assert found["QLinearConv"] == 2 and found["QLinearAdd"] == 1 and found["QGemm"] == 1, found
+    assert not {"Conv", "FusedConv", "Gemm", "Add"} & set(found)
+    wanted, step = module(x), _last_scale(module)
+    assert difference(plain, wanted) < 1.01 * step
+    assert difference(optimized, wanted) < 1.01 * step
+
+
+def _last_scale(module: nn.Module) -> float:
+    """The scale of the codes that the last DequantizeLinear reads."""
+    nodes = [n for n in module.graph.nodes if "dequantize_per_tensor" in str(n.target)]
+    return nodes[-1].args[1]
+
+
+def test_unsigned_activations_of_the_x86_recipe(tmp_path: Path) -> None:
+    x = torch.randn(IMAGE, generator=torch.Generator().manual_seed(1))
+    module = converted(ConvNet(), x, recipe("x86"))
+    model = ortable.to_onnx(module, (x,))
+    plain, optimized, found = results(model, (x,), tmp_path)
+    # the recipe leaves the residual sum in floats, and with it the second convolution
+    assert found["QLinearConv"] == 1 and found["QGemm"] == 1, found
+    assert difference(plain, module(x)) < 1e-5
+    assert difference(optimized, module(x)) < 2e-2
+
+
+@pytest.mark.parametrize("shape", [ROWS, TOKENS])
+@pytest.mark.parametrize("name", ["x86", "xnnpack"])
+def test_linear_layers_run_in_integers(name: str, shape: tuple[int, ...], tmp_path: Path) -> None:
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(1))
+    module = converted(Mlp(), x, recipe(name))
+    model = ortable.to_onnx(module, (x,))
+    plain, optimized, found = results(model, (x,), tmp_path)
+    assert found["QGemm"] == 2 and not {"Gemm", "FusedGemm", "MatMul"} & set(found), found
+    step = _last_scale(module) if name == "xnnpack" else 1e-5
+    assert difference(plain, module(x)) < 1.01 * step
+    assert difference(optimized, module(x)) < (1.01 * step if name == "xnnpack" else 2e-2)
+
+
+@pytest.mark.parametrize("name", ["x86", "xnnpack"])
+def test_an_encoder_layer_with_dynamic_sizes(name: str, tmp_path: Path) -> None:
+    x = torch.randn(TOKENS, generator=torch.Generator().manual_seed(1))
+    sizes = ({0: torch.export.Dim("batch", max=64), 1: torch.export.Dim("length", max=64)},)
+    module = converted(Block(), x, recipe(name), sizes)
+    model = ortable.to_onnx(module, (x,), dynamic_shapes=sizes)
+    for shape in (TOKENS, (3, 7, 64)):
+        other = torch.randn(shape, generator=torch.Generator().manual_seed(2))
+        plain, optimized, found = results(model, (other,), tmp_path)
+        assert found["QGemm"] == 6 and not {"Gemm", "FusedGemm"} & set(found), found
+        wanted = module(other)
+        # a code that flips by one moves a row, through the layer norms
+        assert (plain - wanted).abs().mean() < 1e-3
+        assert (optimized - wanted).abs().mean() < 5e-3 and difference(optimized, wanted) < 0.2
+
+
+@pytest.mark.parametrize("shape", [ROWS, TOKENS])
+def test_activations_quantized_while_running(shape: tuple[int, ...], tmp_path: Path) -> None:
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(1))
+    for name in ("x86", "xnnpack"):
+        module = converted(Mlp(), x, recipe(name, is_dynamic=True))
+        for target in (None, "onnxruntime"):
+            model = ortable.to_onnx(module, (x,), target=target)
+            plain, optimized, found = results(model, (x,), tmp_path)
+            assert found["QGemm"] == 2 and not {"Gemm", "MatMul", "MatMulNBits"} & set(found)
+            chosen = found.get("DynamicQuantizeLinear", 0)
+            assert chosen == (2 if target and name == "x86" else 0)
+            assert difference(plain, module(x)) < 2e-2
+            assert difference(optimized, module(x)) < 2e-2
+
+
+def test_a_quantized_model_is_a_quarter_of_the_size() -> None:
+    x = torch.randn(ROWS)
+    whole = ortable.to_onnx(nn.Linear(64, 1024), (x,)).ByteSize()
+    module = converted(nn.Linear(64, 1024), x, recipe("xnnpack"))
+    model = ortable.to_onnx(module, (x,))
+    weights = [each for each in model.graph.initializer if len(each.dims) == 2]
+    assert [each.data_type for each in weights] == [onnx.TensorProto.INT8]
+    assert model.ByteSize() < 0.32 * whole  # the scales and the bias stay floats
+
+
+def test_without_rewrites_codes_stay_as_they_are() -> None:
+    x = torch.randn(ROWS)
+    module = converted(Mlp(), x, recipe("xnnpack"))
+    plain, arranged = (ortable.to_onnx(module, (x,), rewrites=r) for r in ("none", "default"))
+    for model, dtype in ((plain, np.int8), (arranged, np.uint8)):
+        values = {each.name: onnx.numpy_helper.to_array(each) for each in model.graph.initializer}
+        zeros = [n.input[2] for n in model.graph.node if n.op_type == "QuantizeLinear"]
+        assert zeros and all(values[name].dtype == dtype for name in zeros)
+    torch.testing.assert_close(run_onnx(plain, {"x": x.numpy()}), [module(x)], atol=0.02, rtol=0)
+
+
+@pytest.mark.parametrize("options", [{}, {"is_dynamic": True}])
+def test_a_converted_model_through_torch_compile(options: dict[str, bool], tmp_path: Path) -> None:
+    x = torch.randn(TOKENS, generator=torch.Generator().manual_seed(1))
+    module = converted(Mlp(), x, recipe("x86", **options))
+    path = tmp_path / "optimized.onnx"
+    settings = {"session_options": {"optimized_model_filepath": str(path)}}
+    compiled = torch.compile(module, backend="ortable", options=settings)
+    with torch.no_grad():
+        for _ in range(6):  # weights become constants once they have rested
+            got = compiled(x)
+    assert difference(got, module(x)) < 2e-2
+    found = operators(onnx.load(path, load_external_data=False))
+    assert found["QGemm"] == 2 and "Gemm" not in found, found
+
+
+# -- exactness of codes
+
+
+class Codes(nn.Module):
+    """A tensor as codes."""
+
+    def __init__(self, scale: float, zero: int, low: int, high: int, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.settings = (scale, zero, low, high, dtype)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return Q.quantize_per_tensor(x, *self.settings)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    scale=st.floats(1e-4, 10.0, allow_subnormal=False),
+    zero=st.integers(-128, 127),
+    low=st.integers(-128, -1),
+    high=st.integers(0, 127),
+)
+def test_codes_differ_by_one_at_most_and_only_at_a_border(
+    scale: float, zero: int, low: int, high: int
+) -> None:
+    """ONNX divides by the scale, torch multiplies by its inverse."""
+    zero = min(max(zero, low), high)
+    module = Codes(scale, zero, low, high, torch.int8)
+    border = (np.arange(-130, 130) + 0.5).astype(np.float32) * np.float32(scale)
+    near = [border]
+    for side in (np.float32(-np.inf), np.float32(np.inf)):
+        step = border
+        for _ in range(4):
+            step = np.nextafter(step, side)
+            near.append(step)
+    x = torch.from_numpy(np.stack(near))
+    wanted = module(x)
+    (got,) = run_onnx(ortable.to_onnx(module, (x,)), {"x": x.numpy()})
+    apart = (got.int() - wanted.int()).abs()
+    assert apart.max() <= 1
+    # of the nine numbers around a border, at most three have another code than in torch
+    assert (apart > 0).sum(0).max() <= 3
+    exact = np.frexp(np.float32(scale))[0] == 0.5 and float(np.float32(scale)) == scale
+    assert not exact or apart.max() == 0
+
+
+def test_codes_of_ordinary_numbers_are_those_of_torch() -> None:
+    x = torch.randn(1_000_000, generator=torch.Generator().manual_seed(0))
+    for scale in (0.013, 0.0301, 0.25):
+        module = Codes(scale, 3, -128, 127, torch.int8)
+        (got,) = run_onnx(ortable.to_onnx(module, (x,)), {"x": x.numpy()})
+        assert (got != module(x)).float().mean() < 1e-5
+
+
+def test_sixteen_bits_need_opset_21_and_are_exact_below() -> None:
+    x = torch.randn(1000, generator=torch.Generator().manual_seed(0))
+    module = Codes(1e-4, 0, -32768, 32767, torch.int16)
+    for opset, node in ((18, "Clip"), (21, "QuantizeLinear")):
+        model = ortable.to_onnx(module, (x,), target_opset=opset)
+        assert node in operators(model)
+        assert (run_onnx(model, {"x": x.numpy()})[0].int() - module(x).int()).abs().max() <= 1
+
+
+# -- torchao's tensors
+
+
+def quantized(config: str, **options: object) -> Mlp:
+    quantization = pytest.importorskip("torchao.quantization", reason="pip install torchao")
+    torch.manual_seed(0)
+    module = Mlp().eval()
+    quantization.quantize_(module, getattr(quantization, config)(**options))
+    return module
+
+
+@pytest.mark.parametrize("shape", [ROWS, TOKENS])
+@pytest.mark.parametrize(
+    "config", ["Int8WeightOnlyConfig", "Int8DynamicActivationInt8WeightConfig"]
+)
+def test_int8_tensors_of_torchao(config: str, shape: tuple[int, ...], tmp_path: Path) -> None:
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(1))
+    module = quantized(config)
+    model = ortable.to_onnx(module, (x,))
+    kinds = {each.data_type for each in model.graph.initializer if len(each.dims) == 2}
+    assert onnx.TensorProto.INT8 in kinds
+    plain, optimized, found = results(model, (x,), tmp_path)
+    assert found.get("MatMulInteger", 0) == (2 if "Dynamic" in config else 0)
+    assert difference(plain, module(x)) < 1e-5
+    assert difference(optimized, module(x)) < (2e-2 if "Dynamic" in config else 1e-5)
+
+
+@pytest.mark.parametrize("opset", [18, 21])
+def test_groups_of_four_bits(opset: int, tmp_path: Path) -> None:
+    quantization = pytest.importorskip("torchao.quantization", reason="pip install torchao")
+    groups = quantization.PerGroup(32)
+    module = quantized("IntxWeightOnlyConfig", weight_dtype=torch.int4, granularity=groups)
+    x = torch.randn(TOKENS, generator=torch.Generator().manual_seed(1))
+    model = ortable.to_onnx(module, (x,), target_opset=opset)
+    plain, optimized, _ = results(model, (x,), tmp_path)
+    assert difference(plain, module(x)) < 1e-5 and difference(optimized, module(x)) < 1e-5
+    weights = [each.data_type for each in model.graph.initializer if each.dims[:] == [128, 64]]
+    assert weights == [onnx.TensorProto.INT4 if opset == 21 else onnx.TensorProto.INT8]
+
+
+def test_weights_in_float8() -> None:
+    module = quantized("Float8WeightOnlyConfig")
+    x = torch.randn(ROWS, generator=torch.Generator().manual_seed(1))
+    model = ortable.to_onnx(module, (x,), target_opset=21)
+    assert difference(run_onnx(model, {"x": x.numpy()})[0], module(x)) < 1e-5
+
+
+# -- what is refused
+
+
+def test_packed_modules_are_refused_with_the_way_out() -> None:
+    module = torch.ao.quantization.quantize_dynamic(
+        nn.Sequential(nn.Linear(8, 8)).eval(), {nn.Linear}, dtype=torch.qint8
+    )
+    with pytest.raises(ortable.errors.ExportError, match="PT2E"):
+        ortable.to_onnx(module, (torch.randn(2, 8),))

@@ -1,0 +1,303 @@
+"""ExportOptions: how torch makes the graph, which strategies are tried when one fails, what is
+saved and what is compared before the conversion."""
+
+from __future__ import annotations
+
+import random
+
+import onnx
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.export import Dim
+
+from ortable import ExportOptions, bypass_export_some_errors, to_onnx
+from ortable.errors import ExportError, FunctionNotFoundError, OptionError
+
+from .helpers import assert_same
+
+X = torch.rand(4, 6)
+
+LIBRARY = torch.library.Library("ortable_strategies", "DEF")
+LIBRARY.define("twice(Tensor x) -> Tensor")
+LIBRARY.impl("twice", lambda x: x + x, "CompositeImplicitAutograd")
+
+
+@torch.library.custom_op("ortable_strategies::opaque", mutates_args=())
+def opaque(x: torch.Tensor) -> torch.Tensor:
+    return x.clone()
+
+
+class Neuron(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(6, 3)
+
+    def forward(self, x):
+        return torch.nn.functional.hardswish(self.linear(x))
+
+
+class Branch(torch.nn.Module):
+    def forward(self, x):
+        if x.sum() > 0:
+            return x * 2
+        return -x
+
+
+class Twice(torch.nn.Module):
+    def forward(self, x):
+        return torch.ops.ortable_strategies.twice(x)
+
+
+class Opaque(torch.nn.Module):
+    def forward(self, x):
+        return opaque(x)
+
+
+class Broken(torch.nn.Module):
+    def forward(self, x):
+        raise ValueError("bad thing")
+
+
+class Counted(torch.nn.Module):
+    """Python code that gives another result each time."""
+
+    def forward(self, x):
+        return x + random.random()
+
+
+class Difference(torch.nn.Module):
+    def forward(self, x, y):
+        return x - 2 * y
+
+
+def steps(model: onnx.ModelProto) -> str:
+    return next((p.value for p in model.metadata_props if p.key == "ortable.steps"), "")
+
+
+def export(module, *args, dynamic_shapes=None, **options):
+    """The model and the record of a conversion."""
+    model, builder = to_onnx(
+        module,
+        args,
+        dynamic_shapes=dynamic_shapes,
+        export_options=ExportOptions(**options),
+        return_builder=True,
+    )
+    return model, builder.record
+
+
+def operators(model: onnx.ModelProto) -> list[str]:
+    return [node.op_type for node in model.graph.node]
+
+
+def test_both_modes_of_torch_export() -> None:
+    module = Neuron()
+    for strict in (False, True):
+        model, record = export(module, X, strict=strict)
+        assert record.strategy == f"torch.export, strict={strict}"
+        assert_same(model, module, (X,))
+
+
+def test_decomposition_tables_by_name() -> None:
+    module = Neuron()
+    whole, _ = export(module, X)
+    none, record = export(module, X, decomposition_table="none")
+    assert operators(none) == operators(whole) and record.steps == []
+    for name in ("default", "all"):
+        model, record = export(module, X, decomposition_table=name)
+        assert f"decomposed with the table '{name}'" in steps(model)
+        assert len(model.graph.node) > len(whole.graph.node)
+        assert_same(model, module, (X,))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"decomposition_table": "core"}, r"\(None, 'none', 'default', 'all'\) or a dict"),
+        ({"decomposition_table": {"relu": None}}, "maps overloads to functions"),
+        ({"save_ep": 3}, "save_ep is the name of a .pt2 file or None, not int"),
+        ({"fallback": 1}, "fallback is True or False, not 1"),
+    ],
+)
+def test_wrong_options_list_what_is_accepted(options, words) -> None:
+    with pytest.raises(OptionError, match=words):
+        ExportOptions(**options)
+
+
+def test_no_other_strategy_without_being_asked() -> None:
+    with pytest.raises(ExportError, match="a branch depends on the values"):
+        export(Branch(), X)
+
+
+def test_tracing_wins_where_torch_export_fails_and_the_model_says_why(capsys) -> None:
+    model, builder = to_onnx(
+        Branch(),
+        (X,),
+        export_options=ExportOptions(fallback=True),
+        return_builder=True,
+        verbose=1,
+    )
+    assert builder.record.strategy == "tracing"
+    found = steps(model)
+    for strict in (False, True):
+        assert f"because torch.export, strict={strict} failed" in found
+    assert "test_strategies.py" in found
+    assert "because decomposition_table='default' failed: ExportError: there is no" in found
+    assert "export; tracing; exported with tracing" in capsys.readouterr().out
+    assert_same(model, Branch(), (-X,))
+
+
+def test_decompositions_are_tried_for_operators_without_a_converter() -> None:
+    with pytest.raises(FunctionNotFoundError):
+        export(Twice(), X)
+    model, record = export(Twice(), X, fallback=True)
+    assert record.strategy == "decomposition_table='default'"
+    assert "no converter for ortable_strategies::twice" in steps(model)
+    assert_same(model, Twice(), (X,))
+
+
+def test_draft_export_is_taken_when_it_only_guesses_shapes() -> None:
+    def converter(graph, res, x):
+        return graph.make_node("Identity", [x], res.outputs)
+
+    given = {"dispatcher": {"ortable_strategies::opaque": converter}}
+    with pytest.raises(ExportError, match="an operator that torch has no shapes for"):
+        to_onnx(Opaque(), (X,), **given)
+    model, builder = to_onnx(
+        Opaque(),
+        (X,),
+        export_options=ExportOptions(fallback=True),
+        return_builder=True,
+        **given,
+    )
+    assert builder.record.strategy == "torch.export.draft_export"
+    assert "draft export: MISSING_FAKE_KERNEL" in steps(model)
+    assert_same(model, Opaque(), (X,))
+
+
+def test_draft_export_is_refused_where_it_keeps_one_side_of_a_branch() -> None:
+    class Endless(torch.nn.Module):
+        def forward(self, x):
+            while x.sum() < 10:
+                x = x * 2
+            return x
+
+    with pytest.raises(ExportError) as caught:
+        export(Endless(), X, fallback=True)
+    text = str(caught.value)
+    assert "draft_export: ExportError: the program holds for the example only" in text
+    assert "DATA_DEPENDENT_ERROR" in text
+    assert "more than 40 decisions in one run" in text
+
+
+def test_a_model_that_no_strategy_exports_gets_one_error_with_all_tries() -> None:
+    with pytest.raises(ExportError) as caught:
+        export(Broken(), X, fallback=True)
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "no strategy could export Broken:"
+    names = [line.strip().partition(": ")[0] for line in lines[1:7]]
+    assert names == [
+        "torch.export, strict=False",
+        "torch.export, strict=True",
+        "decomposition_table='default'",
+        "decomposition_table='all'",
+        "tracing",
+        "torch.export.draft_export",
+    ]
+    assert "bad thing" in lines[1]
+    assert caught.value.__cause__ is not None
+
+
+def test_the_order_begins_with_what_was_asked_for() -> None:
+    _, record = export(Neuron(), X, fallback=True, tracing=True)
+    assert record.strategy == "tracing"
+    _, record = export(Neuron(), X, fallback=True, strict=True)
+    assert record.strategy == "torch.export, strict=True"
+
+
+def test_the_region_allows_other_strategies() -> None:
+    with bypass_export_some_errors():
+        model = to_onnx(Branch(), (X,))
+    assert "exported with tracing" in steps(model)
+    with pytest.raises(ExportError):
+        to_onnx(Branch(), (X,))
+
+
+def test_the_exported_program_is_saved_with_its_text(tmp_path) -> None:
+    module, path = Neuron(), tmp_path / "neuron.pt2"
+    export(module, X, save_ep=path, decomposition_table="default")
+    loaded = torch.export.load(path)
+    torch.testing.assert_close(loaded.module()(X), module(X))
+    # as torch made it, before the decompositions
+    assert "aten.hardswish" in (tmp_path / "neuron.pt2.graph").read_text(encoding="utf-8")
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["neuron.pt2", "neuron.pt2.graph"]
+    assert_same(to_onnx(loaded), module, (X,))
+
+
+def test_a_program_that_cannot_be_saved_leaves_nothing_behind(tmp_path) -> None:
+    with pytest.raises(ExportError, match=r"folder '.*missing' of ExportOptions\.save_ep"):
+        export(Neuron(), X, save_ep=tmp_path / "missing" / "neuron.pt2")
+
+    with pytest.raises(ExportError, match=r"save_ep: torch cannot save the exported program"):
+        export(Unsaved(), X, save_ep=tmp_path / "m.pt2")
+    assert list(tmp_path.iterdir()) == []
+
+
+class Point:
+    def __init__(self, x):
+        self.x = x
+
+
+class Unsaved(torch.nn.Module):
+    """Returns a class whose structure has no serialised form."""
+
+    def forward(self, x):
+        return Point(x)
+
+
+torch.utils._pytree.register_pytree_node(
+    Point, lambda point: ([point.x], object()), lambda values, _: Point(values[0])
+)
+
+
+def test_the_exported_program_is_compared_with_the_module() -> None:
+    _, record = export(Neuron(), X, validate=True)
+    assert "the exported program was compared with the module" in record.steps
+    with pytest.raises(ExportError, match=r"and Counted differ on the example inputs.*\n  result"):
+        export(Counted(), X, validate=True)
+
+
+def test_comparison_leaves_module_and_inputs_alone() -> None:
+    class Writes(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("count", torch.zeros(6))
+
+        def forward(self, x):
+            self.count.add_(1)
+            return x.add_(self.count)
+
+    module, x = Writes(), X.clone()
+    export(module, x, validate=True)
+    assert module.count.tolist() == [0] * 6
+    assert torch.equal(x, X)
+
+
+def test_comparison_needs_data() -> None:
+    with FakeTensorMode():
+        fake, x = Neuron(), torch.rand(4, 6)
+    with pytest.raises(OptionError, match="needs weights and inputs with data"):
+        export(fake, x, validate=True)
+
+
+def test_one_tensor_given_twice_is_two_inputs() -> None:
+    model, _ = export(Difference(), X, X, validate=True)
+    assert_same(model, Difference(), (X, torch.rand(4, 6)))
+
+
+def test_dynamic_shapes_hold_in_every_strategy() -> None:
+    for options in ({"strict": True}, {"tracing": True}, {"fallback": True}):
+        model, _ = export(Neuron(), X, dynamic_shapes={"x": {0: Dim("batch")}}, **options)
+        assert model.graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch"
+        assert len(model.graph.node) < 5

@@ -1,0 +1,340 @@
+"""ExportOptions(tracing=True): branches on the values of tensors, which torch.export refuses,
+become an If with both sides; nothing else is specialised."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.export import Dim
+
+from ortable import ExportOptions, to_onnx
+from ortable.errors import ExportError
+
+from .helpers import assert_same
+
+TRACING = ExportOptions(tracing=True, validate=True)
+X = torch.rand(4, 6) + 0.1
+
+
+def steps(model) -> str:
+    return next(p.value for p in model.metadata_props if p.key == "ortable.steps")
+
+
+def ifs(graph) -> int:
+    """The If nodes of a graph and of the branches inside."""
+    inner = [a.g for node in graph.node for a in node.attribute if a.HasField("g")]
+    return sum(node.op_type == "If" for node in graph.node) + sum(ifs(each) for each in inner)
+
+
+def traced(module, *args, dynamic_shapes=None, kwargs=None):
+    """The model of a module that torch.export refuses."""
+    with pytest.raises(Exception):  # noqa: B017 (torch raises what it likes)
+        torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes)
+    return to_onnx(module, args, kwargs, dynamic_shapes=dynamic_shapes, export_options=TRACING)
+
+
+class Choice(torch.nn.Module):
+    """Weights on each side, one for both, a buffer, and constants of the code."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = torch.nn.Linear(6, 6)
+        self.second = torch.nn.Linear(6, 3)
+        self.third = torch.nn.Linear(6, 3)
+        self.register_buffer("scale", torch.rand(3))
+
+    def forward(self, x):
+        y = self.first(x) + torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+        if y.sum() > 0:
+            return self.second(y) * self.scale
+        return self.third(torch.relu(y)) - torch.tensor(3.0)
+
+
+class Several(torch.nn.Module):
+    """Nested decisions, several results: some that depend on them, some that do not, and such that
+    are no tensors."""
+
+    def forward(self, x, y, scale=2):
+        z = x * scale
+        if x.mean() > 0:
+            z = z + y
+            if y.mean() > 0:
+                z = z * 3
+            w = z.sum()
+        elif y.max() > 5:
+            w = y.sum()
+        else:
+            w = x.sum()
+        return {"z": z, "rest": [w, x, 3, None, x.relu()]}
+
+
+class Checked(torch.nn.Module):
+    def forward(self, x):
+        assert (x < 100).all(), "too large"
+        if torch.isnan(x).any():
+            raise ValueError("not a number")
+        return torch.log1p(x)
+
+
+class Bounded(torch.nn.Module):
+    """A loop that stops early."""
+
+    def forward(self, x):
+        for _ in range(3):
+            if x.abs().max() > 4:
+                break
+            x = x * 2
+        return x
+
+
+class Layers(torch.nn.Module):
+    """A decision in a submodule, called twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = Choice()
+        self.layer.second = torch.nn.Linear(6, 6)
+        self.layer.third = torch.nn.Linear(6, 6)
+        self.layer.scale = torch.rand(6)
+
+    def forward(self, x):
+        return self.layer(torch.tanh(self.layer(x)))
+
+
+@pytest.mark.parametrize("dynamic_shapes", [None, {"x": {0: Dim("n")}}], ids=["static", "dynamic"])
+def test_both_sides_of_a_branch_with_weights(dynamic_shapes) -> None:
+    module = Choice()
+    model = traced(module, X, dynamic_shapes=dynamic_shapes)
+    assert ifs(model.graph) == 1
+    assert "traced: 2 paths, which part at" in steps(model) and "test_tracing.py:" in steps(model)
+    for args in ((X,), (-50 * X,)):
+        assert_same(model, module, args)
+    if dynamic_shapes:
+        for size in (2, 9):
+            for sign in (1, -50):
+                assert_same(model, module, (sign * torch.rand(size, 6),))
+
+
+def test_weights_keep_their_names_in_the_state_dict() -> None:
+    module = Choice()
+    model = traced(module, X)
+    named = {i.doc_string for i in model.graph.initializer if i.doc_string}
+    assert set(module.state_dict()) <= named
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+def test_nested_decisions_and_several_results(dynamic) -> None:
+    n = Dim("n")
+    shapes = {"x": {0: n}, "y": {0: n}, "scale": None} if dynamic else None
+    module, y = Several(), torch.rand(4, 6)
+    model = traced(module, X, y, 3, dynamic_shapes=shapes)
+    assert ifs(model.graph) == 3
+    size = 7 if dynamic else 4
+    a, b = torch.rand(size, 6), torch.rand(size, 6)
+    for args in ((a, b), (a, -b), (-a, b), (-a, -b), (-a, 9 * b), (a * 0, b)):
+        assert_same(to_onnx_inputs(model), module_with(module, 3), args)
+
+
+def to_onnx_inputs(model):
+    assert [value.name for value in model.graph.input] == ["x", "y"]
+    return model
+
+
+def module_with(module, scale):
+    class Bound(torch.nn.Module):
+        def forward(self, x, y):
+            return module(x, y, scale)
+
+    return Bound()
+
+
+def test_keyword_arguments() -> None:
+    module, y = Several(), torch.rand(4, 6)
+    model = traced(module, X, kwargs={"y": y})
+    for sign in (1, -1):
+        assert_same(model, module, (X,), {"y": sign * y})
+
+
+def test_checks_of_the_inputs_are_left_out_and_the_model_says_so() -> None:
+    model = traced(Checked(), X)
+    assert ifs(model.graph) == 0
+    assert "left out: AssertionError raised at" in steps(model)
+    assert "left out: ValueError raised at" in steps(model)
+    assert "the model is right where it is not raised" in steps(model)
+    assert_same(model, Checked(), (3 * X,))
+
+
+def test_a_loop_that_stops_early() -> None:
+    model = traced(Bounded(), X)
+    assert ifs(model.graph) == 3
+    for scale in (0.01, 1, 1.7, 2.1, 10):
+        assert_same(model, Bounded(), (scale * X,))
+
+
+def test_decisions_in_submodules_that_are_called_twice() -> None:
+    module = Layers()
+    model = traced(module, X, dynamic_shapes={"x": {0: Dim("n")}})
+    assert "traced: 4 paths" in steps(model)
+    for scale in (1, -50, 50):
+        assert_same(model, module, (scale * torch.rand(3, 6),))
+    assert len({i.doc_string for i in model.graph.initializer} & set(module.state_dict())) == 7
+
+
+def test_a_truth_value_that_is_no_boolean_and_one_that_is_written_to() -> None:
+    class Written(torch.nn.Module):
+        def forward(self, x):
+            count = (x > 1).sum().reshape(1)
+            y = x + 1
+            if count:
+                y = y * 2
+            count.zero_()
+            return y.add_(1), count
+
+    model = traced(Written(), X)
+    for scale in (0.1, 3):
+        assert_same(model, Written(), (scale * X,))
+
+
+def test_a_side_that_returns_its_input_or_a_view_of_it() -> None:
+    class Same(torch.nn.Module):
+        def forward(self, x):
+            if x.sum() > 0:
+                return x, x, x.t()
+            return -x, x, x.t() + 1
+
+    model = traced(Same(), X)
+    for scale in (1, -1):
+        assert_same(model, Same(), (scale * X,))
+
+
+def test_sides_of_another_size() -> None:
+    class Sizes(torch.nn.Module):
+        def forward(self, x):
+            return x[:2] * 2 if x.sum() > 0 else x
+
+    model = traced(Sizes(), X)
+    for scale in (1, -1):
+        assert_same(model, Sizes(), (scale * X,))
+
+
+def test_a_torch_cond_and_an_autocast_region_on_a_side() -> None:
+    class Mixed(torch.nn.Module):
+        def forward(self, x):
+            if x.sum() > 0:
+                return torch.cond(x.max() > 2, torch.sin, torch.cos, (x,))
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                return (x @ x.t()).float()
+
+    model = traced(Mixed(), torch.rand(5, 5))
+    for scale in (1, 3, -1):
+        assert_same(model, Mixed(), (scale * (torch.rand(5, 5) + 0.1),), tolerance=2e-2)
+
+
+def test_a_decision_that_is_not_the_same_when_run_again() -> None:
+    answers = iter([True, False, False])
+
+    class Moody(torch.nn.Module):
+        def forward(self, x):
+            if next(answers) and x.sum() > 0:
+                return x * 2
+            return x
+
+    refused(Moody(), X, words="Moody decides otherwise when it is run again")
+
+
+def test_without_decisions_it_is_the_graph_of_torch_export() -> None:
+    module = torch.nn.Linear(6, 3)
+    model = to_onnx(module, (X,), export_options=TRACING)
+    assert [node.op_type for node in model.graph.node] == ["Gemm"]
+    assert steps(model).startswith("traced: one path")
+
+
+def test_the_module_is_left_as_it_was() -> None:
+    module = Choice()
+    before = dict(module.__dict__)
+    traced(module, X)
+    assert module.__dict__ == before and "forward" not in module.__dict__
+    assert module.first.weight.grad is None and type(module.first.weight) is torch.nn.Parameter
+
+
+# -- what is refused
+
+
+def refused(module, *args, words, **others) -> None:
+    with pytest.raises(ExportError, match=words):
+        to_onnx(module, args, export_options=TRACING, **others)
+
+
+def test_a_loop_that_ends_on_data() -> None:
+    class Endless(torch.nn.Module):
+        def forward(self, x):
+            while x.sum() < 10:
+                x = x * 2
+            return x
+
+    refused(Endless(), X, words=r"more than 40 decisions in one run.*test_tracing\.py:\d+")
+
+
+def test_too_many_paths() -> None:
+    class Many(torch.nn.Module):
+        def forward(self, x):
+            for i in range(7):
+                if x[0, i % 6] > 0:
+                    x = x + 1
+            return x
+
+    refused(Many(), X, words="more than 64 paths")
+
+
+def test_results_of_another_structure() -> None:
+    class Other(torch.nn.Module):
+        def forward(self, x):
+            return x if x.sum() > 0 else (x, x)
+
+    refused(Other(), X, words="results of Other have different structures")
+
+
+def test_numbers_that_depend_on_a_decision() -> None:
+    class Number(torch.nn.Module):
+        def forward(self, x):
+            return x, 1 if x.sum() > 0 else 2
+
+    refused(Number(), X, words="result 1 is not a tensor, and depends on the decision at")
+
+
+def test_writes_that_are_seen_outside() -> None:
+    class Buffer(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("count", torch.zeros(()))
+
+        def forward(self, x):
+            if x.sum() > 0:
+                self.count.add_(1)
+            return x
+
+    refused(Buffer(), X, words="decides on data and writes to count in place")
+
+
+def test_a_python_number_made_of_a_tensor() -> None:
+    class Number(torch.nn.Module):
+        def forward(self, x):
+            return x * float(x.max())
+
+    refused(Number(), X, words="a tensor becomes a Python number")
+
+
+def test_a_branch_on_a_dynamic_size_is_not_specialised() -> None:
+    class Size(torch.nn.Module):
+        def forward(self, x):
+            return x * 2 if x.shape[0] > 3 else x
+
+    refused(Size(), X, words="the dynamic shapes do not fit", dynamic_shapes={"x": {0: Dim("n")}})
+
+
+def test_sides_of_another_shape() -> None:
+    class Shapes(torch.nn.Module):
+        def forward(self, x):
+            return x if x.sum() > 0 else x.to(torch.float64)
+
+    refused(Shapes(), X, words="the sides of a branch do not fit together")
