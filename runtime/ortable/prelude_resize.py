@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 # The free parameter of Keys' cubic convolution: torch takes another one where it filters.
 _CUBIC, _CUBIC_FILTER = -0.75, -0.5
 
+# Modes in which an axis of unchanged size is a copy.
+_COPYING = ("nearest", "nearest_exact", "linear")
+
 
 def resized(
     graph: Graph, x: Result, sizes: SymInts | None, factors: Any, how: Str, align: Bool = False
@@ -49,11 +52,25 @@ def resized(
         return _resized_bytes(graph, x, have, wanted, factors, how, align)
     kind = dtypes.float64 if own == dtypes.float64 else dtypes.float32
     found = x if how.startswith("nearest") else cast(graph, x, wide_dtype(own))
+    copied = False
     for place in reversed(range(len(have))):
+        if how in _COPYING and _stays(have[place], wanted[place], factors[place]):
+            copied = how == "linear"
+            continue
         axis = _Axis(graph, have[place], wanted[place], factors[place], align, kind)
         axis.rank = 2 + len(have)
         found = axis.resize(found, 2 + place, how)
+    if copied:  # torch weighs the element by 1 and 0, so an infinite one becomes NaN
+        nothing = graph.make_node("Mul", [found, const(graph, 0, graph.get_type(found))])
+        found = graph.make_node("Add", [found, nothing])
     return cast(graph, found, own)
+
+
+def _stays(size: Any, goal: Any, factor: float | None) -> bool:
+    """Whether torch copies along an axis: as many elements as before, at their own places."""
+    if isinstance(goal, str) or factor not in (None, 0, 1):
+        return False
+    return bool(size is goal or size == goal)
 
 
 def _resized_bytes(

@@ -67,11 +67,6 @@ def _kind(name: str, pattern: str, *advice: str) -> Kind:
 
 KINDS: tuple[Kind, ...] = (
     _kind(
-        "weights packed by torch.ao.nn.quantized, which torch.export cannot read",
-        r"PackedParamsBase",
-        "quantize with PT2E (torchao.quantization.pt2e) or with torchao's quantize_",
-    ),
-    _kind(
         "a dynamic dimension cannot vary as asked",
         r"Constraints violated|marked .* as dynamic but|conflicts between user-specified ranges",
         "take torch's suggestion, or leave the dimension out of dynamic_shapes",
@@ -181,10 +176,6 @@ KINDS: tuple[Kind, ...] = (
         FALLBACK,
     ),
 )
-
-
-# The kinds that dynamic_shapes.explained knows more about: the inputs and their dimensions.
-ABOUT_ARGUMENTS = KINDS[:3]
 
 
 # The kinds that dynamic_shapes.explained knows more about: the inputs and their dimensions.
