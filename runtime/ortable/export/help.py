@@ -65,7 +65,8 @@ def _kind(name: str, pattern: str, *advice: str) -> Kind:
     return Kind(name, re.compile(pattern, re.DOTALL), advice)
 
 
-KINDS: tuple[Kind, ...] = (
+# The kinds that dynamic_shapes.explained knows more about: the inputs and their dimensions.
+ABOUT_ARGUMENTS: tuple[Kind, ...] = (
     _kind(
         "a dynamic dimension cannot vary as asked",
         r"Constraints violated|marked .* as dynamic but|conflicts between user-specified ranges",
@@ -86,6 +87,10 @@ KINDS: tuple[Kind, ...] = (
         "torch.utils._pytree.register_pytree_node(C, flatten, unflatten)",
         BYPASS,
     ),
+)
+
+KINDS: tuple[Kind, ...] = (
+    *ABOUT_ARGUMENTS,
     _kind(
         "a tensor becomes a Python number",
         r"Could not extract specialized integer|data-dependent expression zuf?\d+"
@@ -176,10 +181,6 @@ KINDS: tuple[Kind, ...] = (
         FALLBACK,
     ),
 )
-
-
-# The kinds that dynamic_shapes.explained knows more about: the inputs and their dimensions.
-ABOUT_ARGUMENTS = KINDS[:3]
 
 
 @dataclass(frozen=True)
