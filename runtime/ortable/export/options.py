@@ -72,7 +72,7 @@ class ExportOptions:
     save_ep: str | os.PathLike[str] | None = None
     validate: bool = False
     progress: Callable[[str, float], None] | None = None
-    initializer_names: str = "placeholders"
+    initializer_names: str = "state_dict"
     metadata: Mapping[str, str] | None = None
     value_info: bool = False
     function_weights: str = "auto"
