@@ -32,6 +32,8 @@ PATCHED = (
     (torch._dynamo, "mark_static_address"),
 )
 ORIGINALS = [getattr(owner, name) for owner, name in PATCHED]
+COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
+LSTM_KERNEL = torch.ops.aten.lstm.input.py_kernels[COMPOSITE]
 
 
 class OneHot(torch.nn.Module):
@@ -117,6 +119,33 @@ def test_a_deep_copy_in_forward() -> None:
 
 def test_a_module_compiled_by_torchscript() -> None:
     both(Compiled(), (torch.rand(2, 4),), [(-torch.rand(2, 4),)], "TorchScript modules")
+
+
+class Steps(torch.nn.Module):
+    def __init__(self, kind: type, **options) -> None:
+        super().__init__()
+        self.rnn = kind(4, 3, num_layers=2, batch_first=True, **options)
+
+    def forward(self, x):
+        return self.rnn(x)
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN])
+def test_a_dynamic_number_of_steps(kind, bidirectional) -> None:
+    shapes = {"x": {0: Dim("batch"), 1: Dim("time")}}
+    module = Steps(kind, bidirectional=bidirectional).eval()
+    more = [(torch.randn(4, 7, 4),), (torch.randn(3, 2, 4),)]
+    both(module, (torch.randn(2, 5, 4),), more, "recurrent layers", shapes)
+
+
+def test_recurrent_layers_are_still_decomposed_by_torch() -> None:
+    module, x = Steps(torch.nn.GRU).eval(), torch.randn(2, 5, 4)
+    options = ExportOptions(decomposition_table="default", validate=True)
+    with bypass_export_some_errors():
+        model = to_onnx(module, (x,), export_options=options)
+        torch.testing.assert_close(module(x), Steps.forward(module, x))
+    assert_same(model, module, (torch.randn(2, 5, 4),))
 
 
 def test_torchscript_is_not_specialised() -> None:
@@ -268,7 +297,9 @@ def registered() -> set[type]:
 
 
 def restored() -> bool:
-    return [getattr(owner, name) for owner, name in PATCHED] == ORIGINALS
+    kernels = torch.ops.aten.lstm.input.py_kernels
+    functions = [getattr(owner, name) for owner, name in PATCHED]
+    return functions == ORIGINALS and kernels[COMPOSITE] is LSTM_KERNEL
 
 
 def test_everything_is_put_back_after_an_error_too() -> None:

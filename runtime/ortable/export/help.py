@@ -65,12 +65,8 @@ def _kind(name: str, pattern: str, *advice: str) -> Kind:
     return Kind(name, re.compile(pattern, re.DOTALL), advice)
 
 
-KINDS: tuple[Kind, ...] = (
-    _kind(
-        "weights packed by torch.ao.nn.quantized, which torch.export cannot read",
-        r"PackedParamsBase",
-        "quantize with PT2E (torchao.quantization.pt2e) or with torchao's quantize_",
-    ),
+# The kinds that dynamic_shapes.explained knows more about: the inputs and their dimensions.
+ABOUT_ARGUMENTS: tuple[Kind, ...] = (
     _kind(
         "a dynamic dimension cannot vary as asked",
         r"Constraints violated|marked .* as dynamic but|conflicts between user-specified ranges",
@@ -91,6 +87,10 @@ KINDS: tuple[Kind, ...] = (
         "torch.utils._pytree.register_pytree_node(C, flatten, unflatten)",
         BYPASS,
     ),
+)
+
+KINDS: tuple[Kind, ...] = (
+    *ABOUT_ARGUMENTS,
     _kind(
         "a tensor becomes a Python number",
         r"Could not extract specialized integer|data-dependent expression zuf?\d+"
@@ -181,14 +181,6 @@ KINDS: tuple[Kind, ...] = (
         FALLBACK,
     ),
 )
-
-
-# The kinds that dynamic_shapes.explained knows more about: the inputs and their dimensions.
-ABOUT_ARGUMENTS = KINDS[:3]
-
-
-# The kinds that dynamic_shapes.explained knows more about: the inputs and their dimensions.
-ABOUT_ARGUMENTS = KINDS[:3]
 
 
 @dataclass(frozen=True)

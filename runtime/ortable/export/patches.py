@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.fx.experimental.proxy_tensor import _ModuleStackTracer
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx.experimental.proxy_tensor import _ModuleStackTracer, get_proxy_mode
 
 from . import caches
 from .bypass import Undo, active_patches
@@ -122,8 +123,6 @@ def _deepcopy(original: Any) -> Any:
     """copy.deepcopy reads the storage of a tensor; a clone has the same values."""
 
     def deepcopy(self: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
-        from torch._subclasses.fake_tensor import FakeTensor
-
         if not isinstance(self, FakeTensor):
             return original(self, memo)
         if id(self) not in memo:
@@ -166,6 +165,12 @@ def _script_call(original: Any) -> Any:
     return call_module
 
 
+def _recurrent_shapes() -> Undo:
+    """Where torch looks for shapes alone; whatever writes a graph, such as a decomposition, gets
+    torch's own function."""
+    return keep_lengths(lambda: "recurrent layers" in active_patches() and get_proxy_mode() is None)
+
+
 def _sizes_of_one() -> Undo:
     """A dimension that the caller marks as dynamic stays so when the example has size 1. A branch
     on such a size is still refused by torch."""
@@ -175,10 +180,6 @@ def _sizes_of_one() -> Undo:
     patch = config.patch(backed_size_oblivious=True)
     patch.__enter__()
     return lambda: patch.__exit__(None, None, None)
-
-
-def _lengths() -> Undo:
-    return keep_lengths(lambda: "recurrent lengths" in active_patches())
 
 
 PATCHES: tuple[Patch, ...] = (
@@ -213,10 +214,10 @@ PATCHES: tuple[Patch, ...] = (
         _replacing("TorchScript modules", _ModuleStackTracer, "call_module", _script_call),
     ),
     Patch(
-        "recurrent lengths",
+        "recurrent layers",
         "torch",
-        "a dynamic length of LSTM, GRU or RNN, with strict=False: torch takes it for a constant",
-        _lengths,
+        "torch.nn.LSTM, GRU and RNN with a dynamic number of steps",
+        _recurrent_shapes,
     ),
     Patch(
         "jit.isinstance",
