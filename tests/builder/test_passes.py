@@ -255,3 +255,21 @@ def test_a_weight_that_is_only_read_transposed_is_turned_without_a_copy(gr, ort)
     assert "both" in gr.initializers_dict
     for got, wanted in zip(ort(gr, {"x": X}), expected, strict=True):
         assert got.tolist() == wanted.tolist()
+
+
+def test_folding_stores_neither_quantised_weights_as_floats_nor_a_weight_twice(gr):
+    gr.make_initializer("q", np.arange(6, dtype=np.int8).reshape(2, 3))
+    gr.make_initializer("w", np.arange(6, dtype=np.float32).reshape(2, 3))
+    scale = gr.make_initializer("scale", np.float32(0.5))
+    wide = gr.op.Mul(gr.op.Cast("q", to=dtypes.float32), scale)
+    known = gr.op.DequantizeLinear("q", scale)
+    turned = gr.op.Mul(gr.op.Transpose("w", perm=[1, 0]), scale)
+    for name in (wide, known, turned, gr.op.Mul("w", scale)):
+        gr.make_tensor_output(gr.op.Neg(name))
+    gr.make_tensor_output(gr.op.Relu("w"))
+    assert gr.constant_folding() == 1
+    assert ops(gr) == [
+        *("Cast", "Mul", "DequantizeLinear", "Transpose", "Mul"),
+        *["Neg"] * 4,
+        "Relu",
+    ]

@@ -169,16 +169,20 @@ def _renamed_keys(table: dict[str, Any], names: Mapping[str, str]) -> dict[str, 
 def constant_folding(graph: GraphBuilder, max_bytes: int) -> int:
     """Replaces nodes whose inputs are constants by initializers of at most ``max_bytes``.
 
-    Results read by nobody else than folded nodes vanish in `remove_unused`. Random operators
-    stay."""
+    Results read by nobody else than folded nodes vanish in `remove_unused`. Random operators stay,
+    and so does what would store a weight once more, or quantised weights as floats."""
     folded = 0
     kept: list[Node] = []
+    stay: set[str] = set()
     outputs = {info.name for info in graph.outputs}
     for node in graph.nodes:
         for inner in subgraphs(node) if node.attrs else ():
             if isinstance(inner, GraphState):
                 folded += constant_folding(inner, max_bytes)  # type: ignore[arg-type]
-        if outputs.isdisjoint(node.outputs) and _can_fold(graph, node, max_bytes):
+        if _stores_more(graph, node) or not stay.isdisjoint(node.inputs):
+            stay.update(node.outputs)
+            stay.discard("")
+        elif outputs.isdisjoint(node.outputs) and _can_fold(graph, node, max_bytes):
             try:
                 arrays = [constants.get_constant(graph, n) if n else None for n in node.outputs]
             except BuilderError:
@@ -197,9 +201,22 @@ def constant_folding(graph: GraphBuilder, max_bytes: int) -> int:
     return folded
 
 
+def _stores_more(graph: GraphBuilder, node: Node) -> bool:
+    """Whether the node reads a weight of 8 bits or less, or turns one: what others read as it is
+    would be stored twice (see merge.turn_weights)."""
+    if node.op_type in ("DequantizeLinear", "Transpose"):
+        return any(name in graph.initializers_dict for name in node.inputs)
+    for name in node.inputs:
+        value = graph.initializers_dict.get(name)
+        if value is not None and initializers.dtype_of(value) in _QUANTISED:
+            return initializers.size_of(value) > 1
+    return False
+
+
+_QUANTISED = frozenset({dtypes.int8, dtypes.uint8, *dtypes.SUB_BYTE})
+
+
 def _can_fold(graph: GraphBuilder, node: Node, max_bytes: int) -> bool:
-    if node.op_type == "Transpose" and node.inputs[0] in graph.initializers_dict:
-        return False  # somebody else reads the initializer (merge.turn_weights): it stays one
     if not all(name in graph._constants for name in node.outputs if name):
         return False
     for name in node.outputs:
