@@ -8,7 +8,7 @@ import onnxruntime
 import pytest
 import torch
 
-from ortable import pretty_onnx, to_onnx
+from ortable import ExportOptions, pretty_onnx, to_onnx
 from ortable.export import OxsDispatcher, bypass_export_some_errors, match_input_parameters
 
 
@@ -61,12 +61,18 @@ def test_static_shapes() -> None:
     text = lines(onx)
     assert text[0] == "opset: domain='' version=18"
     assert "input: name='x' type=dtype('float32') shape=[5, 3]" in text
-    assert "Gemm(x, p_linear_weight, p_linear_bias, transB=1) -> linear" in text
+    assert "Gemm(x, linear.weight, linear.bias, transB=1) -> linear" in text
     assert "Sigmoid(linear) -> output_0" in text
     assert "output: name='output_0' type=dtype('float32') shape=[5, 1]" in text
-    weights = [line for line in text if line.startswith("init: name='p_linear_")]
+    weights = [line for line in text if line.startswith("init: name='linear.")]
     assert len(weights) == 2
     np.testing.assert_allclose(run(onx, x), model(x).detach().numpy(), rtol=1e-5)
+
+
+def test_weights_may_have_the_names_that_the_page_prints() -> None:
+    options = ExportOptions(initializer_names="placeholders")
+    onx = to_onnx(Neuron(3, 1), (torch.rand(5, 3),), export_options=options)
+    assert "Gemm(x, p_linear_weight, p_linear_bias, transB=1) -> linear" in lines(onx)
 
 
 def test_dynamic_shapes() -> None:
@@ -99,7 +105,7 @@ def test_a_converter_borrowed_from_onnxscript() -> None:
     model, x = Celu(), torch.rand(5, 3)
     onx = to_onnx(model, (x,), input_names=["x"], dispatcher=OxsDispatcher(verbose=0))
     text = lines(onx)
-    assert "Gemm(x, p_linear_weight, p_linear_bias, transB=1) -> linear" in text
+    assert "Gemm(x, linear.weight, linear.bias, transB=1) -> linear" in text
     assert any(line.endswith("-> output_0") for line in text)
     np.testing.assert_allclose(run(onx, x), model(x).detach().numpy(), rtol=1e-5)
 

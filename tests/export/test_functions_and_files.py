@@ -109,7 +109,7 @@ def test_a_large_model_leaves_its_weights_in_torch_until_it_is_saved(tmp_path) -
     assert len(large.proto.SerializeToString()) < 2000
     loaded = onnx.load(path)
     kept = {i.name: onnx.numpy_helper.to_array(i) for i in loaded.graph.initializer}
-    assert (kept["p_linear_weight"] == module.linear.weight.detach().numpy()).all()
+    assert (kept["linear.weight"] == module.linear.weight.detach().numpy()).all()
 
 
 def test_without_optimization_the_output_is_an_identity() -> None:

@@ -43,9 +43,9 @@ def test_inputs_are_named_as_the_parameters_of_forward() -> None:
 
 def test_chosen_names_are_kept_even_when_an_intermediate_result_has_them() -> None:
     model = export(
-        Neuron(), (torch.rand(5, 3),), input_names=["linear"], output_names=["p_linear_weight"]
+        Neuron(), (torch.rand(5, 3),), input_names=["linear"], output_names=["linear.weight"]
     )
-    assert names(model) == (["linear"], ["p_linear_weight"])
+    assert names(model) == (["linear"], ["linear.weight"])
 
 
 @pytest.mark.parametrize(

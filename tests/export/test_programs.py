@@ -45,8 +45,8 @@ def test_a_module_and_its_exported_program_give_the_same_model() -> None:
 def test_initializers_carry_their_name_in_the_state_dict() -> None:
     model = export(Neuron(), (torch.rand(5, 3),))
     assert {i.name: i.doc_string for i in model.graph.initializer} == {
-        "p_linear_weight": "linear.weight",
-        "p_linear_bias": "linear.bias",
+        "linear.weight": "linear.weight",
+        "linear.bias": "linear.bias",
     }
     assert model.producer_name == "ortable"
     assert {"ortable.version", "torch.version"} <= {p.key for p in model.metadata_props}
@@ -160,7 +160,7 @@ def test_weights_without_data_are_inputs() -> None:
     with FakeTensorMode():
         fake, x = Neuron(), torch.rand(5, 3)
         model = export(fake, (x,))
-    assert [v.name for v in model.graph.input] == ["x", "p_linear_weight", "p_linear_bias"]
+    assert [v.name for v in model.graph.input] == ["x", "linear.weight", "linear.bias"]
     assert "2 weights have no data: they are inputs of the model" in steps(model)
 
 

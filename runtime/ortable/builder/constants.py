@@ -15,8 +15,6 @@ from . import initializers
 from .node import Node
 from .state import GraphState
 
-# Computed here, quantized weights would be floats again.
-_KEPT = frozenset({"DequantizeLinear"})
 # Another draw at every call, so never a constant.
 RANDOM = frozenset(
     {
@@ -56,7 +54,7 @@ def is_constant(graph: GraphState | None, name: str) -> bool:
 
 def is_constant_node(graph: GraphState, node: Node) -> bool:
     """True when all outputs of the node are the same at every run and can be computed here."""
-    if node.domain or node.op_type in RANDOM or node.op_type in _KEPT:
+    if node.domain or node.op_type in RANDOM:
         return False
     if not node.inputs:
         return node.op_type == "Constant"

@@ -213,7 +213,17 @@ def _stores_more(graph: GraphBuilder, node: Node) -> bool:
     return False
 
 
-_QUANTISED = frozenset({dtypes.int8, dtypes.uint8, *dtypes.SUB_BYTE})
+_QUANTISED = frozenset(
+    {
+        dtypes.int8,
+        dtypes.uint8,
+        dtypes.float8e4m3fn,
+        dtypes.float8e4m3fnuz,
+        dtypes.float8e5m2,
+        dtypes.float8e5m2fnuz,
+        *dtypes.SUB_BYTE,
+    }
+)
 
 
 def _can_fold(graph: GraphBuilder, node: Node, max_bytes: int) -> bool:

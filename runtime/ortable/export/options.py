@@ -46,8 +46,8 @@ class ExportOptions:
             decompositions.
         validate: compare the exported program with the module on the example call before it is
             converted.
-        initializer_names: ``"placeholders"`` names weights as torch.export's inputs
-            (``p_linear_weight``), ``"state_dict"`` as the module does (``linear.weight``).
+        initializer_names: ``"state_dict"`` names weights as the module does (``linear.weight``),
+            ``"placeholders"`` as torch.export's inputs (``p_linear_weight``).
         metadata: the user's own ``metadata_props`` of the model, texts by key.
         value_info: also write type and shape of every intermediate result.
         progress: called with the name of each phase when it ends, and the seconds it took.
