@@ -94,6 +94,13 @@ def test_placeholder_names_are_torchs_and_the_paths_are_written_too() -> None:
     assert weights(model) == {"p_weight": "weight", "p_bias": "bias"}
 
 
+def test_a_weight_that_is_kept_transposed_says_whose_it_is() -> None:
+    module = torch.nn.Linear(3, 2, bias=False)
+    model = to_onnx(module, (torch.rand(4, 2, 3),))
+    assert weights(model) == {"weight_transposed": "weight, transposed"}
+    assert_same(model, module, (torch.rand(4, 2, 3),))
+
+
 def test_buffers_that_change_have_their_path_as_output() -> None:
     class Counter(torch.nn.Module):
         def __init__(self) -> None:

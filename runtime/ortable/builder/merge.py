@@ -17,6 +17,7 @@ from .state import GraphState
 if TYPE_CHECKING:
     from .graph import GraphBuilder
 
+TURNED = "_transposed"  # behind the name of a weight that is kept transposed
 _PLAIN = (int, float, str, bool, bytes)
 
 
@@ -126,4 +127,4 @@ def _can_turn(value: Any) -> bool:
 def _transposed(graph: GraphBuilder, source: str, order: tuple[int, ...]) -> str:
     value = graph.initializers_dict[source]
     view = value.transpose(order) if isinstance(value, np.ndarray) else value.permute(order)
-    return graph.make_initializer(graph.unique_name(f"{source}_transposed"), view)
+    return graph.make_initializer(graph.unique_name(f"{source}{TURNED}"), view)

@@ -10,6 +10,7 @@ import torch
 from torch.fx import GraphModule
 
 from ..builder.initializers import storage_key
+from ..builder.merge import TURNED
 from ..interpreter.records import InputRecord
 from .program import Program
 
@@ -45,6 +46,10 @@ def annotate(model: Any, program: Program) -> None:
         names = program.initializers.get(initializer.name)
         if names is not None:
             initializer.doc_string = names[0]
+        elif initializer.name.endswith(TURNED):
+            names = program.initializers.get(initializer.name.removesuffix(TURNED))
+            if names is not None:
+                initializer.doc_string = f"{names[0]}, transposed"
 
 
 def note_weights(program: Program, records: Sequence[InputRecord]) -> None:
