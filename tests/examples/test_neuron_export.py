@@ -156,3 +156,42 @@ def test_errors_of_torch_export_may_be_bypassed() -> None:
     with bypass_export_some_errors():
         onx = to_onnx(model, (x,))
     np.testing.assert_allclose(run(onx, x), model(x).detach().numpy(), rtol=1e-5)
+
+
+class Cast(torch.nn.Module):
+    """A region of autocast around a layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = self.linear(x)
+        return y.float() + 1
+
+
+def test_autocast_makes_a_local_function_that_inline_removes() -> None:
+    model, x = Cast(), torch.rand(5, 3)
+    options = ExportOptions(functions=("autocast",))
+    onx = to_onnx(model, (x,), export_options=options)
+    assert len(onx.functions) == 1
+    inlined = to_onnx(model, (x,), export_options=options, inline=True)
+    assert not inlined.functions
+    expected = model(x).detach().numpy()
+    for each in (onx, inlined):
+        assert any(n.op_type == "Cast" for n in (*each.graph.node, *_bodies(each)))
+        np.testing.assert_allclose(run(each, x), expected, rtol=1e-2)
+
+
+def _bodies(model):
+    return [node for function in model.functions for node in function.node]
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_export_options_choose_the_mode_of_torch_export(strict: bool) -> None:
+    model, x = Neuron(3, 1), torch.rand(5, 3)
+    options = ExportOptions(strict=strict)
+    onx, builder = to_onnx(model, (x,), export_options=options, return_builder=True)
+    assert builder.record.strategy == f"torch.export, strict={strict}"
+    np.testing.assert_allclose(run(onx, x), model(x).detach().numpy(), rtol=1e-5)
