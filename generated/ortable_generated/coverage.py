@@ -1161,7 +1161,7 @@ COVERAGE: tuple[tuple[str, str, str, str, str, bool, int, int, int, str, str, st
     ('prims::view_of', 'specs/aten/prims.yaml', 'aten::clone', '18', 'f32', False, 1, 0, 1, '', '', ''),
     ('prims::where', 'specs/aten/prims.yaml', 'aten::where.self', '18', 'f32 i64 b', True, 1, 0, 2, '', '', ''),
     ('quantized_decomposed::_choose_qparams_per_token_asymmetric_impl', 'specs/aten/quantized_groups.yaml', '', '18', 'f32', True, 1, 0, 2, '', '', ''),
-    ('quantized_decomposed::choose_qparams.tensor', 'specs/aten/quantized_groups.yaml', '', '18', 'f32 f16', True, 2, 0, 5, '', '', ''),
+    ('quantized_decomposed::choose_qparams.tensor', 'specs/aten/quantized_groups.yaml', '', '18', 'f32 f16', True, 2, 0, 6, '', '', ''),
     ('quantized_decomposed::choose_qparams_per_token', 'specs/aten/quantized_groups.yaml', '', '18', '', False, 1, 1, 1, '', '', ''),
     ('quantized_decomposed::choose_qparams_per_token_asymmetric', 'specs/aten/quantized_groups.yaml', 'quantized_decomposed::_choose_qparams_per_token_asymmetric_impl', '18', 'f32', True, 1, 0, 1, '', '', ''),
     ('quantized_decomposed::choose_qparams_symmetric.tensor', 'specs/aten/quantized_groups.yaml', '', '18', 'f32 f16', True, 1, 0, 3, '', '', ''),

@@ -62,8 +62,9 @@ def quantized_decomposed_choose_qparams_tensor(graph: GraphBuilder, res: Res, in
     """quantized_decomposed::choose_qparams.tensor(Tensor input, int quant_min, int quant_max, float eps, ScalarType dtype) -> (Tensor, Tensor)"""
     wide = wide_dtype(dtype_of(graph, input))
     axes = axes_of(graph, input, [])
-    if graph.target == 'onnxruntime' and dtype == uint8 and quant_min == 0 and (quant_max == 255) and (dtype_of(graph, input) == float32):
-        # without eps, so that a range below 255 * eps has finer codes than in torch
+    codes = dtype == uint8 and quant_min == 0 and (quant_max == 255)
+    if graph.target == 'onnxruntime' and codes and dtype_of(graph, input) == float32 and (eps <= 0.000245):
+        # without eps (2**-12 at most), so that a range below 255 * eps has finer codes than in torch
         _, scale, zero = graph.make_node('DynamicQuantizeLinear', [input], 3)
         return (as_vector_of_one(graph, scale, float64), as_vector_of_one(graph, zero, int64))
     zero = const(graph, 0, dtype_of(graph, input))

@@ -58,14 +58,10 @@ def _key(node: Node) -> Hashable | None:
         return None
     attributes: list[Hashable] = []
     for name, value in node.attrs.items():
-        if isinstance(value, (list, tuple)):
-            if not all(type(item) in _PLAIN for item in value):
-                return None
-            attributes.append((name, tuple(value), len(value)))
-        elif type(value) in _PLAIN:
-            attributes.append((name, value, type(value).__name__))
-        else:
+        items = value if isinstance(value, (list, tuple)) else (value,)
+        if not all(type(item) in _PLAIN for item in items):
             return None
+        attributes.append((name, repr(value)))  # as text: -0.0 is not 0.0, 1.0 is not 1
     shape = tuple(bool(name) for name in node.outputs)
     return (node.op_type, tuple(node.inputs), tuple(attributes), shape)
 

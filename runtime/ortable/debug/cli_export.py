@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ortable.errors import ExportError
+from ortable.export.pt2 import opened
 
 __all__ = ["add_export"]
 
@@ -94,7 +95,7 @@ def load_target(target: str) -> tuple[Any, tuple[Any, ...], Any, Any]:
     Raises ExportError when the target is neither, or returns something else.
     """
     if target.endswith(".pt2"):
-        return _saved_program(target), (), None, None
+        return opened(target), (), None, None
     module_name, _, name = target.partition(":")
     if not name:
         raise ExportError(
@@ -118,13 +119,3 @@ def load_target(target: str) -> tuple[Any, tuple[Any, ...], Any, Any]:
         )
     model, args, kwargs, dynamic_shapes = (*found, None, None)[:4]
     return model, args, kwargs, dynamic_shapes
-
-
-def _saved_program(path: str) -> Any:
-    from pathlib import Path
-
-    import torch
-
-    if not Path(path).exists():
-        raise FileNotFoundError(f"no file {path!r}")
-    return torch.export.load(path)

@@ -1,5 +1,6 @@
 """The key-value caches of transformers as pytrees, so that torch.export takes them as arguments and
-returns them: registered while bypass_export_some_errors lasts."""
+returns them: the growing ones where to_onnx meets one, all of them while bypass_export_some_errors
+lasts."""
 
 from __future__ import annotations
 
@@ -15,10 +16,10 @@ _PAIR = ("self_attention_cache", "cross_attention_cache")
 _STATIC = ("keys", "values", "cumulative_length")
 
 
-def register() -> Callable[[], None] | None:
+def register(static: bool = True) -> Callable[[], None] | None:
     """Register DynamicCache (as transformers itself does: all keys, then all values),
-    EncoderDecoderCache (its two caches) and StaticCache (keys, values and length of each layer),
-    each where nobody did yet.
+    EncoderDecoderCache (its two caches) and, with ``static``, StaticCache (keys, values and length
+    of each layer), each where nobody did yet.
 
     Returns how to undo it; None when all of them were registered before.
     """
@@ -32,7 +33,7 @@ def register() -> Callable[[], None] | None:
     if EncoderDecoderCache not in pytree.SUPPORTED_NODES:
         _register(EncoderDecoderCache, _open_pair, lambda caches, _: EncoderDecoderCache(*caches))
         added.append(EncoderDecoderCache)
-    if StaticCache not in pytree.SUPPORTED_NODES:
+    if static and StaticCache not in pytree.SUPPORTED_NODES:
         _register(StaticCache, _open_static, _close_static)
         added.append(StaticCache)
     if not added:
@@ -52,7 +53,7 @@ def unregister(classes: Iterable[type]) -> None:
 def _register(cls: Any, open_: Callable[[Any], Any], close: Callable[[Any, Any], Any]) -> None:
     def with_keys(cache: Any) -> Any:
         values, context = open_(cache)
-        names = context["names"]
+        names, _ = context
         pairs = zip(names, values, strict=True)
         return [(pytree.GetAttrKey(name), value) for name, value in pairs], context
 
@@ -66,11 +67,12 @@ def _register(cls: Any, open_: Callable[[Any], Any], close: Callable[[Any, Any],
     fx_pytree.register_pytree_flatten_spec(cls, lambda cache, spec: open_(cache)[0])
 
 
-def _open_pair(cache: Any) -> tuple[list[Any], dict[str, Any]]:
-    return [getattr(cache, name) for name in _PAIR], {"names": list(_PAIR)}
+def _open_pair(cache: Any) -> tuple[list[Any], list[Any]]:
+    """The two caches; the context of a class is the names of its children, and what else it has."""
+    return [getattr(cache, name) for name in _PAIR], [list(_PAIR), None]
 
 
-def _open_static(cache: Any) -> tuple[list[Any], dict[str, Any]]:
+def _open_static(cache: Any) -> tuple[list[Any], list[Any]]:
     """One tensor for each of ``_STATIC`` and each layer; the rest of a layer is its length, and its
     window when it slides.
 
@@ -87,15 +89,15 @@ def _open_static(cache: Any) -> tuple[list[Any], dict[str, Any]]:
             )
     values = [getattr(layer, name) for layer in layers for name in _STATIC]
     names = [f"{name}_{number}" for number in range(len(layers)) for name in _STATIC]
-    return values, {"names": names, "lengths": [layer.max_cache_len for layer in layers]}
+    return values, [names, [layer.max_cache_len for layer in layers]]
 
 
-def _close_static(values: Any, context: dict[str, Any]) -> Any:
+def _close_static(values: Any, context: list[Any]) -> Any:
     from transformers.cache_utils import Cache, StaticCache, StaticLayer
 
     values = list(values)
     layers: list[Any] = []
-    for number, length in enumerate(context["lengths"]):
+    for number, length in enumerate(context[1]):
         layer: Any = StaticLayer(max_cache_len=length)
         keys, states, filled = values[number * 3 : number * 3 + 3]
         layer.keys, layer.values, layer.cumulative_length = keys, states, filled

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from ..errors import ExportError
-from . import pytrees
+from . import caches
 
 
 def opened(mod: Any) -> Any:
@@ -89,7 +89,7 @@ def _load(path: Path) -> Any:
 def _cache_classes(path: Path) -> list[Any]:
     """The classes of transformers' caches, which hold tensors and numbers only; registered."""
     try:
-        pytrees.register_caches()
+        caches.register(static=False)
     except ImportError as error:
         raise ExportError(
             f"'{path}' has an argument of transformers.cache_utils, and transformers is not "

@@ -15,6 +15,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ..errors import ExportError
+from . import caches
 
 Children = list[tuple[Any, Any]]
 
@@ -98,9 +99,8 @@ def leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def register_known(values: Any) -> None:
-    """Register the caches of transformers among ``values`` with torch.utils._pytree, where nobody
-    did yet: a DynamicCache as transformers itself does (``key_cache`` and ``value_cache``, lists by
-    layer), an EncoderDecoderCache as its two caches."""
+    """Register DynamicCache and EncoderDecoderCache of transformers with torch.utils._pytree when
+    one is among ``values``, see caches.py."""
     if _CACHES not in sys.modules:
         return
     known = sys.modules[_CACHES]
@@ -108,29 +108,7 @@ def register_known(values: Any) -> None:
     single = getattr(known, "DynamicCache", None)
     found = {type(leaf) for leaf in pytree.tree_leaves(values)}
     if found & {pair, single}:
-        register_caches()
-
-
-def register_caches() -> None:
-    """Register transformers' DynamicCache and EncoderDecoderCache, where nobody did yet."""
-    from transformers.cache_utils import DynamicCache, EncoderDecoderCache
-
-    if DynamicCache not in pytree.SUPPORTED_NODES:
-        from transformers.integrations.executorch import register_dynamic_cache_export_support
-
-        register_dynamic_cache_export_support()
-    if EncoderDecoderCache not in pytree.SUPPORTED_NODES:
-        names = ("self_attention_cache", "cross_attention_cache")
-        pytree.register_pytree_node(
-            EncoderDecoderCache,
-            lambda cache: ([getattr(cache, name) for name in names], list(names)),
-            lambda caches, _: EncoderDecoderCache(*caches),
-            serialized_type_name="transformers.cache_utils.EncoderDecoderCache",
-            flatten_with_keys_fn=lambda cache: (
-                [(pytree.GetAttrKey(name), getattr(cache, name)) for name in names],
-                list(names),
-            ),
-        )
+        caches.register(static=False)
 
 
 def remedy(kind: type) -> str:

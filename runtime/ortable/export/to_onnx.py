@@ -163,7 +163,11 @@ def to_onnx(
         if optimize:
             with record.phase("rewrite"):
                 folding = options.constant_folding
-                builder.optimize(folding, "none" not in names, folding and not large_model)
+                builder.optimize(
+                    folding,
+                    rewrites="none" not in names,
+                    turning=folding and not large_model,
+                )
             record.say("rewrite", f"{len(builder.nodes)} nodes")
         with record.phase("serialise"):
             weights_become_inputs(builder, program)
