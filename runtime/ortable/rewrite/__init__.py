@@ -1,0 +1,1 @@
+"""Graph rewrites: the engine that runs generated matchers over a graph."""
