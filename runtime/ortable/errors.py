@@ -14,6 +14,7 @@ __all__ = [
     "OptionError",
     "OrtableError",
     "ProviderError",
+    "RewriteError",
     "SpecError",
     "UnsupportedCase",
 ]
@@ -58,6 +59,10 @@ class MismatchError(OrtableError, AssertionError):
 
 class OptionError(OrtableError, ValueError):
     """An option is unknown, or its value is not one of those accepted."""
+
+
+class RewriteError(OrtableError, RuntimeError):
+    """Rules of rewriting undo one another without end."""
 
 
 class ExportError(OrtableError, RuntimeError):

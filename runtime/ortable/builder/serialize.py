@@ -20,10 +20,11 @@ from onnx import (
 
 from ..dims import SymDim
 from ..errors import BuilderError
-from . import initializers, versions
+from . import initializers, origins, versions
 from .function_protos import settle_function
 from .large_model import LargeModel
 from .node import Node
+from .origins import Rewritten
 from .schemas import find_schema
 from .state import GraphState
 from .tensor_proto import Outside, fill_tensor, tensors_of_graph, tensors_of_nodes
@@ -216,10 +217,13 @@ class NodeWriter:
         entries = self.metadata.get(id(origin))
         if entries is None:
             found: Mapping[str, str] = {}
-            if isinstance(origin, dict):
-                found = origin
-            elif self.graph.origin_metadata is not None:
-                found = self.graph.origin_metadata(origin) or {}
+            made_for = origin.original() if isinstance(origin, Rewritten) else origin
+            if isinstance(made_for, dict):
+                found = made_for
+            elif self.graph.origin_metadata is not None and made_for is not None:
+                found = self.graph.origin_metadata(made_for) or {}
+            if isinstance(origin, Rewritten):
+                found = {**found, origins.KEY: origin.rules()}
             entries = self.metadata[id(origin)] = [(k, str(v)) for k, v in found.items()]
         for key, value in entries:
             entry = proto.metadata_props.add()

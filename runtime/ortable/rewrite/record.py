@@ -1,0 +1,50 @@
+"""What rewriting did: which rule fired where, how often each was tried, and why it was refused."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+
+@dataclass
+class RuleStatistics:
+    """Counts of one rule: ``tried`` calls of its matcher, ``matched`` replacements, ``refused``
+    places by reason, ``seconds`` altogether."""
+
+    tried: int = 0
+    matched: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Fired:
+    """One replacement: the rule, the graph (empty for the main one), the results that were
+    replaced, the nodes that went and those that came, and what the first of them was made for."""
+
+    rule: str
+    graph: str
+    results: tuple[str, ...]
+    removed: tuple[str, ...]
+    made: tuple[str, ...]
+    origin: object = None
+
+
+@dataclass
+class RewriteRecord:
+    """The account of the rewriting of one model, in the order in which rules fired."""
+
+    fired: list[Fired] = field(default_factory=list)
+    statistics: dict[str, RuleStatistics] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def of(self, rule: str) -> RuleStatistics:
+        """The counts of a rule."""
+        found = self.statistics.get(rule)
+        if found is None:
+            found = self.statistics[rule] = RuleStatistics()
+        return found
+
+    def counts(self) -> dict[str, int]:
+        """How often each rule fired, the most frequent first."""
+        return dict(Counter(fired.rule for fired in self.fired).most_common())
