@@ -3,8 +3,6 @@ it does not fit."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from .. import dims
 from ..builder import passes
 from ..builder.node import Node
