@@ -117,9 +117,9 @@ class Replacement:
         if info is None:
             raise Refused(f"the replacement gives {made!r}, which is no result of the graph")
         self._check_same(name, self.old[name], info)
-        if made != name and self.tables.is_output(name):
-            if any(root.op_type == "Identity" for root in self.roots):
-                raise Refused(f"{name} is an output")
+        copies = any(root.op_type == "Identity" for root in self.roots)
+        if copies and made != name and self.tables.is_output(name):
+            raise Refused(f"{name} is an output")
         return made
 
     def _settle(self, name: str, made: str | None, nodes: list[Node]) -> str:
