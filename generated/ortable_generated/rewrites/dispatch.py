@@ -3,9 +3,13 @@ from __future__ import annotations
 
 from ortable.rewrite.rule import Rule
 
-from . import basic, linear
+from . import basic, concat, linear, reshape, slice, transpose
 
 RULES: tuple[Rule, ...] = (
     *basic.RULES,
+    *concat.RULES,
     *linear.RULES,
+    *reshape.RULES,
+    *slice.RULES,
+    *transpose.RULES,
 )
