@@ -3,11 +3,14 @@ from __future__ import annotations
 
 from ortable.rewrite.rule import Rule
 
-from . import basic, concat, linear, reshape, slice, transpose
+from . import basic, concat, dims, expand, gather, linear, reshape, slice, transpose
 
 RULES: tuple[Rule, ...] = (
     *basic.RULES,
     *concat.RULES,
+    *dims.RULES,
+    *expand.RULES,
+    *gather.RULES,
     *linear.RULES,
     *reshape.RULES,
     *slice.RULES,
