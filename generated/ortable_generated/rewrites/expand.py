@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.rewrite.rule import Match, Rule
 from ortable.rewrite.words import same_shape
-from ortable.rewrite.words_sizes import broadcasts_to, stretches_to, with_inputs
+from ortable.rewrite.words_sizes import broadcasts_to, inputs_with, node_again, node_of, stretches_to
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -15,471 +15,512 @@ if TYPE_CHECKING:
 
 
 def match_expand_before_arithmetic_1(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = Add(wide, y); return found"""
+    """wide = Expand(x, _); found = Add(wide, _); return found"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    for wide, y in m.orders(root):
+    for wide, _ in m.orders(root):
         n1 = m.producer(wide, 'Expand')
         if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
             continue
         x, _ = n1.inputs
         found = root.outputs[0]
-        if not broadcasts_to(graph, found, [x, y]):
-            m.refuse('broadcasts_to(found, [x, y])')
+        inputs = inputs_with(graph, found, wide, x)
+        if not broadcasts_to(graph, found, inputs):
+            m.refuse('broadcasts_to(found, inputs)')
             continue
-        return Match((root, n1), (root.outputs[0],), (x, wide, found))
+        node = node_of(graph, found)
+        return Match((root, n1), (root.outputs[0],), (inputs, node))
     return None
 
 
 def match_expand_before_arithmetic_2(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = Mul(wide, y); return found"""
+    """wide = Expand(x, _); found = Mul(wide, _); return found"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    for wide, y in m.orders(root):
+    for wide, _ in m.orders(root):
         n1 = m.producer(wide, 'Expand')
         if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
             continue
         x, _ = n1.inputs
         found = root.outputs[0]
-        if not broadcasts_to(graph, found, [x, y]):
-            m.refuse('broadcasts_to(found, [x, y])')
+        inputs = inputs_with(graph, found, wide, x)
+        if not broadcasts_to(graph, found, inputs):
+            m.refuse('broadcasts_to(found, inputs)')
             continue
-        return Match((root, n1), (root.outputs[0],), (x, wide, found))
+        node = node_of(graph, found)
+        return Match((root, n1), (root.outputs[0],), (inputs, node))
     return None
 
 
 def match_expand_before_arithmetic_3(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = Sub(wide, y); return found"""
+    """wide = Expand(x, _); found = Sub(wide, _); return found"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    wide, y = root.inputs
+    wide, _ = root.inputs
     n1 = m.producer(wide, 'Expand')
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     x, _ = n1.inputs
     found = root.outputs[0]
-    if not broadcasts_to(graph, found, [x, y]):
-        m.refuse('broadcasts_to(found, [x, y])')
+    inputs = inputs_with(graph, found, wide, x)
+    if not broadcasts_to(graph, found, inputs):
+        m.refuse('broadcasts_to(found, inputs)')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, wide, found))
+    node = node_of(graph, found)
+    return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_arithmetic_4(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = Sub(y, wide); return found"""
+    """wide = Expand(x, _); found = Sub(_, wide); return found"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    y, wide = root.inputs
+    _, wide = root.inputs
     n1 = m.producer(wide, 'Expand')
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     x, _ = n1.inputs
     found = root.outputs[0]
-    if not broadcasts_to(graph, found, [x, y]):
-        m.refuse('broadcasts_to(found, [x, y])')
+    inputs = inputs_with(graph, found, wide, x)
+    if not broadcasts_to(graph, found, inputs):
+        m.refuse('broadcasts_to(found, inputs)')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, wide, found))
+    node = node_of(graph, found)
+    return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_arithmetic_5(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = Div(wide, y); return found"""
+    """wide = Expand(x, _); found = Div(wide, _); return found"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    wide, y = root.inputs
+    wide, _ = root.inputs
     n1 = m.producer(wide, 'Expand')
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     x, _ = n1.inputs
     found = root.outputs[0]
-    if not broadcasts_to(graph, found, [x, y]):
-        m.refuse('broadcasts_to(found, [x, y])')
+    inputs = inputs_with(graph, found, wide, x)
+    if not broadcasts_to(graph, found, inputs):
+        m.refuse('broadcasts_to(found, inputs)')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, wide, found))
+    node = node_of(graph, found)
+    return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_arithmetic_6(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = Div(y, wide); return found"""
+    """wide = Expand(x, _); found = Div(_, wide); return found"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    y, wide = root.inputs
+    _, wide = root.inputs
     n1 = m.producer(wide, 'Expand')
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     x, _ = n1.inputs
     found = root.outputs[0]
-    if not broadcasts_to(graph, found, [x, y]):
-        m.refuse('broadcasts_to(found, [x, y])')
+    inputs = inputs_with(graph, found, wide, x)
+    if not broadcasts_to(graph, found, inputs):
+        m.refuse('broadcasts_to(found, inputs)')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, wide, found))
+    node = node_of(graph, found)
+    return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_arithmetic_7(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = Pow(wide, y); return found"""
+    """wide = Expand(x, _); found = Pow(wide, _); return found"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    wide, y = root.inputs
+    wide, _ = root.inputs
     n1 = m.producer(wide, 'Expand')
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     x, _ = n1.inputs
     found = root.outputs[0]
-    if not broadcasts_to(graph, found, [x, y]):
-        m.refuse('broadcasts_to(found, [x, y])')
+    inputs = inputs_with(graph, found, wide, x)
+    if not broadcasts_to(graph, found, inputs):
+        m.refuse('broadcasts_to(found, inputs)')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, wide, found))
+    node = node_of(graph, found)
+    return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_arithmetic_8(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = Pow(y, wide); return found"""
+    """wide = Expand(x, _); found = Pow(_, wide); return found"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    y, wide = root.inputs
+    _, wide = root.inputs
     n1 = m.producer(wide, 'Expand')
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     x, _ = n1.inputs
     found = root.outputs[0]
-    if not broadcasts_to(graph, found, [x, y]):
-        m.refuse('broadcasts_to(found, [x, y])')
+    inputs = inputs_with(graph, found, wide, x)
+    if not broadcasts_to(graph, found, inputs):
+        m.refuse('broadcasts_to(found, inputs)')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, wide, found))
+    node = node_of(graph, found)
+    return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_arithmetic_9(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = Max(wide, y); return found"""
+    """wide = Expand(x, _); found = Max(wide, _); return found"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    for wide, y in m.orders(root):
+    for wide, _ in m.orders(root):
         n1 = m.producer(wide, 'Expand')
         if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
             continue
         x, _ = n1.inputs
         found = root.outputs[0]
-        if not broadcasts_to(graph, found, [x, y]):
-            m.refuse('broadcasts_to(found, [x, y])')
+        inputs = inputs_with(graph, found, wide, x)
+        if not broadcasts_to(graph, found, inputs):
+            m.refuse('broadcasts_to(found, inputs)')
             continue
-        return Match((root, n1), (root.outputs[0],), (x, wide, found))
+        node = node_of(graph, found)
+        return Match((root, n1), (root.outputs[0],), (inputs, node))
     return None
 
 
 def match_expand_before_arithmetic_10(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = Min(wide, y); return found"""
+    """wide = Expand(x, _); found = Min(wide, _); return found"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    for wide, y in m.orders(root):
+    for wide, _ in m.orders(root):
         n1 = m.producer(wide, 'Expand')
         if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
             continue
         x, _ = n1.inputs
         found = root.outputs[0]
-        if not broadcasts_to(graph, found, [x, y]):
-            m.refuse('broadcasts_to(found, [x, y])')
+        inputs = inputs_with(graph, found, wide, x)
+        if not broadcasts_to(graph, found, inputs):
+            m.refuse('broadcasts_to(found, inputs)')
             continue
-        return Match((root, n1), (root.outputs[0],), (x, wide, found))
+        node = node_of(graph, found)
+        return Match((root, n1), (root.outputs[0],), (inputs, node))
     return None
 
 
 def match_expand_before_arithmetic_11(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = And(wide, y); return found"""
+    """wide = Expand(x, _); found = And(wide, _); return found"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    for wide, y in m.orders(root):
+    for wide, _ in m.orders(root):
         n1 = m.producer(wide, 'Expand')
         if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
             continue
         x, _ = n1.inputs
         found = root.outputs[0]
-        if not broadcasts_to(graph, found, [x, y]):
-            m.refuse('broadcasts_to(found, [x, y])')
+        inputs = inputs_with(graph, found, wide, x)
+        if not broadcasts_to(graph, found, inputs):
+            m.refuse('broadcasts_to(found, inputs)')
             continue
-        return Match((root, n1), (root.outputs[0],), (x, wide, found))
+        node = node_of(graph, found)
+        return Match((root, n1), (root.outputs[0],), (inputs, node))
     return None
 
 
 def match_expand_before_arithmetic_12(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = Or(wide, y); return found"""
+    """wide = Expand(x, _); found = Or(wide, _); return found"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    for wide, y in m.orders(root):
+    for wide, _ in m.orders(root):
         n1 = m.producer(wide, 'Expand')
         if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
             continue
         x, _ = n1.inputs
         found = root.outputs[0]
-        if not broadcasts_to(graph, found, [x, y]):
-            m.refuse('broadcasts_to(found, [x, y])')
+        inputs = inputs_with(graph, found, wide, x)
+        if not broadcasts_to(graph, found, inputs):
+            m.refuse('broadcasts_to(found, inputs)')
             continue
-        return Match((root, n1), (root.outputs[0],), (x, wide, found))
+        node = node_of(graph, found)
+        return Match((root, n1), (root.outputs[0],), (inputs, node))
     return None
 
 
-def make_expand_before_arithmetic(graph: GraphBuilder, res: Res, x: Result, wide: Result, found: Result) -> Any:
-    return with_inputs(graph, found, wide, x)
+def make_expand_before_arithmetic(graph: GraphBuilder, res: Res, inputs: Any, node: Any) -> Any:
+    return node_again(graph, node, inputs)
 
 
 def match_expand_before_choice_1(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = Where(wide, y, z); return found"""
+    """wide = Expand(x, _); found = Where(wide, _, _); return found"""
     graph = m.graph
     if len(root.inputs) != 3 or not m.plain(root):
         return None
-    wide, y, z = root.inputs
+    wide, _, _ = root.inputs
     n1 = m.producer(wide, 'Expand')
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     x, _ = n1.inputs
     found = root.outputs[0]
-    if not broadcasts_to(graph, found, [x, y, z]):
-        m.refuse('broadcasts_to(found, [x, y, z])')
+    inputs = inputs_with(graph, found, wide, x)
+    if not broadcasts_to(graph, found, inputs):
+        m.refuse('broadcasts_to(found, inputs)')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, wide, found))
+    node = node_of(graph, found)
+    return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_choice_2(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = Where(y, wide, z); return found"""
+    """wide = Expand(x, _); found = Where(_, wide, _); return found"""
     graph = m.graph
     if len(root.inputs) != 3 or not m.plain(root):
         return None
-    y, wide, z = root.inputs
+    _, wide, _ = root.inputs
     n1 = m.producer(wide, 'Expand')
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     x, _ = n1.inputs
     found = root.outputs[0]
-    if not broadcasts_to(graph, found, [x, y, z]):
-        m.refuse('broadcasts_to(found, [x, y, z])')
+    inputs = inputs_with(graph, found, wide, x)
+    if not broadcasts_to(graph, found, inputs):
+        m.refuse('broadcasts_to(found, inputs)')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, wide, found))
+    node = node_of(graph, found)
+    return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_choice_3(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = Where(y, z, wide); return found"""
+    """wide = Expand(x, _); found = Where(_, _, wide); return found"""
     graph = m.graph
     if len(root.inputs) != 3 or not m.plain(root):
         return None
-    y, z, wide = root.inputs
+    _, _, wide = root.inputs
     n1 = m.producer(wide, 'Expand')
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     x, _ = n1.inputs
     found = root.outputs[0]
-    if not broadcasts_to(graph, found, [x, y, z]):
-        m.refuse('broadcasts_to(found, [x, y, z])')
+    inputs = inputs_with(graph, found, wide, x)
+    if not broadcasts_to(graph, found, inputs):
+        m.refuse('broadcasts_to(found, inputs)')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, wide, found))
+    node = node_of(graph, found)
+    return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_choice_4(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = Equal(wide, y); return found"""
+    """wide = Expand(x, _); found = Equal(wide, _); return found"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    for wide, y in m.orders(root):
+    for wide, _ in m.orders(root):
         n1 = m.producer(wide, 'Expand')
         if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
             continue
         x, _ = n1.inputs
-        z = None
         found = root.outputs[0]
-        if not broadcasts_to(graph, found, [x, y, z]):
-            m.refuse('broadcasts_to(found, [x, y, z])')
+        inputs = inputs_with(graph, found, wide, x)
+        if not broadcasts_to(graph, found, inputs):
+            m.refuse('broadcasts_to(found, inputs)')
             continue
-        return Match((root, n1), (root.outputs[0],), (x, wide, found))
+        node = node_of(graph, found)
+        return Match((root, n1), (root.outputs[0],), (inputs, node))
     return None
 
 
 def match_expand_before_choice_5(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = Less(wide, y); return found"""
+    """wide = Expand(x, _); found = Less(wide, _); return found"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    wide, y = root.inputs
+    wide, _ = root.inputs
     n1 = m.producer(wide, 'Expand')
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     x, _ = n1.inputs
-    z = None
     found = root.outputs[0]
-    if not broadcasts_to(graph, found, [x, y, z]):
-        m.refuse('broadcasts_to(found, [x, y, z])')
+    inputs = inputs_with(graph, found, wide, x)
+    if not broadcasts_to(graph, found, inputs):
+        m.refuse('broadcasts_to(found, inputs)')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, wide, found))
+    node = node_of(graph, found)
+    return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_choice_6(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = Less(y, wide); return found"""
+    """wide = Expand(x, _); found = Less(_, wide); return found"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    y, wide = root.inputs
+    _, wide = root.inputs
     n1 = m.producer(wide, 'Expand')
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     x, _ = n1.inputs
-    z = None
     found = root.outputs[0]
-    if not broadcasts_to(graph, found, [x, y, z]):
-        m.refuse('broadcasts_to(found, [x, y, z])')
+    inputs = inputs_with(graph, found, wide, x)
+    if not broadcasts_to(graph, found, inputs):
+        m.refuse('broadcasts_to(found, inputs)')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, wide, found))
+    node = node_of(graph, found)
+    return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_choice_7(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = LessOrEqual(wide, y); return found"""
+    """wide = Expand(x, _); found = LessOrEqual(wide, _); return found"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    wide, y = root.inputs
+    wide, _ = root.inputs
     n1 = m.producer(wide, 'Expand')
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     x, _ = n1.inputs
-    z = None
     found = root.outputs[0]
-    if not broadcasts_to(graph, found, [x, y, z]):
-        m.refuse('broadcasts_to(found, [x, y, z])')
+    inputs = inputs_with(graph, found, wide, x)
+    if not broadcasts_to(graph, found, inputs):
+        m.refuse('broadcasts_to(found, inputs)')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, wide, found))
+    node = node_of(graph, found)
+    return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_choice_8(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = LessOrEqual(y, wide); return found"""
+    """wide = Expand(x, _); found = LessOrEqual(_, wide); return found"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    y, wide = root.inputs
+    _, wide = root.inputs
     n1 = m.producer(wide, 'Expand')
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     x, _ = n1.inputs
-    z = None
     found = root.outputs[0]
-    if not broadcasts_to(graph, found, [x, y, z]):
-        m.refuse('broadcasts_to(found, [x, y, z])')
+    inputs = inputs_with(graph, found, wide, x)
+    if not broadcasts_to(graph, found, inputs):
+        m.refuse('broadcasts_to(found, inputs)')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, wide, found))
+    node = node_of(graph, found)
+    return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_choice_9(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = Greater(wide, y); return found"""
+    """wide = Expand(x, _); found = Greater(wide, _); return found"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    wide, y = root.inputs
+    wide, _ = root.inputs
     n1 = m.producer(wide, 'Expand')
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     x, _ = n1.inputs
-    z = None
     found = root.outputs[0]
-    if not broadcasts_to(graph, found, [x, y, z]):
-        m.refuse('broadcasts_to(found, [x, y, z])')
+    inputs = inputs_with(graph, found, wide, x)
+    if not broadcasts_to(graph, found, inputs):
+        m.refuse('broadcasts_to(found, inputs)')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, wide, found))
+    node = node_of(graph, found)
+    return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_choice_10(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = Greater(y, wide); return found"""
+    """wide = Expand(x, _); found = Greater(_, wide); return found"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    y, wide = root.inputs
+    _, wide = root.inputs
     n1 = m.producer(wide, 'Expand')
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     x, _ = n1.inputs
-    z = None
     found = root.outputs[0]
-    if not broadcasts_to(graph, found, [x, y, z]):
-        m.refuse('broadcasts_to(found, [x, y, z])')
+    inputs = inputs_with(graph, found, wide, x)
+    if not broadcasts_to(graph, found, inputs):
+        m.refuse('broadcasts_to(found, inputs)')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, wide, found))
+    node = node_of(graph, found)
+    return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_choice_11(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = GreaterOrEqual(wide, y); return found"""
+    """wide = Expand(x, _); found = GreaterOrEqual(wide, _); return found"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    wide, y = root.inputs
+    wide, _ = root.inputs
     n1 = m.producer(wide, 'Expand')
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     x, _ = n1.inputs
-    z = None
     found = root.outputs[0]
-    if not broadcasts_to(graph, found, [x, y, z]):
-        m.refuse('broadcasts_to(found, [x, y, z])')
+    inputs = inputs_with(graph, found, wide, x)
+    if not broadcasts_to(graph, found, inputs):
+        m.refuse('broadcasts_to(found, inputs)')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, wide, found))
+    node = node_of(graph, found)
+    return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_choice_12(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = GreaterOrEqual(y, wide); return found"""
+    """wide = Expand(x, _); found = GreaterOrEqual(_, wide); return found"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    y, wide = root.inputs
+    _, wide = root.inputs
     n1 = m.producer(wide, 'Expand')
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     x, _ = n1.inputs
-    z = None
     found = root.outputs[0]
-    if not broadcasts_to(graph, found, [x, y, z]):
-        m.refuse('broadcasts_to(found, [x, y, z])')
+    inputs = inputs_with(graph, found, wide, x)
+    if not broadcasts_to(graph, found, inputs):
+        m.refuse('broadcasts_to(found, inputs)')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, wide, found))
+    node = node_of(graph, found)
+    return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_choice_13(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = MatMul(wide, y); return found"""
+    """wide = Expand(x, _); found = MatMul(wide, _); return found"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    wide, y = root.inputs
+    wide, _ = root.inputs
     n1 = m.producer(wide, 'Expand')
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     x, _ = n1.inputs
-    z = None
     found = root.outputs[0]
-    if not broadcasts_to(graph, found, [x, y, z]):
-        m.refuse('broadcasts_to(found, [x, y, z])')
+    inputs = inputs_with(graph, found, wide, x)
+    if not broadcasts_to(graph, found, inputs):
+        m.refuse('broadcasts_to(found, inputs)')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, wide, found))
+    node = node_of(graph, found)
+    return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
 def match_expand_before_choice_14(m: Matcher, root: Node) -> Match | None:
-    """wide = Expand(x, _); found = MatMul(y, wide); return found"""
+    """wide = Expand(x, _); found = MatMul(_, wide); return found"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    y, wide = root.inputs
+    _, wide = root.inputs
     n1 = m.producer(wide, 'Expand')
     if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
     x, _ = n1.inputs
-    z = None
     found = root.outputs[0]
-    if not broadcasts_to(graph, found, [x, y, z]):
-        m.refuse('broadcasts_to(found, [x, y, z])')
+    inputs = inputs_with(graph, found, wide, x)
+    if not broadcasts_to(graph, found, inputs):
+        m.refuse('broadcasts_to(found, inputs)')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, wide, found))
+    node = node_of(graph, found)
+    return Match((root, n1), (root.outputs[0],), (inputs, node))
 
 
-def make_expand_before_choice(graph: GraphBuilder, res: Res, x: Result, wide: Result, found: Result) -> Any:
-    return with_inputs(graph, found, wide, x)
+def make_expand_before_choice(graph: GraphBuilder, res: Res, inputs: Any, node: Any) -> Any:
+    return node_again(graph, node, inputs)
 
 
 def match_expand_expand(m: Matcher, root: Node) -> Match | None:

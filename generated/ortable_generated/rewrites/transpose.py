@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.rewrite.rule import Match, Rule
 from ortable.rewrite.words import known_rank
-from ortable.rewrite.words_shape import chained, has_way, is_in_order, like_node, moves_ones_only, perm_of, view_way, viewed
+from ortable.rewrite.words_shape import chained, has_way, is_in_order, moves_ones_only, perm_of, view_way, viewed
+from ortable.rewrite.words_sizes import node_again, node_of
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -181,7 +182,8 @@ def match_transpose_unary_transpose_1(m: Matcher, root: Node) -> Match | None:
     if not is_in_order(both):
         m.refuse('is_in_order(both)')
         return None
-    return Match((root, n1, n2), (root.outputs[0],), (x, middle))
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
 def match_transpose_unary_transpose_2(m: Matcher, root: Node) -> Match | None:
@@ -207,7 +209,8 @@ def match_transpose_unary_transpose_2(m: Matcher, root: Node) -> Match | None:
     if not is_in_order(both):
         m.refuse('is_in_order(both)')
         return None
-    return Match((root, n1, n2), (root.outputs[0],), (x, middle))
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
 def match_transpose_unary_transpose_3(m: Matcher, root: Node) -> Match | None:
@@ -233,7 +236,8 @@ def match_transpose_unary_transpose_3(m: Matcher, root: Node) -> Match | None:
     if not is_in_order(both):
         m.refuse('is_in_order(both)')
         return None
-    return Match((root, n1, n2), (root.outputs[0],), (x, middle))
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
 def match_transpose_unary_transpose_4(m: Matcher, root: Node) -> Match | None:
@@ -259,7 +263,8 @@ def match_transpose_unary_transpose_4(m: Matcher, root: Node) -> Match | None:
     if not is_in_order(both):
         m.refuse('is_in_order(both)')
         return None
-    return Match((root, n1, n2), (root.outputs[0],), (x, middle))
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
 def match_transpose_unary_transpose_5(m: Matcher, root: Node) -> Match | None:
@@ -285,7 +290,8 @@ def match_transpose_unary_transpose_5(m: Matcher, root: Node) -> Match | None:
     if not is_in_order(both):
         m.refuse('is_in_order(both)')
         return None
-    return Match((root, n1, n2), (root.outputs[0],), (x, middle))
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
 def match_transpose_unary_transpose_6(m: Matcher, root: Node) -> Match | None:
@@ -311,7 +317,8 @@ def match_transpose_unary_transpose_6(m: Matcher, root: Node) -> Match | None:
     if not is_in_order(both):
         m.refuse('is_in_order(both)')
         return None
-    return Match((root, n1, n2), (root.outputs[0],), (x, middle))
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
 def match_transpose_unary_transpose_7(m: Matcher, root: Node) -> Match | None:
@@ -337,7 +344,8 @@ def match_transpose_unary_transpose_7(m: Matcher, root: Node) -> Match | None:
     if not is_in_order(both):
         m.refuse('is_in_order(both)')
         return None
-    return Match((root, n1, n2), (root.outputs[0],), (x, middle))
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
 def match_transpose_unary_transpose_8(m: Matcher, root: Node) -> Match | None:
@@ -363,7 +371,8 @@ def match_transpose_unary_transpose_8(m: Matcher, root: Node) -> Match | None:
     if not is_in_order(both):
         m.refuse('is_in_order(both)')
         return None
-    return Match((root, n1, n2), (root.outputs[0],), (x, middle))
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
 def match_transpose_unary_transpose_9(m: Matcher, root: Node) -> Match | None:
@@ -389,7 +398,8 @@ def match_transpose_unary_transpose_9(m: Matcher, root: Node) -> Match | None:
     if not is_in_order(both):
         m.refuse('is_in_order(both)')
         return None
-    return Match((root, n1, n2), (root.outputs[0],), (x, middle))
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
 def match_transpose_unary_transpose_10(m: Matcher, root: Node) -> Match | None:
@@ -415,7 +425,8 @@ def match_transpose_unary_transpose_10(m: Matcher, root: Node) -> Match | None:
     if not is_in_order(both):
         m.refuse('is_in_order(both)')
         return None
-    return Match((root, n1, n2), (root.outputs[0],), (x, middle))
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
 def match_transpose_unary_transpose_11(m: Matcher, root: Node) -> Match | None:
@@ -441,7 +452,8 @@ def match_transpose_unary_transpose_11(m: Matcher, root: Node) -> Match | None:
     if not is_in_order(both):
         m.refuse('is_in_order(both)')
         return None
-    return Match((root, n1, n2), (root.outputs[0],), (x, middle))
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
 def match_transpose_unary_transpose_12(m: Matcher, root: Node) -> Match | None:
@@ -467,7 +479,8 @@ def match_transpose_unary_transpose_12(m: Matcher, root: Node) -> Match | None:
     if not is_in_order(both):
         m.refuse('is_in_order(both)')
         return None
-    return Match((root, n1, n2), (root.outputs[0],), (x, middle))
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
 def match_transpose_unary_transpose_13(m: Matcher, root: Node) -> Match | None:
@@ -493,7 +506,8 @@ def match_transpose_unary_transpose_13(m: Matcher, root: Node) -> Match | None:
     if not is_in_order(both):
         m.refuse('is_in_order(both)')
         return None
-    return Match((root, n1, n2), (root.outputs[0],), (x, middle))
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
 def match_transpose_unary_transpose_14(m: Matcher, root: Node) -> Match | None:
@@ -519,7 +533,8 @@ def match_transpose_unary_transpose_14(m: Matcher, root: Node) -> Match | None:
     if not is_in_order(both):
         m.refuse('is_in_order(both)')
         return None
-    return Match((root, n1, n2), (root.outputs[0],), (x, middle))
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
 def match_transpose_unary_transpose_15(m: Matcher, root: Node) -> Match | None:
@@ -545,7 +560,8 @@ def match_transpose_unary_transpose_15(m: Matcher, root: Node) -> Match | None:
     if not is_in_order(both):
         m.refuse('is_in_order(both)')
         return None
-    return Match((root, n1, n2), (root.outputs[0],), (x, middle))
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
 def match_transpose_unary_transpose_16(m: Matcher, root: Node) -> Match | None:
@@ -571,11 +587,12 @@ def match_transpose_unary_transpose_16(m: Matcher, root: Node) -> Match | None:
     if not is_in_order(both):
         m.refuse('is_in_order(both)')
         return None
-    return Match((root, n1, n2), (root.outputs[0],), (x, middle))
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, node))
 
 
-def make_transpose_unary_transpose(graph: GraphBuilder, res: Res, x: Result, middle: Result) -> Any:
-    return like_node(graph, middle, x)
+def make_transpose_unary_transpose(graph: GraphBuilder, res: Res, x: Result, node: Any) -> Any:
+    return node_again(graph, node, [x])
 
 
 RULES: tuple[Rule, ...] = (

@@ -162,9 +162,3 @@ def moves_ones_only(graph: Graph, x: Result, perm: Ints) -> Bool:
     kept = [axis for axis in perm if not (isinstance(shape[axis], int) and shape[axis] == 1)]
     return kept == sorted(kept)
 
-
-def like_node(graph: Graph, y: Result, x: Result) -> Result:
-    """The operator of the node that makes ``y``, with its attributes, on ``x`` alone."""
-    node = graph.values[y].producer
-    return graph.make_node(node.op_type, [x], domain=node.domain, **node.attrs)
-

@@ -4,7 +4,7 @@ a tensor stand side by side, what broadcasting gives, which elements indices tak
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from ortable.dims import Dim
 from ortable.known import known_shape
 from ortable.prelude import Bool, Dtype, Int, Ints, Opaque, Result, Results
 from ortable.rewrite.matcher import small_constant
-from ortable.rules_shape import Shape, broadcast, normalize_axis
+from ortable.rules_shape import Shape, normalize_axis
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder as Graph
@@ -100,29 +100,37 @@ def run_of(graph: Graph, x: Result, sizes: Result) -> Ints:
 # -- broadcasting ---------------------------------------------------------------------------------
 
 
+def node_of(graph: Graph, y: Result) -> Opaque:
+    """The node that makes a result."""
+    return graph.values[y].producer
+
+
+def inputs_with(graph: Graph, y: Result, old: Result, new: Result) -> Results:
+    """What the node that makes ``y`` reads, with another result in the place of one."""
+    return [new if name == old else name for name in graph.values[y].producer.inputs]
+
+
+def node_again(graph: Graph, node: Opaque, inputs: Results) -> Result:
+    """The operator of a node, with its attributes, on other inputs."""
+    return graph.make_node(node.op_type, inputs, domain=node.domain, **node.attrs)
+
+
 def broadcasts_to(graph: Graph, y: Result, xs: Results) -> Bool:
-    """Whether results (None: left out) give the shape of ``y`` by broadcasting alone; those of a
-    MatMul by its rule."""
-    shapes = [known_shape(graph, x) for x in xs if x is not None]
+    """Whether results in the place of its inputs give ``y`` its shape, by broadcasting alone."""
+    shapes = [known_shape(graph, x) for x in xs]
     wanted = known_shape(graph, y)
     if wanted is None or any(shape is None for shape in shapes):
         return False
     known: list[Shape] = [shape for shape in shapes if shape is not None]
     node = graph.values[y].producer
-    if node is not None and node.key == "MatMul":
-        # the last two axes are no batch; a vector has another rule
-        if min(map(len, known)) < 2 or not _matrices(node, graph, xs):
+    if node.key == "MatMul":
+        first, second = known
+        if min(len(first), len(second)) < 2 or not dims.same(first[-1], second[-2]):
+            return False
+        if not (dims.same(first[-2], wanted[-2]) and dims.same(second[-1], wanted[-1])):
             return False
         known, wanted = [shape[:-2] for shape in known], wanted[:-2]
     return _gives(known, wanted)
-
-
-def _matrices(node: Node, graph: Graph, xs: Results) -> bool:
-    """Whether the matrices themselves are those that the MatMul reads."""
-    own = [known_shape(graph, name) for name in node.inputs]
-    given = [known_shape(graph, x) for x in xs if x is not None]
-    tails = sorted(str(shape[-2:]) for shape in own if shape is not None)
-    return tails == sorted(str(shape[-2:]) for shape in given if shape is not None)
 
 
 def _gives(shapes: Sequence[Shape], wanted: Shape) -> bool:
@@ -144,13 +152,6 @@ def stretches_to(graph: Graph, x: Result, shape: Result, y: Result) -> Bool:
     if own is None or wanted is None or not isinstance(told, tuple):
         return False
     return _gives([own, told], wanted)
-
-
-def with_inputs(graph: Graph, y: Result, old: Result, new: Result) -> Result:
-    """The node that makes ``y`` once more, reading another result in the place of one."""
-    node = graph.values[y].producer
-    inputs = [new if name == old else name for name in node.inputs]
-    return graph.make_node(node.op_type, inputs, domain=node.domain, **node.attrs)
 
 
 # -- places ---------------------------------------------------------------------------------------
