@@ -32,6 +32,14 @@ def add_export(commands: Any) -> None:
     export.add_argument("--target", dest="runtime", choices=["onnxruntime"], default=None)
     export.add_argument("--large", action="store_true", help="weights in a file beside the model")
     export.add_argument("--functions", action="store_true", help="submodules as local functions")
+    export.add_argument(
+        "--rewrites",
+        metavar="NAME",
+        nargs="+",
+        default=["default"],
+        help="rules to apply: default, none, all, a rule, my_rules.yaml; see `ortable rewrites`. "
+        "Take one away with --rewrites=NAME=off",
+    )
     export.add_argument("--no-optimize", action="store_true", help="leave out the graph passes")
     export.add_argument("--no-validate", action="store_true", help="do not run the model")
     export.add_argument("--atol", type=float, default=None, help="largest difference accepted")
