@@ -237,6 +237,7 @@ def _record(
         "mutations": list(compiled.mutations),
         "frozen": getattr(callable_graph, "frozen", "not run by ONNX Runtime"),
         "timings": dict(compiled.timings),
+        "rewrites": dict(compiled.rewrites),
         "cache": compiled.cache,
     }
 
@@ -253,6 +254,7 @@ def _torch_record(kind: str, graph_module: GraphModule | None) -> dict[str, Any]
         "mutations": [],
         "frozen": "not run by ONNX Runtime",
         "timings": {},
+        "rewrites": {},
         "cache": "disk" if graph_module is None else "miss",
     }
 

@@ -19,6 +19,9 @@ from ortable.errors import FunctionNotFoundError, OptionError
 from ortable.interpreter import numbers
 from ortable.interpreter.complex_numbers import transposed
 from ortable.interpreter.control_flow import refuse_effects
+from ortable.rewrite.choose import rules as chosen_rules
+from ortable.rewrite.optimize import optimize
+from ortable.rewrite.record import RewriteRecord
 
 from . import devices
 from .inputs import InputPlan, check_inputs, declare_inputs, shape_of, strides_of
@@ -38,7 +41,8 @@ class CompiledGraph:
     `inputs` and `outputs` follow the arguments and the results; `mutations` copy hidden results
     (those of `outputs` past `n_results`) into arguments.  `fed` holds the names of the ONNX inputs
     that a node reads.  `device` is where it runs.  `part` tells a region of a graph, which torch
-    runs around it.  `timings` are seconds per phase.  `fx_names` tells which FX node a result of
+    runs around it.  `timings` are seconds per phase, `rewrites`
+    tells how often each rule of rewriting fired.  `fx_names` tells which FX node a result of
     the ONNX graph is the value of, for those that have one.  `key` is a digest of all that the
     conversion read, None where there is none; `cache` says where the conversion was found: `miss`
     (nowhere), `memory` or `disk`.
@@ -56,6 +60,7 @@ class CompiledGraph:
     device: str = "cpu"
     part: bool = False
     timings: dict[str, float] = field(default_factory=dict)
+    rewrites: Mapping[str, int] = field(default_factory=dict)
     fx_names: Mapping[str, str] = field(default_factory=dict)
     key: str | None = None
     cache: str = "miss"
@@ -103,8 +108,9 @@ def compile_graph(
         for node, name in zip(outputs.fetched, outputs.names, strict=True)
     )
     converted = time.perf_counter()
+    rewrites = RewriteRecord()
     if options.optimize:
-        builder.optimize()
+        optimize(builder, chosen_rules(options.rewrites), record=rewrites)
     optimized = time.perf_counter()
     model = _transformed(builder.to_onnx(), options.pre_ort_model_transforms)
     serialized = time.perf_counter()
@@ -129,6 +135,7 @@ def compile_graph(
             "optimize": optimized - converted,
             "to_onnx": serialized - optimized,
         },
+        rewrites=rewrites.counts(),
         fx_names=_fx_names(interpreter.values, copies, outputs, fetches),
     )
 

@@ -28,6 +28,8 @@ class OrtOptions:
     `target_opset`              ONNX opset, an int or `{domain: version}`; default: the newest one
                                 that ONNX Runtime runs
     `optimize`                  run the passes of the GraphBuilder
+    `rewrites`                  which rewrites `optimize` applies: `"default"`, `"none"`, or a list
+                                such as `["default", "-cast_cast", "my_rules.yaml"]`
     `storage`                   a dict that receives one record per compiled graph, under the key
                                 `"instance"`
     `dump_prefix`               write every ONNX model into `<prefix>_<n>.onnx`, its text beside it
@@ -52,6 +54,7 @@ class OrtOptions:
     providers: tuple[Provider, ...] | None = None
     target_opset: int | Mapping[str, int] | None = None
     optimize: bool = True
+    rewrites: tuple[str, ...] = ("default",)
     storage: MutableMapping[str, Any] | None = None
     dump_prefix: str | None = None
     verbose: int = 0
@@ -202,6 +205,13 @@ def _check_export_options(name: str, value: Any) -> Any:
     return value
 
 
+def _check_rewrites(name: str, value: Any) -> tuple[str, ...]:
+    from ortable.rewrite.choose import rules
+
+    rules(value)
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
 def _check_names(name: str, value: Any) -> tuple[str, ...]:
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise _wrong(name, value, "a list of operator names such as 'aten::relu'")
@@ -215,6 +225,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "providers": _check_providers,
     "target_opset": _check_opset,
     "optimize": _check_bool,
+    "rewrites": _check_rewrites,
     "storage": _check_storage,
     "dump_prefix": _check_text,
     "verbose": _check_verbose,

@@ -209,8 +209,19 @@ def _stores_more(graph: GraphBuilder, node: Node) -> bool:
     for name in node.inputs:
         value = graph.initializers_dict.get(name)
         if value is not None and initializers.dtype_of(value) in _QUANTISED:
-            return initializers.size_of(value) > 1
+            size = initializers.size_of(value)
+            return size > 1 and any(_bytes_of(graph, each) > size for each in node.outputs)
     return False
+
+
+def _bytes_of(graph: GraphBuilder, name: str) -> float:
+    """How many bytes a result takes; infinity when that is not known."""
+    info = graph.values.get(name) if name else None
+    if info is None or info.shape is None:
+        return 0 if not name else float("inf")
+    size = dims.prod(info.shape)
+    known = isinstance(size, int)
+    return size * dtypes.ITEMSIZE.get(info.dtype or 0, 1) if known else float("inf")
 
 
 _QUANTISED = frozenset(

@@ -18,6 +18,7 @@ from ..interpreter import DynamoInterpreter, control_flow, results
 from ..interpreter.mutation import first_write
 from ..interpreter.outputs import flatten_output
 from ..interpreter.tables import Tables
+from ..rewrite.rule import Rule
 from .function_plans import Output, Plan, PlanMaker, fill
 from .functionalize import composite_body, to_decompose
 from .module_calls import Call, map_leaves
@@ -35,10 +36,17 @@ class FunctionBodies:
         inline: convert the bodies where they are called, without functions.
     """
 
-    def __init__(self, dispatcher: Any, tables: Tables, inline: bool = False) -> None:
+    def __init__(
+        self,
+        dispatcher: Any,
+        tables: Tables,
+        inline: bool = False,
+        rules: tuple[Rule, ...] = (),
+    ) -> None:
         self.dispatcher = dispatcher
         self.tables = tables
         self.inline = inline
+        self.rules = rules
         self.functions = FunctionTable()
         self.plans: dict[Hashable, Plan] = {}
 
@@ -120,7 +128,7 @@ class FunctionBodies:
         maker.body.origin = None
         (output,) = [n for n in graph_module.graph.nodes if n.op == "output"]
         maker.return_values([inner.values.get(n, n) for n in flatten_output(output.args[0])])
-        return maker.finish(self.functions, optimize=True, folding=False)
+        return maker.finish(self.functions, optimize=True, folding=False, rules=self.rules)
 
     def trace(self, target: Any, body: Callable[..., Any], node: Node) -> GraphModule:
         """The graph of the body, without writes; its inputs are the leaves of the arguments."""

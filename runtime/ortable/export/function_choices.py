@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import OptionError
+from ..rewrite.rule import Rule
 from .module_calls import CallReader, checked_classes
 
 WEIGHTS = ("auto", "inputs", "constants")
@@ -18,7 +19,8 @@ class FunctionChoices:
     """What becomes a function, and how.
 
     ``subgraphs``: whether regions of ``nested_compile_region`` do. ``weights``: one of ``WEIGHTS``;
-    those of ``largest_constant`` bytes or more are always inputs (None: no limit).
+    those of ``largest_constant`` bytes or more are always inputs (None: no limit). ``rules``: the
+    rewrites of the bodies.
     """
 
     reader: CallReader
@@ -27,6 +29,7 @@ class FunctionChoices:
     largest_constant: int | None = None
     optimize: bool = True
     folding: bool = False
+    rules: tuple[Rule, ...] = ()
 
     def takes_weights(self, kind: str) -> bool:
         """Whether the function of a class has its weights as inputs."""
@@ -34,7 +37,12 @@ class FunctionChoices:
 
 
 def function_choices(
-    modules: Any, options: Any, optimize: bool, inline: bool, largest_constant: int | None
+    modules: Any,
+    options: Any,
+    optimize: bool,
+    inline: bool,
+    largest_constant: int | None,
+    rules: tuple[Rule, ...] = (),
 ) -> FunctionChoices | None:
     """The choices of one conversion, None when nothing becomes a function.
 
@@ -54,6 +62,7 @@ def function_choices(
         largest_constant,
         optimize,
         options.constant_folding,
+        rules,
     )
 
 

@@ -13,6 +13,8 @@ from .. import dims, dtypes
 from ..builder import GraphBuilder
 from ..builder.local_functions import FunctionTable, drop_unused_inputs
 from ..dims import SymDim
+from ..rewrite.optimize import optimize as optimize_graph
+from ..rewrite.rule import Rule
 from .module_calls import function_name, map_leaves
 from .regions import Region
 
@@ -190,14 +192,16 @@ class PlanMaker:
 
     # -- the function
 
-    def finish(self, table: FunctionTable, optimize: bool, folding: bool) -> Plan:
+    def finish(
+        self, table: FunctionTable, optimize: bool, folding: bool, rules: tuple[Rule, ...] = ()
+    ) -> Plan:
         """Clean the body, leave out inputs that nothing reads, and add the function to ``table``.
 
         Weights come after all other inputs.
         """
         body, plan = self.body, self.plan
         if optimize:
-            body.optimize(folding=folding)
+            optimize_graph(body, rules, folding=folding)
             self._pass_on_copies()
         drop_unused_inputs(body)
         body.inputs.sort(key=lambda info: info.name in self._weights)

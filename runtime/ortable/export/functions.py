@@ -278,7 +278,7 @@ class FunctionInterpreter(DynamoInterpreter):
         maker.body.origin = None
         values = [inner.values[node] for node in region.returned]
         maker.return_values(values)
-        return maker.finish(self.shared.table, choices.optimize, choices.folding)
+        return maker.finish(self.shared.table, choices.optimize, choices.folding, choices.rules)
 
     def emit_call(self, region: Region, plan: Plan) -> None:
         """A node that calls the function, and what the returned nodes of the region became."""

@@ -18,7 +18,6 @@ from .function_choices import checked_functions
 OLDEST_OPSET = 18
 DEFAULT_OPSET = 18
 TARGETS = (None, "onnxruntime")
-REWRITES = ("default", "none")
 DECOMPOSITIONS = (None, "none", "default", "all")
 INITIALIZER_NAMES = ("placeholders", "state_dict")
 
@@ -169,18 +168,6 @@ def checked_target(target: Any) -> str | None:
     if target not in TARGETS:
         raise OptionError(f"target is one of {TARGETS}, not {target!r}")
     return target
-
-
-def checked_rewrites(rewrites: Any) -> tuple[str, ...]:
-    """The names of the rewrites to apply.
-
-    Raises OptionError for a name that is not one of ``REWRITES``.
-    """
-    names = (rewrites,) if isinstance(rewrites, str) else tuple(rewrites)
-    unknown = [name for name in names if name not in REWRITES]
-    if unknown:
-        raise OptionError(f"rewrites are among {REWRITES}, not {', '.join(map(repr, unknown))}")
-    return names
 
 
 def checked_validate(validate: Any) -> None:

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..rewrite.record import RewriteRecord
+
 # In the order in which they happen; a phase that did not happen is absent from ``seconds``.
 PHASES = ("export", "decompose", "convert", "rewrite", "serialise", "validate", "write")
 
@@ -19,13 +21,15 @@ class ExportRecord:
 
     ``strategy``: how the torch graph was made; empty when the caller gave one. ``steps``: what
     torch did to the graph before it was converted, in words. ``seconds``: wall-clock seconds by
-    phase, see ``PHASES``. ``comparisons``: what ``validate=True`` compared.
+    phase, see ``PHASES``. ``comparisons``: what ``validate=True`` compared. ``rewrites``: which
+    rules fired where, how often each was tried, and why it was refused.
     """
 
     strategy: str = ""
     steps: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     comparisons: list[Any] = field(default_factory=list)
+    rewrites: RewriteRecord = field(default_factory=RewriteRecord)
     verbose: int = 0
     progress: Callable[[str, float], None] | None = None
 

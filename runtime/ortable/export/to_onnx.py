@@ -10,6 +10,8 @@ from typing import Any
 
 from ..builder import GraphBuilder
 from ..interpreter import DynamoInterpreter, generated_tables
+from ..rewrite.choose import rules as chosen_rules
+from ..rewrite.optimize import optimize as optimize_graph
 from .dispatcher import checked_dispatcher, tell_unused
 from .dynamic_shapes import AdditionalInputs, resolved
 from .fake_weights import outside_fake_mode, weights_become_inputs
@@ -23,7 +25,6 @@ from .options import (
     ExportOptions,
     checked_opset,
     checked_options,
-    checked_rewrites,
     checked_target,
     checked_validate,
 )
@@ -84,7 +85,8 @@ def to_onnx(
         output_dynamic_shapes: names for dimensions of outputs, by output name or in the structure
             of the results.
         optimize: remove unused nodes and identities (and fold constants, see ExportOptions).
-        rewrites: ``"default"`` or ``"none"``: which rewrites of the graph to apply.
+        rewrites: which rewrites of the graph to apply: ``"default"``, ``"none"``, ``"all"``, or a
+            list such as ``["default", "-cast_cast", "my_rules.yaml"]``, see docs/rewrites.md.
         target: None writes standard ONNX; ``"onnxruntime"`` may use its own operators.
         export_options: how torch makes the graph, see ExportOptions.
         dispatcher: converters of the user: a dict by operator name, a Dispatcher, or an
@@ -122,7 +124,7 @@ def to_onnx(
     options = checked_options(export_options)
     opset = checked_opset(target_opset)
     checked_target(target)
-    names = checked_rewrites(rewrites)
+    rules = chosen_rules(rewrites)
     checked_validate(validate)
     dispatcher = checked_dispatcher(dispatcher)
     mod = opened(mod)
@@ -135,11 +137,12 @@ def to_onnx(
         optimize,
         inline,
         external_threshold if large_model else None,
+        rules,
     )
     record = ExportRecord(verbose=verbose, progress=options.progress)
     tables = generated_tables()
     if "custom_ops" in options.functions:
-        dispatcher = FunctionBodies(dispatcher, tables, inline)
+        dispatcher = FunctionBodies(dispatcher, tables, inline, rules)
     main = opset if isinstance(opset, int) else opset[""]
     request = Request(
         mod, args, kwargs, dynamic_shapes, options, tables, dispatcher, record, extra, main
@@ -163,12 +166,15 @@ def to_onnx(
         if optimize:
             with record.phase("rewrite"):
                 folding = options.constant_folding
-                builder.optimize(
-                    folding,
-                    rewrites="none" not in names,
+                optimize_graph(
+                    builder,
+                    rules,
+                    folding=folding,
                     turning=folding and not large_model,
+                    record=record.rewrites,
                 )
-            record.say("rewrite", f"{len(builder.nodes)} nodes")
+            fired = len(record.rewrites.fired)
+            record.say("rewrite", f"{fired} rewrites", f"{len(builder.nodes)} nodes")
         with record.phase("serialise"):
             weights_become_inputs(builder, program)
             results["model"] = model = builder.to_onnx(

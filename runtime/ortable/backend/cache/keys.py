@@ -14,6 +14,7 @@ import torch
 from torch.fx import GraphModule
 
 from ortable.interpreter.tables import LOADED
+from ortable.rewrite.choose import content
 
 from ..compile import CompiledGraph, target_opset
 from ..devices import resolve
@@ -41,6 +42,7 @@ def conversion_key(
     settings = [
         target_opset(options.target_opset),
         options.optimize,
+        content(options.rewrites),
         sorted(options.raise_on),
         provider_names(resolve(graph_module, options).providers or ()),
         sorted(static),

@@ -1,0 +1,54 @@
+"""Everything that makes a converted graph smaller or faster, in order: the builder's passes around
+the rules of rewriting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..builder import local_functions, merge, quantized
+from .engine import rewrite
+from .record import RewriteRecord
+from .rule import Rule
+
+
+def optimize(
+    builder: Any,
+    rules: Sequence[Rule],
+    *,
+    folding: bool = False,
+    turning: bool = False,
+    record: RewriteRecord | None = None,
+) -> dict[str, int]:
+    """Runs the passes and the rules over a GraphBuilder, in place; counts of what was removed or
+    rewritten.
+
+    Args:
+        builder: the graph.
+        rules: what `choose.rules` gives; none leaves the builder's passes.
+        folding: compute what depends on constants only, up to 1 MiB a result.
+        turning: keep weights that are only read transposed transposed.
+        record: takes the account of the rules.
+    """
+    counts = {"remove_identity_nodes": builder.remove_identity_nodes()}
+    if turning:
+        counts["turn_weights"] = merge.turn_weights(builder)
+    if folding:
+        counts["constant_folding"] = builder.constant_folding()
+    if rules:
+        arranged = quantized.arrange_quantized(builder)
+        if arranged:
+            counts["arrange_quantized"] = arranged
+        counts["merge_equal_nodes"] = builder.merge_equal_nodes()
+        before = len(record.fired) if record is not None else 0
+        record = rewrite(builder, rules, record)
+        counts["rewrites"] = len(record.fired) - before
+        if counts["rewrites"]:
+            counts["remove_identity_nodes"] += builder.remove_identity_nodes()
+            if folding:
+                counts["constant_folding"] += builder.constant_folding()
+    counts["merge_equal_nodes"] = counts.get("merge_equal_nodes", 0) + builder.merge_equal_nodes()
+    counts["remove_unused"] = builder.remove_unused()
+    if builder.functions and builder.is_model:
+        counts["remove_unused_functions"] = local_functions.remove_unused_functions(builder)
+    return counts
