@@ -16,7 +16,23 @@ from typing import Any
 from ortable.errors import OptionError, SpecError
 from ortable.rewrite.rule import STAGES, Rule
 
-__all__ = ["add_rewrites"]
+__all__ = ["add_choice", "add_rewrites", "chosen_names"]
+
+
+def add_choice(command: Any) -> None:
+    """Adds ``--rewrites`` to a command that converts a model."""
+    command.add_argument(
+        "--rewrites",
+        metavar="NAMES",
+        default="default",
+        help="rules to apply, separated by commas: default,-cast_same,my_rules.yaml; also none, "
+        "all; `ortable rewrites` lists them",
+    )
+
+
+def chosen_names(args: argparse.Namespace) -> list[str]:
+    """What ``--rewrites`` names, as the argument ``rewrites`` of to_onnx takes it."""
+    return [name.strip() for name in args.rewrites.split(",") if name.strip()]
 
 
 def add_rewrites(commands: Any) -> None:
@@ -49,7 +65,9 @@ def _list(args: argparse.Namespace) -> int:
 
     chosen = _by_name(rules(args.names or "all"))
     wanted = [
-        rule for rule in chosen if args.grep.lower() in f"{rule.name} {rule.file} {rule.why}".lower()
+        rule
+        for rule in chosen
+        if args.grep.lower() in f"{rule.name} {rule.file} {rule.why}".lower()
     ]
     for stage in STAGES:
         of_stage = [rule for rule in wanted if rule.stage == stage]
