@@ -123,7 +123,9 @@ class _Case:
                 self.error(str(problem), fix=fix)
         for name in needed:
             if name not in dict(case.values):
-                self.error(f"the case gives no value for '{name}'", fix=f'{name}: "f32[2,3]"')
+                result = self.names.kinds[name].base == kinds.RESULT
+                fix = f'{name}: "f32[2,3]"' if result else f"{name}: <its value>"
+                self.error(f"the case gives no value for '{name}'", fix=fix)
         for name in case.also:
             if name not in made:
                 self.unknown(name, sorted(made), "intermediate result")

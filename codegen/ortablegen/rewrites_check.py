@@ -15,7 +15,7 @@ from ortablegen.model import Code
 from ortablegen.narrowing import Env, Value, narrowed
 from ortablegen.onnx_schemas import DOMAIN_RANGE
 from ortablegen.rewrites_cases import check_cases
-from ortablegen.rewrites_check_pattern import check_nodes
+from ortablegen.rewrites_check_pattern import check_kept, check_nodes
 from ortablegen.rewrites_cycles import check_cycles
 from ortablegen.rewrites_model import Rewrite
 from ortablegen.rewrites_names import Names, names_of, opset_range, written_dtype
@@ -79,7 +79,10 @@ class _Checker:
             return
         names = names_of(self.rewrite, patterns)
         self.check_names(patterns, names)
+        if len(self.diagnostics.errors) > before:
+            return
         types = check_nodes(self.rewrite.pattern, patterns, self.opsets, self.diagnostics)
+        check_kept(self.rewrite, patterns, self.opsets, self.diagnostics)
         self.check_code(patterns, names, types)
         if len(self.diagnostics.errors) == before:
             # a rewrite with another error was not read to its end
@@ -141,7 +144,10 @@ class _Checker:
             env[name] = self.checker(code, env, names, True).value(code.expression)
         if rewrite.when is not None:
             checker = self.checker(rewrite.when, env, names, True)
-            checker.test(rewrite.when.expression)
+            before = len(self.diagnostics.errors)
+            checker.value(rewrite.when.expression)
+            if len(self.diagnostics.errors) == before:
+                checker.test(rewrite.when.expression)
             env = narrowed(env, rewrite.when.expression, True)
         env["res"] = Value(Kind(kinds.RES))
         wanted = len(patterns[0].results)

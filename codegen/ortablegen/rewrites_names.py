@@ -53,12 +53,23 @@ def names_of(rewrite: Rewrite, patterns: tuple[Pattern, ...]) -> Names:
             found[name] = Kind(kind.base, True, kind.elements_optional)
     for name, _ in rewrite.let:
         found.setdefault(name, Kind(kinds.ANY))
-    wanted = names_read(rewrite.replace.body)
+    wanted = _names_taken(rewrite.replace.body)
     read = set(wanted)
     for code in (*(code for _, code in rewrite.let), *([rewrite.when] if rewrite.when else [])):
         read |= names_read(code.body)
     kept = tuple(dict.fromkeys(n.kept for p in patterns for n in p.nodes if n.kept is not None))
     return Names(found, frozenset(read & set(found)), tuple(n for n in found if n in wanted), kept)
+
+
+def _names_taken(body: Iterable[ast.stmt]) -> set[str]:
+    """Names that a block reads before it assigns them."""
+    taken: set[str] = set()
+    assigned: set[str] = set()
+    for statement in body:
+        taken |= names_read([statement]) - assigned
+        if isinstance(statement, ast.Assign):
+            assigned |= {n.id for n in ast.walk(statement.targets[0]) if isinstance(n, ast.Name)}
+    return taken
 
 
 def _kinds_of(pattern: Pattern) -> dict[str, Kind]:
