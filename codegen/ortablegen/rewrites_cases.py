@@ -114,7 +114,7 @@ class _Case:
         if case.graph is not None:
             given, needed, made = self.graph_names(case.graph)
         for name, value in case.values:
-            if name not in given:
+            if name not in given and name != "_":
                 self.unknown(name, given, "capture" if case.graph is None else "input of the graph")
             try:
                 self.value(name, read_value(value))
