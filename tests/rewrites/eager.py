@@ -25,14 +25,14 @@ class Function(torch.nn.Module):
         return self.function(*args)
 
 
-def exported(
-    function: Callable[..., Any], args: Sequence[torch.Tensor], dynamic: bool, **options: Any
-) -> onnx.ModelProto:
+def program_of(
+    function: Callable[..., Any], args: Sequence[torch.Tensor], dynamic: bool
+) -> torch.export.ExportedProgram:
+    """What torch.export makes of a function, with all sizes dynamic or none."""
     shapes = (tuple(dict.fromkeys(range(a.ndim), torch.export.Dim.AUTO) for a in args),)
-    program = torch.export.export(
+    return torch.export.export(
         Function(function), tuple(args), dynamic_shapes=shapes if dynamic else None
     )
-    return ortable.to_onnx(program, **options)
 
 
 def check(
@@ -45,8 +45,9 @@ def check(
 ) -> None:
     """Eager against the exported model; ``more``: calls of the dynamic model at other sizes."""
     for dynamic in (False, True):
+        program = program_of(function, args, dynamic)
         for options in ({}, {"rewrites": "all"}, {"target": "onnxruntime"}):
-            model = exported(function, args, dynamic, target_opset=opset, **options)
+            model = ortable.to_onnx(program, target_opset=opset, **options)
             onnx.checker.check_model(model, full_check=True)
             runner = Runner(model)
             names = [value.name for value in model.graph.input]
