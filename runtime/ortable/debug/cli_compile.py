@@ -16,7 +16,7 @@ from ortable.errors import OrtableError
 
 from .cli_export import load_target
 from .cli_rewrites import add_choice, chosen_names
-from .rewrites_text import fired_lines, refused_lines
+from .rewrites_text import fired_lines, refused_lines, summary
 
 __all__ = ["add_compile_commands"]
 
@@ -123,7 +123,7 @@ def _print_graph(number: int, record: dict[str, Any]) -> None:
 def _print_rewrites(record: dict[str, Any]) -> None:
     """Rules that fired, with lines of the model, and why others did not."""
     counts, refused = record["rewrites"], record["refused"]
-    print(f"  {sum(counts.values())} rewrites by {len(counts)} rules")
+    print(f"  {summary(counts)}")
     for line in fired_lines(counts, record["onnx"]):
         print(f"    {line}")
     if refused:

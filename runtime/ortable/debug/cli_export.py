@@ -14,7 +14,7 @@ from ortable.errors import ExportError
 from ortable.export.pt2 import opened
 
 from .cli_rewrites import add_choice, chosen_names
-from .rewrites_text import fired_lines
+from .rewrites_text import fired_lines, summary
 
 __all__ = ["add_export"]
 
@@ -70,10 +70,8 @@ def _export(args: argparse.Namespace) -> int:
         export_options=ortable.ExportOptions(progress=progress.done),
     )
     rewrites = builder.record.rewrites.counts()
-    print(
-        f"wrote {args.output}: {len(builder.nodes)} nodes, opset {builder.opset}, "
-        f"{sum(rewrites.values())} rewrites by {len(rewrites)} rules"
-    )
+    about = f"{len(builder.nodes)} nodes, opset {builder.opset}, {summary(rewrites)}"
+    print(f"wrote {args.output}: {about}")
     for line in fired_lines(rewrites, getattr(made, "proto", made)):
         print(f"  {line}")
     return 0

@@ -16,6 +16,8 @@ from typing import Any
 from ortable.errors import OptionError, SpecError
 from ortable.rewrite.rule import STAGES, Rule
 
+from .rewrites_text import counted
+
 __all__ = ["add_choice", "add_rewrites", "chosen_names"]
 
 
@@ -76,7 +78,7 @@ def _list(args: argparse.Namespace) -> int:
             for rule in sorted(of_stage, key=lambda rule: (rule.file, rule.name)):
                 _print_row(rule)
     off = sum(bool(rule.off) for rule in wanted)
-    print(f"{len(wanted)} rules, {off} of them off by default")
+    print(f"{counted(len(wanted), 'rule')}, {off} of them off by default")
     return 0
 
 
@@ -176,7 +178,7 @@ def _check(args: argparse.Namespace) -> int:
     except SpecError as error:
         print(error, file=sys.stderr)
         return 1
-    print(f"{args.file}: {len(found)} rules, no error")
+    print(f"{args.file}: {counted(len(found), 'rule')}, no error")
     for rule in found:
         print(f"  {rule.name} ({rule.stage}): {rule.why}")
     return 0

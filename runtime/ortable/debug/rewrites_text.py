@@ -10,10 +10,20 @@ from typing import Any
 
 from ortable.builder.origins import KEY
 
-__all__ = ["fired_lines", "made_by_rules", "refused_lines"]
+__all__ = ["counted", "fired_lines", "made_by_rules", "refused_lines", "summary"]
 
 _PLACES = 3
 _NAMED = re.compile(r"^(\S+) (is read elsewhere|is an output|comes later in the graph)$")
+
+
+def counted(number: int, what: str) -> str:
+    """``1 rule``, ``2 rules``."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def summary(counts: Mapping[str, int]) -> str:
+    """How many replacements there were, by how many rules."""
+    return f"{counted(sum(counts.values()), 'rewrite')} by {counted(len(counts), 'rule')}"
 
 
 def fired_lines(counts: Mapping[str, int], model: Any) -> Iterator[str]:
