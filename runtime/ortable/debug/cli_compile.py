@@ -31,9 +31,8 @@ def add_compile_commands(commands: Any) -> None:
     bench.set_defaults(run=_bench)
     debug = commands.add_parser("debug", help="find the first node that differs from eager")
     debug.set_defaults(run=_debug)
-    for command in (explain, bench):
-        add_choice(command)
     for command in (explain, bench, debug):
+        add_choice(command)
         command.add_argument("target", metavar="module:callable", help=about)
         command.add_argument("--dynamic", action="store_true", help="free sizes from the start")
 
@@ -211,7 +210,9 @@ def _debug(args: argparse.Namespace) -> int:
     call = _Call(args.target)
 
     def backend(graph_module: Any, arguments: Any) -> Any:
-        return onnx_debug_backend(graph_module, arguments, compare=True)
+        return onnx_debug_backend(
+            graph_module, arguments, compare=True, rewrites=chosen_names(args)
+        )
 
     call.run(call.compiled(backend, args.dynamic))
     print("no node differs from eager")
