@@ -8,13 +8,20 @@ is the band in which nothing can be told (the A/A band).
 from __future__ import annotations
 
 import gc
+import json
 import os
 import statistics
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-__all__ = ["band", "geomean", "interleave", "machine", "median_ratio", "seconds", "settle"]
+__all__ = [
+    "band", "geomean", "in_process", "interleave", "machine", "median_ratio", "seconds", "settle",
+]  # fmt: skip
 
 Call = Callable[[], object]
 
@@ -86,6 +93,23 @@ def band(found: Mapping[str, Sequence[float]], name: str, again: str) -> float:
 def geomean(values: Sequence[float]) -> float:
     """Geometric mean; NaN for no values."""
     return statistics.geometric_mean(values) if values else float("nan")
+
+
+def in_process(script: str, job: str, passed: Sequence[str], threads: int) -> dict[str, Any]:
+    """The record of one job of a script (``--one``, ``--json``), measured by a process of its own;
+    ``failed`` in it says why there is none."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "record.json"
+        done = subprocess.run(
+            [sys.executable, script, *passed, "--one", job, "--json", str(path)],
+            env={**os.environ, "OMP_NUM_THREADS": str(threads)},
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode or not path.exists():
+            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            return {"failed": f"exit code {done.returncode}: {last}"}
+        return dict(json.loads(path.read_text()))
 
 
 def machine(threads: int) -> str:
