@@ -25,7 +25,7 @@ MODES = ("static", "dynamic")
 
 
 def run_one(job: str, options: argparse.Namespace) -> dict[str, Any]:
-    """What the process of one job does: ``bert``, ``bert@4x128``, or ``96:dynamic`` of the depths."""
+    """What the process of one job does: ``bert``, ``bert@4x128``, or ``96:dynamic``, a depth."""
     from benchmarks.rewrites_measure import measure, measure_depth
 
     name, _, mode = job.partition(":")
@@ -50,6 +50,7 @@ def run_all(options: argparse.Namespace) -> dict[str, Any]:
         job = f"{layers}:{mode}"
         record = harness.in_process(script, job, passed, options.threads)
         found["depths"].append({"layers": layers, "dynamic": mode == "dynamic", **record})
+        print(report.one_line(found["depths"][-1]), flush=True)
     return found
 
 
@@ -146,8 +147,7 @@ def _choose(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Non
     from ortable.rewrite.choose import rules
 
     try:
-        rules(options.set)
-        rules([name for name in options.rules if name != "all"])
+        rules([*options.set, *(name for name in options.rules if name != "all")])
         everything = options.models == "all"
         options.names = [*MODELS, *LONGER] if everything else options.models.split(",")
         for name in options.names:

@@ -6,9 +6,12 @@ from __future__ import annotations
 import argparse
 import collections
 import statistics
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -181,7 +184,7 @@ def conversion(ep: torch.export.ExportedProgram, options: argparse.Namespace) ->
     found: dict[str, list[Record]] = {WITHOUT: [], WITH: []}
     for number in range(options.rounds + 1):
         for label, names in ((WITHOUT, ["none"]), (WITH, options.set)):
-            seconds, (_, builder) = timed(lambda names=names: ours(ep, names, options, large=True))
+            seconds, (_, builder) = timed(partial(ours, ep, names, options, large=True))
             took = {**builder.record.seconds, "rules": builder.record.rewrites.seconds}
             own = sum(took.get(phase, 0.0) for phase in ("convert", "rewrite", "serialise"))
             if number:
@@ -196,7 +199,7 @@ def conversion(ep: torch.export.ExportedProgram, options: argparse.Namespace) ->
 
 
 def measure_graphs(subject: Subject, errors: dict[str, str]) -> Record:
-    """Nodes, operators, opsets and rules of the three graphs; latency unless it is not asked for."""
+    """Nodes, operators, opsets and rules of the three graphs; latency unless it is left out."""
     options = subject.options
     protos: dict[str, Any] = {}
     if not options.no_torch:
@@ -206,12 +209,13 @@ def measure_graphs(subject: Subject, errors: dict[str, str]) -> Record:
             errors[THEIRS] = f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
     protos[WITHOUT], _ = subject.ours(["none"])
     protos[WITH], rewrites = subject.ours(options.set)
-    record: Record = {"nodes": {}, "operators": {}, "opset": {}, "functions": {}}
+    record: Record = {"nodes": {}, "operators": {}, "opset": {}, "functions": {}, "kernels": {}}
     for label, proto in protos.items():
         counts = collections.Counter(operators(proto.graph))
         record["nodes"][label] = sum(counts.values())
         record["operators"][label] = dict(counts.most_common())
         record["functions"][label] = len(proto.functions)
+        record["kernels"][label] = kernels(proto)
         record["opset"][label] = next(x.version for x in proto.opset_import if not x.domain)
     record["rules"] = rewrites.counts()
     record["tried"] = {
@@ -221,6 +225,26 @@ def measure_graphs(subject: Subject, errors: dict[str, str]) -> Record:
     if not options.no_latency:
         record.update(measure_latency(subject, protos))
     return record
+
+
+def kernels(proto: Any) -> int:
+    """Nodes of the graph that ONNX Runtime runs, after its own optimizer."""
+    import onnx
+    import onnxruntime
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "optimized.onnx")
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3
+        options.optimized_model_filepath = path
+        weights = "session.optimized_model_external_initializers"
+        options.add_session_config_entry(f"{weights}_file_name", "weights")
+        options.add_session_config_entry(f"{weights}_min_size_in_bytes", "1024")
+        made = onnxruntime.InferenceSession(
+            proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+        del made
+        return len(operators(onnx.load(path, load_external_data=False).graph))
 
 
 def measure_latency(subject: Subject, protos: dict[str, Any]) -> Record:
@@ -238,6 +262,7 @@ def measure_latency(subject: Subject, protos: dict[str, Any]) -> Record:
         if proto is not None:
             calls[label] = subject.run(proto)
             apart[label] = subject.error(calls[label], expected)
+        del proto
     protos.clear()
     found = subject.interleave(calls, subject.options.seconds)
     return {"difference": apart, **figures(found)}

@@ -21,7 +21,11 @@ AIM = 8.5  # of 96 layers to 12
 
 
 def one_line(record: Record) -> str:
-    """What is printed when a model is done."""
+    """What is printed when a model or a depth is done."""
+    if "layers" in record:
+        failed = record.get("failed")
+        took = failed or ", ".join(f"{1e3 * seconds:.1f} ms" for seconds in _took(record))
+        return f"{record['layers']} layers, {_kind(record)}: {took}"
     if "failed" in record:
         return f"{record['name']}: FAILED, {record['failed']}"
     parts = []
@@ -56,55 +60,51 @@ def _percent(value: float) -> str:
     return f"{100 * value:.1f} %"
 
 
-def latency(records: Sequence[Record]) -> str:
-    """Nodes, milliseconds and ratios of every model."""
-    head = ["model", "first input", "nodes: torch.onnx", WITHOUT, WITH, "torch.onnx, ms", *RATIOS]
-    head += ["spread", "A/A band", "max error: without", WITH]
+def graphs(records: Sequence[Record]) -> str:
+    """Nodes as they are written, and as ONNX Runtime runs them."""
+    head = ["model", "first input", "nodes: torch.onnx", WITHOUT, WITH]
+    head += ["run: torch.onnx", WITHOUT, WITH]
     rows = []
     for record in records:
-        nodes = record["nodes"]
-        cells = [record["name"].partition("@")[0], " x ".join(map(str, record["shape"]))]
-        cells += [str(nodes.get(label, "-")) for label in (THEIRS, WITHOUT, WITH)]
-        timed = "ratio" in record
-        theirs = record["latency"].get(THEIRS) if timed else None
-        cells.append("-" if theirs is None else f"{1e3 * theirs:.3g}")
-        cells += [_number(record["ratio"].get(name), 3) if timed else "-" for name in RATIOS]
-        compared = RATIOS[1] if timed and RATIOS[1] in record["ratio"] else RATIOS[2]
-        cells += (
-            [_percent(record["spread"][compared]), _percent(band(record, compared))]
-            + [f"{record['difference'][label]:.0e}" for label in (WITHOUT, WITH)]
-            if timed
-            else ["-"] * 4
-        )
+        cells = [record["name"], " x ".join(map(str, record["shape"]))]
+        for kind in ("nodes", "kernels"):
+            cells += [str(record[kind].get(label, "-")) for label in (THEIRS, WITHOUT, WITH)]
         rows.append(cells)
-    return table(head, rows + _summary(records))
-
-
-def _summary(records: Sequence[Record]) -> list[list[str]]:
-    """Geometric means with and without the model that stands apart, and the worst."""
-    others = [record for record in records if record["name"] != APART]
-    chosen = [("geometric mean", records)]
-    if len(others) < len(records):
-        chosen.append((f"without {APART}", others))
-    rows = []
-    for title, some in chosen:
-        means = [title, ""]
+    means = ["geometric mean", ""]
+    for kind in ("nodes", "kernels"):
         for label in (THEIRS, WITHOUT, WITH):
-            full = [r["nodes"][label] for r in some if THEIRS in r["nodes"]]
-            means.append(_number(geomean(full), 0) if full else "-")
-        values = [[r["ratio"][n] for r in some if n in r.get("ratio", ())] for n in RATIOS]
-        rows.append([*means, "", *(_number(geomean(v), 3) if v else "-" for v in values)])
-    values = [[r["ratio"][n] for r in records if n in r.get("ratio", ())] for n in RATIOS]
-    worst = [_number(max(v), 3) if v else "-" for v in values]
-    rows.append(["worst", "", "", "", "", "", *worst])
-    return [[*row, "", "", "", ""] for row in rows]
+            full = [r[kind][label] for r in records if THEIRS in r[kind]]
+            means.append(_number(geomean(full) if full else None, 0))
+    return table(head, [*rows, means])
+
+
+def latency(records: Sequence[Record]) -> str:
+    """Milliseconds and ratios of every model."""
+    head = ["model", "torch.onnx, ms", *RATIOS, "spread", "A/A band", "max error: without", WITH]
+    rows = []
+    for record in records:
+        theirs = record["latency"].get(THEIRS)
+        cells = [record["name"], "-" if theirs is None else f"{1e3 * theirs:.3g}"]
+        cells += [_number(record["ratio"].get(name), 3) for name in RATIOS]
+        shown = RATIOS[1] if RATIOS[1] in record["ratio"] else RATIOS[2]
+        cells += [_percent(record["spread"][shown]), _percent(band(record, shown))]
+        rows.append([*cells, *(f"{record['difference'][each]:.0e}" for each in (WITHOUT, WITH))])
+    others = [record for record in records if record["name"] != APART]
+    chosen = [("geometric mean", geomean, records), ("worst", max, records)]
+    if len(others) < len(records):
+        chosen.insert(1, (f"geometric mean without {APART}", geomean, others))
+    for title, summary, some in chosen:
+        values = [[r["ratio"][name] for r in some if name in r["ratio"]] for name in RATIOS]
+        means = [_number(summary(each) if each else None, 3) for each in values]
+        rows.append([title, "", *means, "", "", "", ""])
+    return table(head, rows)
 
 
 def outside(records: Sequence[Record], ratio: str) -> tuple[list[str], list[str]]:
     """The models whose ratio lies above 1, and those below, by more than the band."""
     above, below = [], []
     for record in records:
-        value = record.get("ratio", {}).get(ratio)
+        value = record["ratio"].get(ratio)
         if value is None:
             continue
         noise = band(record, ratio)
@@ -121,22 +121,22 @@ def verdicts(records: Sequence[Record]) -> str:
     lines = []
     for ratio in RATIOS[1:]:
         above, below = outside(records, ratio)
-        if any(ratio in record.get("ratio", ()) for record in records):
+        count = sum(ratio in record["ratio"] for record in records)
+        if count:
             lines.append(
-                f"- {ratio}: below 1 by more than the band: {len(below)} of {len(records)}; above: "
+                f"- {ratio}: below 1 by more than the band: {len(below)} of {count}; above: "
                 f"{', '.join(above) or 'none'}."
             )
     wrong = [
         f"`{record['name']}` {label} rewrites ({record['difference'][label]:.0e})"
         for record in records
         for label in (WITHOUT, WITH)
-        if record.get("difference", {}).get(label, 0.0) > TOLERANCE
+        if record["difference"][label] > TOLERANCE
     ]
-    if any("difference" in record for record in records):
-        lines.append(
-            f"- Apart from eager by more than {TOLERANCE:.0e} of the largest value: "
-            f"{', '.join(wrong) or 'none'}."
-        )
+    lines.append(
+        f"- Apart from eager by more than {TOLERANCE:.0e} of the largest value: "
+        f"{', '.join(wrong) or 'none'}."
+    )
     return "\n".join(lines)
 
 
@@ -168,16 +168,19 @@ def conversions(records: Sequence[Record]) -> str:
     return table(head, rows)
 
 
+def _kind(record: Record) -> str:
+    return "free" if record["dynamic"] else "fixed"
+
+
 def depths(records: Sequence[Record]) -> str:
     """Nodes and milliseconds of deeper models, and how the deepest compares with the first."""
     head = ["layers of BERT", "dimensions", "FX nodes", "nodes: without", WITH]
     head += ["without, ms", "with, ms", "rules, ms"]
     rows = []
     for dynamic in (False, True):
-        kind = "free" if dynamic else "fixed"
         chosen = [record for record in records if record["dynamic"] == dynamic]
         for record in chosen:
-            cells = [str(record["layers"]), kind, str(record["fx_nodes"])]
+            cells = [str(record["layers"]), _kind(record), str(record["fx_nodes"])]
             cells += [str(record["nodes"][label]) for label in (WITHOUT, WITH)]
             rows.append(cells + [f"{1e3 * seconds:.1f}" for seconds in _took(record)])
         if len(chosen) > 1:
@@ -230,20 +233,26 @@ def ablation(records: Sequence[Record]) -> str:
 def markdown(found: Mapping[str, Any]) -> str:
     """The tables, with what they mean."""
     done = [record for record in found["records"] if "failed" not in record]
-    graphs = [record for record in done if "nodes" in record]
+    drawn = [record for record in done if "nodes" in record]
     names = ", ".join(found["set"])
     parts = [f'{found["machine"]}. `target="onnxruntime"`, `rewrites={names}`.']
-    if graphs:
+    if drawn:
         parts.append(
-            f"Nodes and latency in ONNX Runtime: {THEIRS} (opset {_opsets(graphs, THEIRS)}), ortable "
-            f"without and with rewrites (opset {_opsets(graphs, WITH)}). Below 1, the first of the "
-            "two is faster; within the A/A band nothing can be told. Spread and band belong to "
-            f"{RATIOS[1]}."
+            f"Nodes as they are written: {THEIRS} (opset {_opsets(drawn, THEIRS)}), ortable without "
+            f"and with rewrites (opset {_opsets(drawn, WITH)}); and as ONNX Runtime runs them."
         )
-        parts += [latency(graphs), verdicts(graphs)]
-        parts += ["Which rules fired:", rules(graphs)]
+        parts.append(graphs(drawn))
+        timed = [record for record in drawn if "ratio" in record]
+        if timed:
+            parts.append(
+                "Latency in ONNX Runtime. Below 1, the first of the two is faster; within the A/A "
+                f"band nothing can be told. Spread and band are those of {RATIOS[1]}."
+            )
+            parts += [latency(timed), verdicts(timed)]
+        if any(record["rules"] for record in drawn):
+            parts += ["Which rules fired:", rules(drawn)]
         parts.append("A second conversion, weights left in torch:")
-        parts.append(conversions(graphs))
+        parts.append(conversions(drawn))
     deep = [record for record in found["depths"] if "failed" not in record]
     if deep:
         parts.append(f"Deeper models; work that grows with the nodes keeps 96 / 12 below {AIM}:")
