@@ -51,17 +51,21 @@ def _block(call: Call, count: int) -> float:
 
 
 def interleave(
-    calls: Mapping[str, Call], rounds: int, block: float = 0.03
+    calls: Mapping[str, Call],
+    rounds: int,
+    block: float = 0.03,
+    once: Mapping[str, float] | None = None,
 ) -> dict[str, list[float]]:
     """Seconds per call of every candidate, one figure per round.
 
     :param calls: name -> call; each round starts at the next one
     :param block: seconds that the calls in a row of one candidate should last
+    :param once: seconds of one call of each, when they are known; they are taken here otherwise
     """
     names = list(calls)
     counts = {}
     for name, call in calls.items():
-        first = min(_block(call, 1) for _ in range(3))
+        first = once[name] if once is not None else min(_block(call, 1) for _ in range(3))
         counts[name] = max(1, min(2000, round(block / max(first, 1e-7))))
     found: dict[str, list[float]] = {name: [] for name in names}
     gc.collect()

@@ -150,9 +150,9 @@ class Subject:
 
     def interleave(self, calls: Mapping[str, Call], budget: float) -> dict[str, list[float]]:
         """Seconds per call and round, as many rounds as fit."""
-        once = [min(timed(call)[0] for _ in range(2)) for call in calls.values()]
-        rounds = rounds_for(once, budget, self.options.repeat)
-        return harness.interleave(calls, rounds, BLOCK)
+        once = {name: min(timed(call)[0] for _ in range(2)) for name, call in calls.items()}
+        rounds = rounds_for(list(once.values()), budget, self.options.repeat)
+        return harness.interleave(calls, rounds, BLOCK, once)
 
 
 def ours(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from benchmarks.harness import geomean
@@ -90,6 +90,7 @@ def latency(records: Sequence[Record]) -> str:
         cells += [_percent(record["spread"][shown]), _percent(band(record, shown))]
         rows.append([*cells, *(f"{record['difference'][each]:.0e}" for each in (WITHOUT, WITH))])
     others = [record for record in records if record["name"] != APART]
+    chosen: list[tuple[str, Callable[[Sequence[float]], float], Sequence[Record]]]
     chosen = [("geometric mean", geomean, records), ("worst", max, records)]
     if len(others) < len(records):
         chosen.insert(1, (f"geometric mean without {APART}", geomean, others))
@@ -188,9 +189,8 @@ def depths(records: Sequence[Record]) -> str:
             pairs = zip(_took(last), _took(first), strict=True)
             grown = [f"{a / b:.2f}" if b else "-" for a, b in pairs]
             title = f"{last['layers']} / {first['layers']}"
-            rows.append(
-                [title, kind, f"{last['fx_nodes'] / first['fx_nodes']:.2f}", "", "", *grown]
-            )
+            nodes = f"{last['fx_nodes'] / first['fx_nodes']:.2f}"
+            rows.append([title, _kind(last), nodes, "", "", *grown])
     return table(head, rows)
 
 
@@ -238,8 +238,9 @@ def markdown(found: Mapping[str, Any]) -> str:
     parts = [f'{found["machine"]}. `target="onnxruntime"`, `rewrites={names}`.']
     if drawn:
         parts.append(
-            f"Nodes as they are written: {THEIRS} (opset {_opsets(drawn, THEIRS)}), ortable without "
-            f"and with rewrites (opset {_opsets(drawn, WITH)}); and as ONNX Runtime runs them."
+            f"Nodes as they are written: {THEIRS} (opset {_opsets(drawn, THEIRS)}), ortable "
+            f"without and with rewrites (opset {_opsets(drawn, WITH)}); and as ONNX Runtime runs "
+            "them, after its own optimizer."
         )
         parts.append(graphs(drawn))
         timed = [record for record in drawn if "ratio" in record]
