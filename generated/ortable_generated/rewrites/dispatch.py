@@ -3,9 +3,11 @@ from __future__ import annotations
 
 from ortable.rewrite.rule import Rule
 
-from . import basic, linear
+from . import arithmetic, casts, linear, selection
 
 RULES: tuple[Rule, ...] = (
-    *basic.RULES,
+    *arithmetic.RULES,
+    *casts.RULES,
     *linear.RULES,
+    *selection.RULES,
 )
