@@ -3,9 +3,10 @@ from __future__ import annotations
 
 from ortable.rewrite.rule import Rule
 
-from . import basic, linear
+from . import basic, convolution, linear
 
 RULES: tuple[Rule, ...] = (
     *basic.RULES,
+    *convolution.RULES,
     *linear.RULES,
 )
