@@ -204,3 +204,32 @@ def smaller_pads(pads: Ints, window: Ints) -> Bool:
 def pads_itself(kept: Any) -> Bool:
     """Whether the attributes of a convolution or a pool say its pads in numbers."""
     return kept.get("auto_pad", "NOTSET") in ("NOTSET", b"NOTSET") and not kept.get("ceil_mode")
+
+
+# -- products
+
+
+def fits_gemm(graph: Graph, c: Result, product: Result) -> Bool:
+    """Whether Gemm takes a result as its third input: it stretches to the product, never the
+    product to it."""
+    if not (graph.has_shape(c) and graph.has_shape(product)) or graph.get_rank(c) > 2:
+        return False
+    own, wanted = graph.get_shape(c), graph.get_shape(product)
+    behind = wanted[len(wanted) - len(own) :]
+    return all(dims.same(a, 1) or dims.same(a, b) for a, b in zip(own, behind, strict=True))
+
+
+def varies_last(graph: Graph, cs: Results, x: Result) -> Bool:
+    """Whether constants are numbers, or have one for each place along the last axis of ``x``."""
+    return all(along_axis(graph, c, x, -1) for c in cs)
+
+
+def usual_number(value: Float) -> Bool:
+    """Whether a number is finite, not zero, and such that float32 holds it: neither products with
+    it nor quotients become infinite or lose digits by themselves."""
+    return math.isfinite(value) and 1e-30 < abs(value) < 1e30
+
+
+def divided(a: Float, b: Float) -> Float:
+    """A quotient; NaN for a division by zero."""
+    return a / b if b else float("nan")
