@@ -3,10 +3,12 @@ from __future__ import annotations
 
 from ortable.rewrite.rule import Rule
 
-from . import basic, convolution, linear
+from . import activation, basic, convolution, linear, normalization
 
 RULES: tuple[Rule, ...] = (
+    *activation.RULES,
     *basic.RULES,
     *convolution.RULES,
     *linear.RULES,
+    *normalization.RULES,
 )

@@ -233,3 +233,72 @@ def usual_number(value: Float) -> Bool:
 def divided(a: Float, b: Float) -> Float:
     """A quotient; NaN for a division by zero."""
     return a / b if b else float("nan")
+
+
+# -- normalisations
+
+
+def is_sizes_from(graph: Graph, c: Result, x: Result, axis: Int) -> Bool:
+    """Whether a result has exactly the sizes of ``x`` from an axis on."""
+    if not (graph.has_shape(c) and graph.has_shape(x)):
+        return False
+    own, wanted = graph.get_shape(c), graph.get_shape(x)
+    behind = wanted[axis % len(wanted) :] if wanted else ()
+    return len(own) == len(behind) and all(map(dims.same, own, behind))
+
+
+def is_filled(graph: Graph, c: Result, value: Int) -> Bool:
+    """Whether a constant is one number everywhere."""
+    array = small_constant(graph, c)
+    if array is None:
+        stored = graph.initializers_dict.get(c)
+        if not isinstance(stored, np.ndarray):
+            return False
+        array = stored
+    return bool(array.size) and bool(np.all(array == value))
+
+
+def is_channels(graph: Graph, c: Result, x: Result) -> Bool:
+    """Whether a result that meets ``x`` in a broadcast has one element for each place along axis
+    1 of ``x``, whose size is known."""
+    if not (graph.has_shape(c) and graph.has_shape(x)) or graph.get_rank(x) < 2:
+        return False
+    own, wanted = list(graph.get_shape(c)), graph.get_shape(x)
+    full = [1] * (len(wanted) - len(own)) + own
+    others = [full[0], *full[2:]]
+    fits = len(full) == len(wanted) and type(wanted[1]) is int and full[1] == wanted[1]
+    return fits and all(dims.same(size, 1) for size in others)
+
+
+def is_groups(graph: Graph, x: Result, rows: Result) -> Bool:
+    """Whether ``rows`` has the first axis of ``x``, the channels in groups, and all the rest."""
+    if not (graph.has_shape(x) and graph.has_shape(rows)):
+        return False
+    own, shape = graph.get_shape(rows), graph.get_shape(x)
+    if len(own) != 3 or len(shape) < 3 or not dims.same(own[0], shape[0]):
+        return False
+    return type(own[1]) is int and type(shape[1]) is int and shape[1] % own[1] == 0
+
+
+def as_channels(graph: Graph, c: Result, count: Int) -> Result:
+    """A result with ``count`` elements as one of rank 1."""
+    if graph.get_rank(c) == 1:
+        return c
+    return graph.make_node("Reshape", [c, consts(graph, [count], dtypes.int64)])
+
+
+# -- activations
+
+
+def one_axis(graph: Graph, axes: Result, x: Result) -> Int:
+    """The axis, counted from the front, if a constant names a single one; -1 otherwise."""
+    named = small_constant(graph, axes)
+    if named is None or named.size != 1 or not graph.has_rank(x):
+        return -1
+    return int(named.reshape(-1)[0]) % max(graph.get_rank(x), 1)
+
+
+def is_near(a: Float, b: Float) -> Bool:
+    """Whether two numbers are the same but for the last digits that float32 has: constants of
+    formulas are written with ten digits at times."""
+    return math.isclose(a, b, rel_tol=1e-6)
