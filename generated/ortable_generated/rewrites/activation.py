@@ -1194,18 +1194,37 @@ def make_mish(graph: GraphBuilder, res: Res, x: Result) -> Any:
     return graph.make_node('Mish', [x], res.outputs)
 
 
-def match_relu_of_clip(m: Matcher, root: Node) -> Match | None:
-    """cut = Clip(x, low, maybe(high)); return Relu(cut)"""
+def match_relu_of_clip_1(m: Matcher, root: Node) -> Match | None:
+    """cut = Clip(_, low); return Relu(cut)"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root):
         return None
     cut = root.inputs[0]
     n1 = m.producer(cut, 'Clip')
-    if n1 is None or not 2 <= len(n1.inputs) <= 3 or not m.plain(n1):
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
-    x, low = n1.inputs[:2]
-    high = n1.inputs[2] or None if len(n1.inputs) > 2 else None
+    _, low = n1.inputs
     if not low:
+        return None
+    if not number_of(graph, low) >= 0:
+        m.refuse('number_of(low) >= 0')
+        return None
+    return Match((root, n1), (root.outputs[0],), (cut,))
+
+
+def match_relu_of_clip_2(m: Matcher, root: Node) -> Match | None:
+    """cut = Clip(_, low, _); return Relu(cut)"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root):
+        return None
+    cut = root.inputs[0]
+    n1 = m.producer(cut, 'Clip')
+    if n1 is None or len(n1.inputs) != 3 or not m.plain(n1):
+        return None
+    _, low, r1 = n1.inputs
+    if not low:
+        return None
+    if not r1:
         return None
     if not number_of(graph, low) >= 0:
         m.refuse('number_of(low) >= 0')
@@ -1702,7 +1721,19 @@ RULES: tuple[Rule, ...] = (
         root='Relu',
         child='Clip',
         size=2,
-        match=match_relu_of_clip,
+        match=match_relu_of_clip_1,
+        make=make_relu_of_clip,
+        shared=(1,),
+        why='what a lower bound of zero has cut off is not negative',
+    ),
+    Rule(
+        name='relu_of_clip',
+        file='specs/rewrites/activation.yaml',
+        stage='simplify',
+        root='Relu',
+        child='Clip',
+        size=2,
+        match=match_relu_of_clip_2,
         make=make_relu_of_clip,
         shared=(1,),
         why='what a lower bound of zero has cut off is not negative',

@@ -278,7 +278,7 @@ def make_attention(graph: GraphBuilder, res: Res, q: Result, keys: Result, bias:
 
 
 def match_attention_groups(m: Matcher, root: Node) -> Match | None:
-    """keys = Reshape(Expand(Unsqueeze(k, [2]), sizes), shape, allowzero=_); values = Reshape(Expand(Unsqueeze(v, [2]), sizes2), shape2, allowzero=_); return Attention(q, keys, values, maybe(mask), scale=scale)"""
+    """keys = Reshape(Expand(Unsqueeze(k, [2]), _), _, allowzero=_); values = Reshape(Expand(Unsqueeze(v, [2]), _), _, allowzero=_); return Attention(q, keys, values, maybe(mask), scale=scale)"""
     graph = m.graph
     if not 3 <= len(root.inputs) <= 4 or not m.plain(root, ('scale',), _ATTENTION):
         return None
@@ -291,19 +291,19 @@ def match_attention_groups(m: Matcher, root: Node) -> Match | None:
     n2 = m.producer(values, 'Reshape')
     if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
         return None
-    r1, shape = n1.inputs
+    r1, _ = n1.inputs
     n3 = m.producer(r1, 'Expand')
     if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
         return None
-    r2, shape2 = n2.inputs
+    r2, _ = n2.inputs
     n4 = m.producer(r2, 'Expand')
     if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
         return None
-    r3, sizes = n3.inputs
+    r3, _ = n3.inputs
     n5 = m.producer(r3, 'Unsqueeze')
     if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
         return None
-    r4, sizes2 = n4.inputs
+    r4, _ = n4.inputs
     n6 = m.producer(r4, 'Unsqueeze')
     if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
         return None

@@ -3,11 +3,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.prelude import dim_of, dtype_of, is_float, rank_of
+from ortable.prelude import dim_of, dtype_of, is_constant, is_float, rank_of
 from ortable.prelude_make import const
 from ortable.rewrite.matcher import literal_equals
 from ortable.rewrite.rule import Match, Rule
-from ortable.rewrite.words import is_constant, number_of
+from ortable.rewrite.words import number_of
 from ortable.rewrite.words_nets import along_axis, are_weights, as_line, divided, fits_gemm, is_wide, scaled_weight, usual_number, varies_last
 
 if TYPE_CHECKING:

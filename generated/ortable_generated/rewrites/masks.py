@@ -3,11 +3,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.dtypes import boolean
-from ortable.prelude import is_bool, rank_of
+from ortable.dtypes import boolean, int64
+from ortable.prelude import dim_of, is_bool, rank_of
+from ortable.prelude_make import consts
 from ortable.rewrite.matcher import literal_equals
 from ortable.rewrite.rule import Match, Rule
-from ortable.rewrite.words import same_shape
+from ortable.rewrite.words import same_dim, same_shape
 from ortable.rewrite.words_masks import rows_have_true, uniform_of
 from ortable.rewrite.words_nets import one_axis
 
@@ -39,22 +40,6 @@ def match_and_decided(m: Matcher, root: Node) -> Match | None:
 
 def make_and_decided(graph: GraphBuilder, res: Res, x: Result, y: Result, value: Any) -> Any:
     return x if value == 1 else y
-
-
-def match_not_not(m: Matcher, root: Node) -> Match | None:
-    """turned = Not(x); return Not(turned)"""
-    if len(root.inputs) != 1 or not m.plain(root):
-        return None
-    turned = root.inputs[0]
-    n1 = m.producer(turned, 'Not')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
-        return None
-    x = n1.inputs[0]
-    return Match((root, n1), (root.outputs[0],), (x,))
-
-
-def make_not_not(graph: GraphBuilder, res: Res, x: Result) -> Any:
-    return x
 
 
 def match_or_decided(m: Matcher, root: Node) -> Match | None:
@@ -124,6 +109,103 @@ def make_rows_always_allowed(graph: GraphBuilder, res: Res, out: Result) -> Any:
     return out
 
 
+def match_rows_narrow_1(m: Matcher, root: Node) -> Match | None:
+    """wide = Expand(c, _); numbers = Cast(wide, to=kind); most = ReduceMax(numbers, axes); found = Cast(most, to=boolean); chosen = Where(found, a, b); return chosen"""
+    graph = m.graph
+    if len(root.inputs) != 3 or not m.plain(root):
+        return None
+    found, a, b = root.inputs
+    n1 = m.producer(found, 'Cast')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('to',), _CAST):
+        return None
+    if not literal_equals(n1.attrs.get('to'), boolean):
+        return None
+    most = n1.inputs[0]
+    n2 = m.producer(most, 'ReduceMax')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, (), _REDUCE_MAX):
+        return None
+    numbers, axes = n2.inputs
+    if not axes:
+        return None
+    n3 = m.producer(numbers, 'Cast')
+    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('to',), _CAST):
+        return None
+    kind = n3.attrs.get('to')
+    wide = n3.inputs[0]
+    n4 = m.producer(wide, 'Expand')
+    if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+        return None
+    c, _ = n4.inputs
+    chosen = root.outputs[0]
+    other = None
+    free = other is None or uniform_of(graph, other) == 1
+    if not free:
+        m.refuse('free')
+        return None
+    alike = rank_of(graph, c) > 0 and same_dim(dim_of(graph, c, -1), dim_of(graph, wide, -1))
+    if not alike:
+        m.refuse('alike')
+        return None
+    if not one_axis(graph, axes, wide) == rank_of(graph, wide) - 1:
+        m.refuse('one_axis(axes, wide) == rank_of(wide) - 1')
+        return None
+    if not (same_shape(graph, a, chosen) or same_shape(graph, b, chosen)):
+        m.refuse('same_shape(a, chosen) or same_shape(b, chosen)')
+        return None
+    return Match((root, n1, n2, n3, n4), (root.outputs[0],), (c, a, b, kind))
+
+
+def match_rows_narrow_2(m: Matcher, root: Node) -> Match | None:
+    """wide = And(c, other); numbers = Cast(wide, to=kind); most = ReduceMax(numbers, axes); found = Cast(most, to=boolean); chosen = Where(found, a, b); return chosen"""
+    graph = m.graph
+    if len(root.inputs) != 3 or not m.plain(root):
+        return None
+    found, a, b = root.inputs
+    n1 = m.producer(found, 'Cast')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('to',), _CAST):
+        return None
+    if not literal_equals(n1.attrs.get('to'), boolean):
+        return None
+    most = n1.inputs[0]
+    n2 = m.producer(most, 'ReduceMax')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, (), _REDUCE_MAX):
+        return None
+    numbers, axes = n2.inputs
+    if not axes:
+        return None
+    n3 = m.producer(numbers, 'Cast')
+    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('to',), _CAST):
+        return None
+    kind = n3.attrs.get('to')
+    wide = n3.inputs[0]
+    n4 = m.producer(wide, 'And')
+    if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+        return None
+    for c, other in m.orders(n4):
+        chosen = root.outputs[0]
+        free = other is None or uniform_of(graph, other) == 1
+        if not free:
+            m.refuse('free')
+            continue
+        alike = rank_of(graph, c) > 0 and same_dim(dim_of(graph, c, -1), dim_of(graph, wide, -1))
+        if not alike:
+            m.refuse('alike')
+            continue
+        if not one_axis(graph, axes, wide) == rank_of(graph, wide) - 1:
+            m.refuse('one_axis(axes, wide) == rank_of(wide) - 1')
+            continue
+        if not (same_shape(graph, a, chosen) or same_shape(graph, b, chosen)):
+            m.refuse('same_shape(a, chosen) or same_shape(b, chosen)')
+            continue
+        return Match((root, n1, n2, n3, n4), (root.outputs[0],), (c, a, b, kind))
+    return None
+
+
+def make_rows_narrow(graph: GraphBuilder, res: Res, c: Result, a: Result, b: Result, kind: Any) -> Any:
+    each = graph.make_node('Cast', [graph.make_node('ReduceMax', [graph.make_node('Cast', [c], to=kind), consts(graph, [-1], int64)])], to=boolean)
+    return graph.make_node('Where', [each, a, b], res.outputs)
+
+
 def match_where_decided(m: Matcher, root: Node) -> Match | None:
     """chosen = Where(c, a, b); return chosen"""
     graph = m.graph
@@ -142,7 +224,7 @@ def make_where_decided(graph: GraphBuilder, res: Res, a: Result, b: Result, valu
     return a if value == 1 else b
 
 
-def match_where_expand(m: Matcher, root: Node) -> Match | None:
+def match_where_narrow_1(m: Matcher, root: Node) -> Match | None:
     """wide = Expand(c, _); chosen = Where(wide, a, b); return chosen"""
     graph = m.graph
     if len(root.inputs) != 3 or not m.plain(root):
@@ -153,49 +235,41 @@ def match_where_expand(m: Matcher, root: Node) -> Match | None:
         return None
     c, _ = n1.inputs
     chosen = root.outputs[0]
+    other = None
+    free = other is None or uniform_of(graph, other) == 1
+    if not free:
+        m.refuse('free')
+        return None
     if not (same_shape(graph, a, chosen) or same_shape(graph, b, chosen)):
         m.refuse('same_shape(a, chosen) or same_shape(b, chosen)')
         return None
     return Match((root, n1), (root.outputs[0],), (c, a, b))
 
 
-def make_where_expand(graph: GraphBuilder, res: Res, c: Result, a: Result, b: Result) -> Any:
-    return graph.make_node('Where', [c, a, b], res.outputs)
-
-
-def match_where_not(m: Matcher, root: Node) -> Match | None:
-    """turned = Not(c); return Where(turned, a, b)"""
-    if len(root.inputs) != 3 or not m.plain(root):
-        return None
-    turned, a, b = root.inputs
-    n1 = m.producer(turned, 'Not')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
-        return None
-    c = n1.inputs[0]
-    return Match((root, n1), (root.outputs[0],), (c, a, b))
-
-
-def make_where_not(graph: GraphBuilder, res: Res, c: Result, a: Result, b: Result) -> Any:
-    return graph.make_node('Where', [c, b, a], res.outputs)
-
-
-def match_where_same(m: Matcher, root: Node) -> Match | None:
-    """chosen = Where(_, a, a); return chosen"""
+def match_where_narrow_2(m: Matcher, root: Node) -> Match | None:
+    """wide = And(c, other); chosen = Where(wide, a, b); return chosen"""
     graph = m.graph
     if len(root.inputs) != 3 or not m.plain(root):
         return None
-    _, a, r1 = root.inputs
-    if r1 != a:
+    wide, a, b = root.inputs
+    n1 = m.producer(wide, 'And')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
         return None
-    chosen = root.outputs[0]
-    if not same_shape(graph, a, chosen):
-        m.refuse('same_shape(a, chosen)')
-        return None
-    return Match((root,), (root.outputs[0],), (a,))
+    for c, other in m.orders(n1):
+        chosen = root.outputs[0]
+        free = other is None or uniform_of(graph, other) == 1
+        if not free:
+            m.refuse('free')
+            continue
+        if not (same_shape(graph, a, chosen) or same_shape(graph, b, chosen)):
+            m.refuse('same_shape(a, chosen) or same_shape(b, chosen)')
+            continue
+        return Match((root, n1), (root.outputs[0],), (c, a, b))
+    return None
 
 
-def make_where_same(graph: GraphBuilder, res: Res, a: Result) -> Any:
-    return a
+def make_where_narrow(graph: GraphBuilder, res: Res, c: Result, a: Result, b: Result) -> Any:
+    return graph.make_node('Where', [c, a, b], res.outputs)
 
 
 RULES: tuple[Rule, ...] = (
@@ -209,18 +283,6 @@ RULES: tuple[Rule, ...] = (
         match=match_and_decided,
         make=make_and_decided,
         why='what is true everywhere, or false everywhere, decides an And',
-    ),
-    Rule(
-        name='not_not',
-        file='specs/rewrites/masks.yaml',
-        stage='simplify',
-        root='Not',
-        child='Not',
-        size=2,
-        match=match_not_not,
-        make=make_not_not,
-        shared=(1,),
-        why='two negations cancel',
     ),
     Rule(
         name='or_decided',
@@ -246,6 +308,30 @@ RULES: tuple[Rule, ...] = (
         why='attention needs no repair of rows without an allowed position where there are none',
     ),
     Rule(
+        name='rows_narrow',
+        file='specs/rewrites/masks.yaml',
+        stage='simplify',
+        root='Where',
+        child='Cast',
+        size=5,
+        match=match_rows_narrow_1,
+        make=make_rows_narrow,
+        shared=(1, 2, 3, 4),
+        why='whether a row allows a position is asked once for all rows that are alike',
+    ),
+    Rule(
+        name='rows_narrow',
+        file='specs/rewrites/masks.yaml',
+        stage='simplify',
+        root='Where',
+        child='Cast',
+        size=5,
+        match=match_rows_narrow_2,
+        make=make_rows_narrow,
+        shared=(1, 2, 3, 4),
+        why='whether a row allows a position is asked once for all rows that are alike',
+    ),
+    Rule(
         name='where_decided',
         file='specs/rewrites/masks.yaml',
         stage='simplify',
@@ -257,38 +343,27 @@ RULES: tuple[Rule, ...] = (
         why='a condition that is the same everywhere chooses nothing',
     ),
     Rule(
-        name='where_expand',
+        name='where_narrow',
         file='specs/rewrites/masks.yaml',
         stage='simplify',
         root='Where',
         child='Expand',
         size=2,
-        match=match_where_expand,
-        make=make_where_expand,
+        match=match_where_narrow_1,
+        make=make_where_narrow,
         shared=(1,),
         why='Where stretches its condition by itself',
     ),
     Rule(
-        name='where_not',
+        name='where_narrow',
         file='specs/rewrites/masks.yaml',
         stage='simplify',
         root='Where',
-        child='Not',
+        child='And',
         size=2,
-        match=match_where_not,
-        make=make_where_not,
+        match=match_where_narrow_2,
+        make=make_where_narrow,
         shared=(1,),
-        why='Where takes the other one by itself',
-    ),
-    Rule(
-        name='where_same',
-        file='specs/rewrites/masks.yaml',
-        stage='simplify',
-        root='Where',
-        child='',
-        size=1,
-        match=match_where_same,
-        make=make_where_same,
-        why='there is nothing to choose between a result and itself',
+        why='Where stretches its condition by itself',
     ),
 )

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.prelude import dim_of, dtype_of, is_static, rank_of
+from ortable.prelude import dim_of, dtype_of, is_static, rank_of, static
 from ortable.prelude_make import const
 from ortable.rewrite.rule import Match, Rule
 from ortable.rewrite.words import is_float32, number_of, same_shape
@@ -120,7 +120,7 @@ def make_batch_norm_twice(graph: GraphBuilder, res: Res, x: Result, scale: Resul
 
 
 def match_group_norm(m: Matcher, root: Node) -> Match | None:
-    """rows = Reshape(x, sizes); normal = InstanceNormalization(rows, flat, nothing, epsilon=eps); back = Reshape(normal, shape, allowzero=_); return Add(Mul(back, scale), shift)"""
+    """rows = Reshape(x, _); normal = InstanceNormalization(rows, flat, nothing, epsilon=eps); back = Reshape(normal, _, allowzero=_); return Add(Mul(back, scale), shift)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
@@ -132,7 +132,7 @@ def match_group_norm(m: Matcher, root: Node) -> Match | None:
             n2 = m.producer(back, 'Reshape')
             if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
                 continue
-            normal, shape = n2.inputs
+            normal, _ = n2.inputs
             n3 = m.producer(normal, 'InstanceNormalization')
             if n3 is None or len(n3.inputs) != 3 or not m.plain(n3, ('epsilon',), _INSTANCE_NORMALIZATION):
                 continue
@@ -141,7 +141,7 @@ def match_group_norm(m: Matcher, root: Node) -> Match | None:
             n4 = m.producer(rows, 'Reshape')
             if n4 is None or len(n4.inputs) != 2 or not m.plain(n4, (), _RESHAPE):
                 continue
-            x, sizes = n4.inputs
+            x, _ = n4.inputs
             if not is_wide(graph, x):
                 m.refuse('is_wide(x)')
                 continue
@@ -172,7 +172,7 @@ def match_group_norm(m: Matcher, root: Node) -> Match | None:
 def make_group_norm(graph: GraphBuilder, res: Res, x: Result, scale: Result, shift: Result, eps: Any, groups: Any, count: Any) -> Any:
     gain = as_channels(graph, scale, count)
     moved = as_channels(graph, shift, count)
-    return graph.make_node('GroupNormalization', [x, gain, moved], res.outputs, num_groups=groups, epsilon=eps)
+    return graph.make_node('GroupNormalization', [x, gain, moved], res.outputs, num_groups=static(groups), epsilon=eps)
 
 
 def match_instance_norm_1(m: Matcher, root: Node) -> Match | None:

@@ -37,10 +37,10 @@ def _node(graph: Any, x: str) -> Any:
 # -- masks
 
 
-def uniform_of(graph: Graph, x: Result) -> Float:
+def uniform_of(graph: Graph, x: Result | None) -> Float:
     """The number that all elements of a result have, 1 and 0 for True and False; NaN if they may
     differ or nobody knows. Moves, casts, logic and comparisons of ranges are followed."""
-    return _uniform(graph, x, _DEEP)
+    return _uniform(graph, x, _DEEP) if x else _NAN
 
 
 def _uniform(graph: Any, x: str, deep: int) -> float:

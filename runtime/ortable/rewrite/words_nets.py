@@ -61,6 +61,8 @@ def _is_weight(graph: Any, x: str, deep: int) -> bool:
     if stored is not None:
         return initializers.is_readable(stored)
     producer = graph.values[x].producer
+    if producer is not None and producer.op_type == "Transpose":
+        return False  # of a weight that others read as it is: folding leaves it alone
     if producer is None:
         return small_constant(graph, x) is not None
     return all(_is_weight(graph, each, deep - 1) for each in producer.inputs if each)
@@ -184,14 +186,14 @@ def zero_pads(
     return sides
 
 
-def added_pads(pads: Ints, sides: Ints) -> Ints:
+def added_pads(pads: Ints | None, sides: Ints) -> Ints:
     """The attribute ``pads`` with more on every side; empty if there is nothing to add."""
     if not sides:
         return []
     return [a + b for a, b in zip(pads or [0] * len(sides), sides, strict=True)]
 
 
-def no_pads(pads: Ints) -> Bool:
+def no_pads(pads: Ints | None) -> Bool:
     """Whether the attribute ``pads`` is absent or all zero."""
     return not any(pads or ())
 
