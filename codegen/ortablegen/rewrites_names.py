@@ -6,12 +6,14 @@ import ast
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ortable import dtypes
 from ortablegen import kinds
 from ortablegen.kinds import Kind
 from ortablegen.model import Code
 from ortablegen.onnx_schemas import DOMAIN_RANGE, OnnxAttribute, OnnxSchema, versions_between
 from ortablegen.rewrites_model import Rewrite
 from ortablegen.rewrites_nodes import Capture, Pattern, PatternNode, Rest
+from ortablegen.vocabulary import DTYPES
 
 _ATTRIBUTE_KINDS = {
     "INT": kinds.INT,
@@ -40,7 +42,7 @@ class Names:
 
 def names_of(rewrite: Rewrite, patterns: tuple[Pattern, ...]) -> Names:
     """The names of a rewrite; one that some alternative lacks may be None."""
-    each = [_kinds_of(pattern) for pattern in patterns]
+    each = [kinds_of(pattern) for pattern in patterns]
     found: dict[str, Kind] = {}
     for one in each:
         for name, kind in one.items():
@@ -51,15 +53,29 @@ def names_of(rewrite: Rewrite, patterns: tuple[Pattern, ...]) -> Names:
             found[name] = Kind(kind.base, True, kind.elements_optional)
     for name, _ in rewrite.let:
         found.setdefault(name, Kind(kinds.ANY))
-    wanted = names_read(rewrite.replace.body)
+    wanted = _names_taken(rewrite.replace.body)
     read = set(wanted)
     for code in (*(code for _, code in rewrite.let), *([rewrite.when] if rewrite.when else [])):
         read |= names_read(code.body)
-    kept = tuple(dict.fromkeys(n.kept for p in patterns for n in p.nodes if n.kept is not None))
+    kept = tuple(
+        dict.fromkeys(n.kept for p in patterns for n in p.nodes if n.kept not in (None, "_"))
+    )
     return Names(found, frozenset(read & set(found)), tuple(n for n in found if n in wanted), kept)
 
 
-def _kinds_of(pattern: Pattern) -> dict[str, Kind]:
+def _names_taken(body: Iterable[ast.stmt]) -> set[str]:
+    """Names that a block reads before it assigns them."""
+    taken: set[str] = set()
+    assigned: set[str] = set()
+    for statement in body:
+        taken |= names_read([statement]) - assigned
+        if isinstance(statement, ast.Assign):
+            assigned |= {n.id for n in ast.walk(statement.targets[0]) if isinstance(n, ast.Name)}
+    return taken
+
+
+def kinds_of(pattern: Pattern) -> dict[str, Kind]:
+    """The names that one alternative binds, and what they are."""
     found: dict[str, Kind] = {}
     for name, capture in pattern.captures().items():
         if isinstance(capture, Rest):
@@ -73,7 +89,7 @@ def _kinds_of(pattern: Pattern) -> dict[str, Kind]:
     for name, (node, attribute) in pattern.attribute_names().items():
         found[name] = _attribute_kind(node, attribute)
     for node in pattern.nodes:
-        if node.kept is not None:
+        if node.kept not in (None, "_"):
             found[node.kept] = Kind(kinds.ANY)
     return found
 
@@ -125,6 +141,13 @@ def names_read(body: Iterable[ast.AST]) -> set[str]:
         for node in ast.walk(tree)
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in called
     }
+
+
+def written_dtype(node: ast.expr) -> frozenset[int] | None:
+    """The dtype that is written out, as a set of one."""
+    if isinstance(node, ast.Name) and node.id in DTYPES:
+        return frozenset({getattr(dtypes, node.id)})
+    return None
 
 
 def source_of(code: Code, node: ast.AST) -> str:

@@ -3,16 +3,17 @@ from __future__ import annotations
 
 from ortable.rewrite.rule import Rule
 
-from . import basic, concat, dims, expand, gather, linear, reshape, slice, transpose
+from . import activation, arithmetic, attention, casts, convolution, linear, masks, normalization, rotary, selection
 
 RULES: tuple[Rule, ...] = (
-    *basic.RULES,
-    *concat.RULES,
-    *dims.RULES,
-    *expand.RULES,
-    *gather.RULES,
+    *activation.RULES,
+    *arithmetic.RULES,
+    *attention.RULES,
+    *casts.RULES,
+    *convolution.RULES,
     *linear.RULES,
-    *reshape.RULES,
-    *slice.RULES,
-    *transpose.RULES,
+    *masks.RULES,
+    *normalization.RULES,
+    *rotary.RULES,
+    *selection.RULES,
 )
