@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.prelude import is_constant
 from ortable.rewrite.rule import Match, Rule
-from ortable.rewrite.words import is_constant
 from ortable.rewrite.words_pieces import is_found
 from ortable.rewrite.words_sizes import int_constant, joined_run, known_ints, known_kind, run_of
 
@@ -36,11 +36,10 @@ def make_concat_of_shapes(graph: GraphBuilder, res: Res, run: Any) -> Any:
 
 
 def match_known_sizes_1(m: Matcher, root: Node) -> Match | None:
-    """found = Shape(x, attrs=kept); return found"""
+    """found = Shape(_, attrs=kept_); return found"""
     graph = m.graph
     if len(root.inputs) != 1:
         return None
-    x = root.inputs[0]
     found = root.outputs[0]
     value = known_ints(graph, found)
     if not is_found(value):
@@ -54,11 +53,10 @@ def match_known_sizes_1(m: Matcher, root: Node) -> Match | None:
 
 
 def match_known_sizes_2(m: Matcher, root: Node) -> Match | None:
-    """found = Size(x); return found"""
+    """found = Size(_); return found"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root):
         return None
-    x = root.inputs[0]
     found = root.outputs[0]
     value = known_ints(graph, found)
     if not is_found(value):
@@ -72,11 +70,10 @@ def match_known_sizes_2(m: Matcher, root: Node) -> Match | None:
 
 
 def match_known_sizes_3(m: Matcher, root: Node) -> Match | None:
-    """found = Gather(x, _, attrs=kept); return found"""
+    """found = Gather(_, _, attrs=kept_); return found"""
     graph = m.graph
     if len(root.inputs) != 2:
         return None
-    x, _ = root.inputs
     found = root.outputs[0]
     value = known_ints(graph, found)
     if not is_found(value):
@@ -90,11 +87,10 @@ def match_known_sizes_3(m: Matcher, root: Node) -> Match | None:
 
 
 def match_known_sizes_4(m: Matcher, root: Node) -> Match | None:
-    """found = Concat(x, *_, attrs=kept); return found"""
+    """found = Concat(_, *_, attrs=kept_); return found"""
     graph = m.graph
     if len(root.inputs) < 1:
         return None
-    x = root.inputs[0]
     found = root.outputs[0]
     value = known_ints(graph, found)
     if not is_found(value):
@@ -108,11 +104,10 @@ def match_known_sizes_4(m: Matcher, root: Node) -> Match | None:
 
 
 def match_known_sizes_5(m: Matcher, root: Node) -> Match | None:
-    """found = Slice(x, _, _, maybe(_), maybe(_)); return found"""
+    """found = Slice(_, _, _, maybe(_), maybe(_)); return found"""
     graph = m.graph
     if not 3 <= len(root.inputs) <= 5 or not m.plain(root):
         return None
-    x, _, _ = root.inputs[:3]
     found = root.outputs[0]
     value = known_ints(graph, found)
     if not is_found(value):
@@ -126,11 +121,10 @@ def match_known_sizes_5(m: Matcher, root: Node) -> Match | None:
 
 
 def match_known_sizes_6(m: Matcher, root: Node) -> Match | None:
-    """found = Squeeze(x, maybe(_)); return found"""
+    """found = Squeeze(_, maybe(_)); return found"""
     graph = m.graph
     if not 1 <= len(root.inputs) <= 2 or not m.plain(root):
         return None
-    x = root.inputs[0]
     found = root.outputs[0]
     value = known_ints(graph, found)
     if not is_found(value):
@@ -144,11 +138,10 @@ def match_known_sizes_6(m: Matcher, root: Node) -> Match | None:
 
 
 def match_known_sizes_7(m: Matcher, root: Node) -> Match | None:
-    """found = Unsqueeze(x, _); return found"""
+    """found = Unsqueeze(_, _); return found"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    x, _ = root.inputs
     found = root.outputs[0]
     value = known_ints(graph, found)
     if not is_found(value):
@@ -162,11 +155,10 @@ def match_known_sizes_7(m: Matcher, root: Node) -> Match | None:
 
 
 def match_known_sizes_8(m: Matcher, root: Node) -> Match | None:
-    """found = Reshape(x, _, attrs=kept); return found"""
+    """found = Reshape(_, _, attrs=kept_); return found"""
     graph = m.graph
     if len(root.inputs) != 2:
         return None
-    x, _ = root.inputs
     found = root.outputs[0]
     value = known_ints(graph, found)
     if not is_found(value):
@@ -180,11 +172,10 @@ def match_known_sizes_8(m: Matcher, root: Node) -> Match | None:
 
 
 def match_known_sizes_9(m: Matcher, root: Node) -> Match | None:
-    """found = Expand(x, _); return found"""
+    """found = Expand(_, _); return found"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    x, _ = root.inputs
     found = root.outputs[0]
     value = known_ints(graph, found)
     if not is_found(value):
@@ -198,11 +189,10 @@ def match_known_sizes_9(m: Matcher, root: Node) -> Match | None:
 
 
 def match_known_sizes_10(m: Matcher, root: Node) -> Match | None:
-    """found = Cast(x, attrs=kept); return found"""
+    """found = Cast(_, attrs=kept_); return found"""
     graph = m.graph
     if len(root.inputs) != 1:
         return None
-    x = root.inputs[0]
     found = root.outputs[0]
     value = known_ints(graph, found)
     if not is_found(value):
@@ -216,11 +206,10 @@ def match_known_sizes_10(m: Matcher, root: Node) -> Match | None:
 
 
 def match_known_sizes_11(m: Matcher, root: Node) -> Match | None:
-    """found = Range(x, _, _); return found"""
+    """found = Range(_, _, _); return found"""
     graph = m.graph
     if len(root.inputs) != 3 or not m.plain(root):
         return None
-    x, _, _ = root.inputs
     found = root.outputs[0]
     value = known_ints(graph, found)
     if not is_found(value):
@@ -234,11 +223,10 @@ def match_known_sizes_11(m: Matcher, root: Node) -> Match | None:
 
 
 def match_known_sizes_12(m: Matcher, root: Node) -> Match | None:
-    """found = ReduceProd(x, maybe(_), attrs=kept); return found"""
+    """found = ReduceProd(_, maybe(_), attrs=kept_); return found"""
     graph = m.graph
     if not 1 <= len(root.inputs) <= 2:
         return None
-    x = root.inputs[0]
     found = root.outputs[0]
     value = known_ints(graph, found)
     if not is_found(value):
@@ -252,11 +240,10 @@ def match_known_sizes_12(m: Matcher, root: Node) -> Match | None:
 
 
 def match_known_sizes_13(m: Matcher, root: Node) -> Match | None:
-    """found = ConstantOfShape(x, attrs=kept); return found"""
+    """found = ConstantOfShape(_, attrs=kept_); return found"""
     graph = m.graph
     if len(root.inputs) != 1:
         return None
-    x = root.inputs[0]
     found = root.outputs[0]
     value = known_ints(graph, found)
     if not is_found(value):
@@ -274,11 +261,11 @@ def make_known_sizes(graph: GraphBuilder, res: Res, value: Any, kind: Any) -> An
 
 
 def match_known_sizes_computed_1(m: Matcher, root: Node) -> Match | None:
-    """found = Add(x, y); return found"""
+    """found = Add(_, _); return found"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    for x, y in m.orders(root):
+    for _, _ in m.orders(root):
         found = root.outputs[0]
         value = known_ints(graph, found)
         if not is_found(value):
@@ -293,11 +280,10 @@ def match_known_sizes_computed_1(m: Matcher, root: Node) -> Match | None:
 
 
 def match_known_sizes_computed_2(m: Matcher, root: Node) -> Match | None:
-    """found = Sub(x, y); return found"""
+    """found = Sub(_, _); return found"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    x, y = root.inputs
     found = root.outputs[0]
     value = known_ints(graph, found)
     if not is_found(value):
@@ -311,11 +297,11 @@ def match_known_sizes_computed_2(m: Matcher, root: Node) -> Match | None:
 
 
 def match_known_sizes_computed_3(m: Matcher, root: Node) -> Match | None:
-    """found = Mul(x, y); return found"""
+    """found = Mul(_, _); return found"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    for x, y in m.orders(root):
+    for _, _ in m.orders(root):
         found = root.outputs[0]
         value = known_ints(graph, found)
         if not is_found(value):
@@ -330,11 +316,10 @@ def match_known_sizes_computed_3(m: Matcher, root: Node) -> Match | None:
 
 
 def match_known_sizes_computed_4(m: Matcher, root: Node) -> Match | None:
-    """found = Div(x, y); return found"""
+    """found = Div(_, _); return found"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    x, y = root.inputs
     found = root.outputs[0]
     value = known_ints(graph, found)
     if not is_found(value):
@@ -348,11 +333,10 @@ def match_known_sizes_computed_4(m: Matcher, root: Node) -> Match | None:
 
 
 def match_known_sizes_computed_5(m: Matcher, root: Node) -> Match | None:
-    """found = Mod(x, y, attrs=kept); return found"""
+    """found = Mod(_, _, attrs=kept_); return found"""
     graph = m.graph
     if len(root.inputs) != 2:
         return None
-    x, y = root.inputs
     found = root.outputs[0]
     value = known_ints(graph, found)
     if not is_found(value):
@@ -366,11 +350,11 @@ def match_known_sizes_computed_5(m: Matcher, root: Node) -> Match | None:
 
 
 def match_known_sizes_computed_6(m: Matcher, root: Node) -> Match | None:
-    """found = Max(x, y); return found"""
+    """found = Max(_, _); return found"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    for x, y in m.orders(root):
+    for _, _ in m.orders(root):
         found = root.outputs[0]
         value = known_ints(graph, found)
         if not is_found(value):
@@ -385,11 +369,11 @@ def match_known_sizes_computed_6(m: Matcher, root: Node) -> Match | None:
 
 
 def match_known_sizes_computed_7(m: Matcher, root: Node) -> Match | None:
-    """found = Min(x, y); return found"""
+    """found = Min(_, _); return found"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    for x, y in m.orders(root):
+    for _, _ in m.orders(root):
         found = root.outputs[0]
         value = known_ints(graph, found)
         if not is_found(value):
@@ -404,11 +388,10 @@ def match_known_sizes_computed_7(m: Matcher, root: Node) -> Match | None:
 
 
 def match_known_sizes_computed_8(m: Matcher, root: Node) -> Match | None:
-    """found = Neg(x); return found"""
+    """found = Neg(_); return found"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root):
         return None
-    x = root.inputs[0]
     found = root.outputs[0]
     value = known_ints(graph, found)
     if not is_found(value):
@@ -422,11 +405,10 @@ def match_known_sizes_computed_8(m: Matcher, root: Node) -> Match | None:
 
 
 def match_known_sizes_computed_9(m: Matcher, root: Node) -> Match | None:
-    """found = Abs(x); return found"""
+    """found = Abs(_); return found"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root):
         return None
-    x = root.inputs[0]
     found = root.outputs[0]
     value = known_ints(graph, found)
     if not is_found(value):
@@ -440,11 +422,10 @@ def match_known_sizes_computed_9(m: Matcher, root: Node) -> Match | None:
 
 
 def match_known_sizes_computed_10(m: Matcher, root: Node) -> Match | None:
-    """found = Where(_, x, y); return found"""
+    """found = Where(_, _, _); return found"""
     graph = m.graph
     if len(root.inputs) != 3 or not m.plain(root):
         return None
-    _, x, y = root.inputs
     found = root.outputs[0]
     value = known_ints(graph, found)
     if not is_found(value):
@@ -480,7 +461,7 @@ def match_shape_of_shape_1(m: Matcher, root: Node) -> Match | None:
 
 
 def match_shape_of_shape_2(m: Matcher, root: Node) -> Match | None:
-    """found = Shape(Reshape(x, _, attrs=kept), start=_, end=_); return found"""
+    """found = Shape(Reshape(x, _, attrs=kept_), start=_, end=_); return found"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
         return None
@@ -498,7 +479,7 @@ def match_shape_of_shape_2(m: Matcher, root: Node) -> Match | None:
 
 
 def match_shape_of_shape_3(m: Matcher, root: Node) -> Match | None:
-    """found = Shape(Cast(x, attrs=kept), start=_, end=_); return found"""
+    """found = Shape(Cast(x, attrs=kept_), start=_, end=_); return found"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
         return None
@@ -660,7 +641,7 @@ def match_shape_of_shape_11(m: Matcher, root: Node) -> Match | None:
 
 
 def match_shape_of_shape_12(m: Matcher, root: Node) -> Match | None:
-    """found = Shape(Softmax(x, attrs=kept), start=_, end=_); return found"""
+    """found = Shape(Softmax(x, attrs=kept_), start=_, end=_); return found"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
         return None
@@ -732,7 +713,7 @@ def match_shape_of_shape_15(m: Matcher, root: Node) -> Match | None:
 
 
 def match_shape_of_shape_16(m: Matcher, root: Node) -> Match | None:
-    """found = Shape(LayerNormalization(x, _, _, attrs=kept), start=_, end=_); return found"""
+    """found = Shape(LayerNormalization(x, _, _, attrs=kept_), start=_, end=_); return found"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
         return None

@@ -3,9 +3,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.prelude import axis_of
+from ortable.prelude import axis_of, is_constant
 from ortable.rewrite.rule import Match, Rule
-from ortable.rewrite.words import ints_of, is_constant, known_rank
+from ortable.rewrite.words import ints_of, known_rank
 from ortable.rewrite.words_pieces import is_found
 from ortable.rewrite.words_shape import has_way, view_way, viewed
 from ortable.rewrite.words_sizes import as_scalar_index, as_vector_index, counts_all, is_axis, places_of, places_of_places, shape_run

@@ -3,9 +3,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.prelude import dim_of, shape_of
+from ortable.prelude import dim_of, is_constant, shape_of
 from ortable.rewrite.rule import Match, Rule
-from ortable.rewrite.words import is_constant, known_rank, same_dim, same_shape
+from ortable.rewrite.words import known_rank, same_dim, same_shape
 from ortable.rewrite.words_shape import has_way, may_copy, view_way, viewed, way_to
 
 if TYPE_CHECKING:

@@ -403,7 +403,7 @@ def match_transpose_unary_transpose_9(m: Matcher, root: Node) -> Match | None:
 
 
 def match_transpose_unary_transpose_10(m: Matcher, root: Node) -> Match | None:
-    """turned = Transpose(x, perm=first); middle = Gelu(turned, attrs=kept); return Transpose(middle, perm=second)"""
+    """turned = Transpose(x, perm=first); middle = Gelu(turned, attrs=kept_); return Transpose(middle, perm=second)"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
@@ -430,7 +430,7 @@ def match_transpose_unary_transpose_10(m: Matcher, root: Node) -> Match | None:
 
 
 def match_transpose_unary_transpose_11(m: Matcher, root: Node) -> Match | None:
-    """turned = Transpose(x, perm=first); middle = LeakyRelu(turned, attrs=kept); return Transpose(middle, perm=second)"""
+    """turned = Transpose(x, perm=first); middle = LeakyRelu(turned, attrs=kept_); return Transpose(middle, perm=second)"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
@@ -457,7 +457,7 @@ def match_transpose_unary_transpose_11(m: Matcher, root: Node) -> Match | None:
 
 
 def match_transpose_unary_transpose_12(m: Matcher, root: Node) -> Match | None:
-    """turned = Transpose(x, perm=first); middle = Cast(turned, attrs=kept); return Transpose(middle, perm=second)"""
+    """turned = Transpose(x, perm=first); middle = Cast(turned, attrs=kept_); return Transpose(middle, perm=second)"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
@@ -484,7 +484,7 @@ def match_transpose_unary_transpose_12(m: Matcher, root: Node) -> Match | None:
 
 
 def match_transpose_unary_transpose_13(m: Matcher, root: Node) -> Match | None:
-    """turned = Transpose(x, perm=first); middle = HardSigmoid(turned, attrs=kept); return Transpose(middle, perm=second)"""
+    """turned = Transpose(x, perm=first); middle = HardSigmoid(turned, attrs=kept_); return Transpose(middle, perm=second)"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
@@ -538,7 +538,7 @@ def match_transpose_unary_transpose_14(m: Matcher, root: Node) -> Match | None:
 
 
 def match_transpose_unary_transpose_15(m: Matcher, root: Node) -> Match | None:
-    """turned = Transpose(x, perm=first); middle = Elu(turned, attrs=kept); return Transpose(middle, perm=second)"""
+    """turned = Transpose(x, perm=first); middle = Elu(turned, attrs=kept_); return Transpose(middle, perm=second)"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
