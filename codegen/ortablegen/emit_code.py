@@ -4,10 +4,12 @@ the graph."""
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ortablegen import vocabulary
 from ortablegen.language import onnx_call
+from ortablegen.vocabulary import Word
 
 
 @dataclass
@@ -17,6 +19,10 @@ class Needs:
     names: set[tuple[str, str]] = field(default_factory=set)
     # names of the entry at hand that hide a word of the language, such as an argument called nan
     hidden: frozenset[str] = frozenset()
+    # words that may be called
+    words: Mapping[str, Word] = field(default_factory=vocabulary.prelude)
+    # names of a rewrite that hold attributes of a node, passed on by attrs=
+    kept: frozenset[str] = frozenset()
 
     def add(self, module: str, name: str) -> None:
         """Ask for ``from module import name``."""
@@ -110,18 +116,27 @@ class _Emitter(ast.NodeTransformer):
         if count is not None:
             arguments.append(count)
         keywords = [
-            ast.keyword(k.arg, self.visit(k.value)) for k in node.keywords if k.arg != "outputs"
+            ast.keyword(None if self.spreads(k) else k.arg, self.visit(k.value))
+            for k in node.keywords
+            if k.arg != "outputs"
         ]
         if domain:
             keywords.insert(0, ast.keyword("domain", ast.Constant(domain)))
         function = ast.Attribute(ast.Name("graph", ast.Load()), "make_node", ast.Load())
         return ast.Call(function, arguments, keywords)
 
+    def spreads(self, keyword: ast.keyword) -> bool:
+        """``attrs=kept`` of a rewrite."""
+        value = keyword.value
+        return (
+            keyword.arg == "attrs" and isinstance(value, ast.Name) and value.id in self.needs.kept
+        )
+
     def visit_Call(self, node: ast.Call) -> ast.expr:
         if onnx_call(node) is not None:
             return self.node_call(node, None)
         assert isinstance(node.func, ast.Name)
-        word = vocabulary.prelude().get(node.func.id)
+        word = self.needs.words.get(node.func.id)
         arguments = [self.visit(argument) for argument in node.args]
         keywords = [ast.keyword(k.arg, self.visit(k.value)) for k in node.keywords]
         if word is not None:

@@ -59,6 +59,16 @@ def prelude() -> dict[str, Word]:
     return words
 
 
+@cache
+def rewrite_words() -> dict[str, Word]:
+    """The words of rewrites: the prelude's, and those of ``ortable/rewrite/words*.py``."""
+    words = dict(prelude())
+    for path in sorted((RUNTIME / "rewrite").glob("words*.py")):
+        for function in _public_functions(path):
+            words[function.name] = _word(function, f"ortable.rewrite.{path.stem}")
+    return words
+
+
 def lowering_parameters(path: str) -> tuple[str, ...] | None:
     """Parameters of ``ortable.lowerings.x.f`` that its body reads; None when there is no such
     function."""

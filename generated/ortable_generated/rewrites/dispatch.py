@@ -1,0 +1,11 @@
+# Generated from specs/rewrites by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from ortable.rewrite.rule import Rule
+
+from . import basic, linear
+
+RULES: tuple[Rule, ...] = (
+    *basic.RULES,
+    *linear.RULES,
+)
