@@ -1,0 +1,66 @@
+"""Rules written by hand, as codegen would write them: small ones for tests of the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ortable.builder.node import Node
+from ortable.rewrite.matcher import Matcher
+from ortable.rewrite.rule import Match, Rule
+
+
+def rule(
+    name: str,
+    root: str,
+    match: Callable[[Matcher, Node], Match | None],
+    make: Callable[..., Any],
+    *,
+    stage: str = "simplify",
+    child: str = "",
+    size: int = 1,
+    **more: Any,
+) -> Rule:
+    return Rule(name, "tests", stage, root, child, size, match, make, **more)
+
+
+def one(m: Matcher, root: Node) -> Match | None:
+    """The node alone, with all its inputs."""
+    return Match((root,), tuple(root.outputs), tuple(root.inputs)) if m.plain(root) else None
+
+
+def replaced(name: str, old: str, new: str, **more: Any) -> Rule:
+    """An operator becomes another one of the same inputs."""
+
+    def make(graph: Any, res: Any, *inputs: str) -> Any:
+        return graph.make_node(new, list(inputs), res.outputs)
+
+    return rule(name, old, one, make, **more)
+
+
+def pair(outer: str, inner: str) -> Callable[[Matcher, Node], Match | None]:
+    """Matcher of ``outer(inner(x))``."""
+
+    def match(m: Matcher, root: Node) -> Match | None:
+        below = m.producer(root.inputs[0], inner)
+        if below is None:
+            return None
+        return Match((root, below), tuple(root.outputs), tuple(below.inputs))
+
+    return match
+
+
+def double(name: str, op: str, **more: Any) -> Rule:
+    """``op(op(x))`` is x."""
+    more = {"child": op, "size": 2, **more}
+    return rule(name, op, pair(op, op), lambda graph, res, x: x, **more)
+
+
+def chain(name: str, outer: str, inner: str, new: str, **more: Any) -> Rule:
+    """``outer(inner(x))`` is ``new(x)``."""
+    more = {"child": inner, "size": 2, **more}
+
+    def make(graph: Any, res: Any, x: str) -> Any:
+        return graph.make_node(new, [x], res.outputs)
+
+    return rule(name, outer, pair(outer, inner), make, **more)

@@ -1,0 +1,144 @@
+"""Runs a model in ONNX Runtime as it is written, or node by node in numpy where a kernel lacks, and
+compares two models."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import torch
+
+from ortable import dims
+from ortable.builder import GraphBuilder
+from ortable.debug.reference import ExtendedReferenceEvaluator
+from tests.specs.harness import _from_ort, _ort_value
+
+from .values import as_array, as_tensor
+
+# one unit in the last place: what another order of the same operations may cost
+ROUNDING = {torch.float16: 2.0**-10, torch.bfloat16: 2.0**-7, torch.float64: 1e-12}
+TOLERANCE = 1e-6
+
+
+class Runner:
+    """A model that is ready to run; loading it in ONNX Runtime is done once."""
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        self.names = [output.name for output in model.graph.output]
+        self.session: Any = None
+        self.why = ""
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        options.log_severity_level = 4
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        try:
+            self.session = onnxruntime.InferenceSession(
+                model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+            )
+        except Exception as error:  # no kernel, or an opset that it does not know
+            self.why = str(error)
+            self.reference = ExtendedReferenceEvaluator(model)
+
+    def __call__(self, feeds: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
+        if self.session is not None:
+            values = {name: _ort_value(tensor) for name, tensor in feeds.items()}
+            found = self.session._sess.run_with_ort_values(values, self.names, None)
+            return [_from_ort(value) for value in found]
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            arrays = {name: as_array(tensor) for name, tensor in feeds.items()}
+            return [as_tensor(each) for each in self.reference.run(None, arrays)]
+
+
+# -- declarations
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What a graph says of one of its results."""
+
+    name: str
+    dtype: int | None
+    shape: tuple[Any, ...] | None
+
+
+def declared(infos: Sequence[Any]) -> list[Declared]:
+    """Inputs or outputs of a builder, copied."""
+    return [Declared(i.name, i.dtype, None if i.shape is None else tuple(i.shape)) for i in infos]
+
+
+def same_declarations(before: Sequence[Declared], after: Sequence[Declared]) -> None:
+    """Names, dtypes and shapes are those from before the rewrite."""
+    assert [d.name for d in after] == [d.name for d in before]
+    for old, new in zip(before, after, strict=True):
+        assert new.dtype == old.dtype, f"{old.name}: dtype {new.dtype}, it was {old.dtype}"
+        if old.shape is None or new.shape is None:
+            assert old.shape is None, f"{old.name}: the shape {old.shape} is forgotten"
+            continue
+        assert len(old.shape) == len(new.shape), f"{old.name}: {new.shape}, it was {old.shape}"
+        for a, b in zip(old.shape, new.shape, strict=True):
+            assert dims.same(a, b), f"{old.name}: shape {new.shape}, it was {old.shape}"
+
+
+def same_inference(before: onnx.ModelProto, after: onnx.ModelProto) -> None:
+    """What onnx infers of the outputs fits what it inferred before."""
+    for old, new in zip(_inferred(before), _inferred(after), strict=True):
+        assert old.elem_type == new.elem_type
+        if old.HasField("shape") and new.HasField("shape"):
+            assert len(old.shape.dim) == len(new.shape.dim)
+            for a, b in zip(old.shape.dim, new.shape.dim, strict=True):
+                if a.HasField("dim_value") and b.HasField("dim_value"):
+                    assert a.dim_value == b.dim_value
+
+
+def _inferred(model: onnx.ModelProto) -> list[Any]:
+    """Types of the outputs that follow from the nodes, not from what is declared."""
+    plain = onnx.ModelProto()
+    plain.CopyFrom(model)
+    for output in plain.graph.output:
+        output.ClearField("type")
+        output.type.tensor_type.SetInParent()
+    found = onnx.shape_inference.infer_shapes(plain, data_prop=True)
+    return [output.type.tensor_type for output in found.graph.output]
+
+
+def checked_model(builder: GraphBuilder) -> onnx.ModelProto:
+    """The model as it is, after onnx's checker has seen it."""
+    model = builder.to_onnx(optimize=False)
+    onnx.checker.check_model(model, full_check=True)
+    return model
+
+
+# -- values
+
+
+def same_values(
+    before: Sequence[torch.Tensor],
+    after: Sequence[torch.Tensor],
+    tolerance: float | None = None,
+    signs: bool = False,
+    what: str = "",
+) -> None:
+    """Dtypes, shapes and values; ``signs``: those of zeros, too."""
+    for place, (old, new) in enumerate(zip(before, after, strict=True)):
+        where = f"output {place}{what}"
+        assert new.dtype == old.dtype, f"{where}: {new.dtype}, it was {old.dtype}"
+        assert new.shape == old.shape, f"{where}: {tuple(new.shape)}, it was {tuple(old.shape)}"
+        if not old.dtype.is_floating_point:
+            assert torch.equal(old, new), f"{where}: {new}, it was {old}"
+            continue
+        x, y = old.double().numpy(), new.double().numpy()
+        assert np.array_equal(np.isnan(x), np.isnan(y)), f"{where}: NaN in {y}, it was {x}"
+        bound = max(TOLERANCE if tolerance is None else tolerance, ROUNDING.get(old.dtype, 0.0))
+        if tolerance is None and old.dtype == torch.float64:
+            bound = ROUNDING[torch.float64]
+        np.testing.assert_allclose(y, x, rtol=bound, atol=bound, equal_nan=True, err_msg=where)
+        if signs:
+            zero = (x == 0) & (y == 0)
+            turned = zero & (np.signbit(x) != np.signbit(y))
+            assert not turned.any(), f"{where}: the sign of a zero differs: {y}, it was {x}"
