@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ast
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ortable import dtypes
@@ -33,7 +33,8 @@ class CodeChecker:
     """Walks one :class:`Code`; collects the names it reads and reports what is wrong.
 
     ``opsets`` is the range in which the code may run; ``target`` the case's target; ``condition``
-    forbids nodes.
+    forbids nodes. Rewrites have more ``words``, names of attributes that are ``kept``, and other
+    words for what they are (``unit``) and what returns (``giver``).
     """
 
     code: Code
@@ -43,6 +44,10 @@ class CodeChecker:
     target: str | None = None
     condition: bool = False
     linked: tuple[str, ...] = ()
+    words: Mapping[str, Word] = field(default_factory=vocabulary.prelude)
+    kept: frozenset[str] = frozenset()
+    unit: str = "case"
+    giver: str = "schema"
     read: set[str] = field(default_factory=set)
     symbolic_tests: list[ast.expr] = field(default_factory=list)
 
@@ -105,11 +110,12 @@ class CodeChecker:
         count = len(got.parts) if got.parts is not None else 1
         if wanted == 0:
             if got.kind.base != NONE:
-                self.error(value, "the schema returns nothing", fix="return None")
+                self.error(value, f"the {self.giver} returns nothing", fix="return None")
         elif count != wanted and not (got.parts is None and got.kind.base in (RESULTS, ANY)):
             self.error(
                 value,
-                f"the schema returns {wanted} result{'s' * (wanted > 1)}, this returns {count}",
+                f"the {self.giver} returns {wanted} result{'s' * (wanted > 1)},"
+                f" this returns {count}",
             )
         for part in got.parts or (got,):
             if part.kind.base in (kinds.INTS, kinds.FLOATS, kinds.STR, kinds.DTYPE):
@@ -138,7 +144,7 @@ class CodeChecker:
         known = [*self.env, *vocabulary.DTYPES, *vocabulary.CONSTANTS]
         close = difflib.get_close_matches(node.id, known, n=1)
         hint = f"; did you mean '{close[0]}'?" if close else ""
-        if node.id in vocabulary.prelude():
+        if node.id in self.words:
             hint = f"; '{node.id}' is a prelude word and must be called"
         self.error(
             node,
@@ -157,11 +163,11 @@ class CodeChecker:
         if name in self.env:
             self.error(node, f"'{name}' is a value here, not a word that can be called")
             return Value(Kind(ANY))
-        if name in vocabulary.prelude():
-            return self.word(node, vocabulary.prelude()[name])
+        if name in self.words:
+            return self.word(node, self.words[name])
         if name in vocabulary.BUILTINS:
             return self.builtin(node, name)
-        known = [*vocabulary.prelude(), *vocabulary.BUILTINS]
+        known = [*self.words, *vocabulary.BUILTINS]
         close = difflib.get_close_matches(name, known, n=1)
         hint = f"; did you mean '{close[0]}'?" if close else ""
         self.error(
@@ -186,7 +192,13 @@ class CodeChecker:
         attributes = {
             word.arg: self.value(word.value) for word in node.keywords if word.arg is not None
         }
-        call = OnnxCall(node, inputs, attributes, outputs, self.opsets, self.target)
+        given = next((word.value for word in node.keywords if word.arg == "attrs"), None)
+        spread = isinstance(given, ast.Name) and given.id in self.kept
+        if spread:
+            del attributes["attrs"]
+        call = OnnxCall(
+            node, inputs, attributes, outputs, self.opsets, self.target, spread, self.unit
+        )
         return check_onnx_call(call, self.error)
 
     def word(self, node: ast.Call, word: Word) -> Value:

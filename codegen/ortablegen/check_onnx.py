@@ -35,7 +35,7 @@ _FIXES = {
 @dataclass
 class OnnxCall:
     """A CapWord call with the classes of its arguments; ``outputs`` None means as many as the op
-    gives."""
+    gives; ``spread``: other attributes are passed on by a rewrite."""
 
     node: ast.Call
     inputs: list[Value]
@@ -43,6 +43,8 @@ class OnnxCall:
     outputs: int | None
     opsets: tuple[int, int]
     target: str | None
+    spread: bool = False
+    unit: str = "case"
 
 
 def check_onnx_call(call: OnnxCall, error: Report) -> Value:
@@ -80,7 +82,9 @@ def _schemas(call: OnnxCall, domain: str, op: str, error: Report) -> tuple[OnnxS
         error(
             call.node,
             f"ms.{op} exists in ONNX Runtime only",
-            fix="put it into a case with target: onnxruntime, and a standard case after it",
+            fix="put it into a case with target: onnxruntime, and a standard case after it"
+            if call.unit == "case"
+            else f"add target: onnxruntime to the {call.unit}",
         )
     low, high = call.opsets if domain == "" else DOMAIN_RANGE[domain]
     schemas = versions_between(op, domain, low, high)
@@ -88,8 +92,9 @@ def _schemas(call: OnnxCall, domain: str, op: str, error: Report) -> tuple[OnnxS
         since = schemas[0].since if schemas else versions_between(op, domain)[0].since
         error(
             call.node,
-            f"{op} exists from opset {since} only, this case may run at {low}",
-            fix=f'add opset: ">={since}" to the case, and a case for the older ones',
+            f"{op} exists from opset {since} only, this {call.unit} may run at {low}",
+            fix=f'add opset: ">={since}" to the {call.unit}'
+            + (", and a case for the older ones" if call.unit == "case" else ""),
         )
     return schemas
 
@@ -177,7 +182,7 @@ def _check_attributes(call: OnnxCall, schema: OnnxSchema, error: Report) -> None
             keyword, value, attribute.type, attribute.required, f"{name}.{attribute_name}", error
         )
     for attribute in schema.attributes:
-        if attribute.required and attribute.name not in call.attributes:
+        if attribute.required and attribute.name not in call.attributes and not call.spread:
             error(call.node, f"{name} requires the attribute '{attribute.name}'")
 
 

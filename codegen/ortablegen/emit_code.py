@@ -44,6 +44,13 @@ def expression_text(node: ast.expr, needs: Needs) -> str:
     return ast.unparse(_Emitter(needs).visit(_copy(node)))
 
 
+def conjuncts(node: ast.expr) -> list[ast.expr]:
+    """The parts of a condition that ``and`` joins."""
+    if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
+        return [each for value in node.values for each in conjuncts(value)]
+    return [node]
+
+
 def block_lines(body: tuple[ast.stmt, ...], needs: Needs, returns_list: bool) -> list[str]:
     """The statements of a block as lines of Python; the node of the ``return`` takes its names from
     ``res``.

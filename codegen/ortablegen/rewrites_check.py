@@ -1,21 +1,250 @@
-"""Checks rewrites: names, patterns, what they read and return, cases."""
+"""Checks rewrites: names, what conditions and replacements read, results, order, cases, loops."""
 
 from __future__ import annotations
 
-from ortablegen.diagnostics import Diagnostics
+import ast
+import itertools
+from collections.abc import Iterable
+
+from ortable import dtypes
+from ortablegen import kinds, vocabulary
+from ortablegen.check_code import CodeChecker
+from ortablegen.diagnostics import Diagnostics, Span
+from ortablegen.kinds import Kind
+from ortablegen.model import Code
+from ortablegen.narrowing import Env, Value, narrowed
+from ortablegen.onnx_schemas import DOMAIN_RANGE
+from ortablegen.rewrites_cases import check_cases
+from ortablegen.rewrites_check_pattern import check_nodes
+from ortablegen.rewrites_cycles import check_cycles
 from ortablegen.rewrites_model import Rewrite
-from ortablegen.rewrites_nodes import PatternProblem, unreachable
+from ortablegen.rewrites_names import Names, names_of, opset_range, written_dtype
+from ortablegen.rewrites_nodes import Capture, Pattern, PatternProblem, unreachable
 from ortablegen.rewrites_pattern import read_patterns
+from ortablegen.rewrites_read import CASE_KEYS
+
+# what generated code and cases call by these names
+RESERVED = {"graph", "res", "len", "list", "dict", *CASE_KEYS}
 
 
 def check_rewrites(rewrites: tuple[Rewrite, ...], diagnostics: Diagnostics) -> None:
     """Report everything wrong with ``rewrites``."""
+    _check_order(rewrites, diagnostics)
+    before = len(diagnostics.errors)
     for rewrite in rewrites:
+        _Checker(rewrite, diagnostics).check()
+    if len(diagnostics.errors) == before:
+        check_cycles(rewrites, diagnostics)
+
+
+def _check_order(rewrites: tuple[Rewrite, ...], diagnostics: Diagnostics) -> None:
+    seen: dict[str, Span] = {}
+    for rewrite in rewrites:
+        if rewrite.name in seen:
+            notes = [f"first given at {seen[rewrite.name]}"]
+            diagnostics.error(rewrite.span, f"duplicate entry for '{rewrite.name}'", notes)
+        else:
+            seen[rewrite.name] = rewrite.span
+    for before, after in itertools.pairwise(rewrites):
+        if before.file == after.file and after.name < before.name:
+            diagnostics.error(
+                after.span,
+                f"'{after.name}' stands after '{before.name}'",
+                fix="keep the entries of a file sorted",
+            )
+            break
+
+
+class _Checker:
+    """Checks one rewrite."""
+
+    def __init__(self, rewrite: Rewrite, diagnostics: Diagnostics) -> None:
+        self.rewrite = rewrite
+        self.diagnostics = diagnostics
+        low, high = DOMAIN_RANGE[""]
+        first, last = opset_range(rewrite)
+        self.opsets = max(low, first), min(high, last)
+
+    def error(
+        self, span: Span, message: str, notes: Iterable[str] = (), fix: str | None = None
+    ) -> None:
+        self.diagnostics.error(span, message, notes, fix)
+
+    def check(self) -> None:
+        patterns = self.patterns()
+        before = len(self.diagnostics.errors)
+        if self.opsets[0] > self.opsets[1]:
+            self.error(self.rewrite.span, f"no opset is {self.rewrite.opset}")
+        if not patterns or self.opsets[0] > self.opsets[1]:
+            return
+        names = names_of(self.rewrite, patterns)
+        self.check_names(patterns, names)
+        types = check_nodes(self.rewrite.pattern, patterns, self.opsets, self.diagnostics)
+        self.check_code(patterns, names, types)
+        if len(self.diagnostics.errors) == before:
+            # a rewrite with another error was not read to its end
+            self.check_read(patterns, names)
+        self.check_shared(patterns)
+        check_cases(self.rewrite, patterns, names, self.diagnostics)
+
+    def patterns(self) -> tuple[Pattern, ...]:
+        code = self.rewrite.pattern
         try:
-            patterns = read_patterns(rewrite.pattern)
-            for pattern in patterns:
+            found = read_patterns(code)
+            for pattern in found:
                 lost = unreachable(pattern)
                 if lost is not None:
-                    raise PatternProblem(lost.call, f"{lost.key} shares no input with the others")
+                    raise PatternProblem(
+                        lost.call,
+                        f"{lost.key} cannot be found from {pattern.roots()[0].key}, the first"
+                        " result: they share no input",
+                        "let the nodes of a pattern share a result",
+                    )
         except PatternProblem as problem:
-            diagnostics.error(rewrite.pattern.at(problem.node), str(problem), fix=problem.fix)
+            self.error(code.at(problem.node), str(problem), fix=problem.fix)
+            return ()
+        return found
+
+    def check_names(self, patterns: tuple[Pattern, ...], names: Names) -> None:
+        words = {*RESERVED, *vocabulary.DTYPES, *vocabulary.CONSTANTS}
+        for name in names.kinds:
+            if name in words or not (name[0].islower() or name[0] == "_"):
+                what = "is a word of the language" if name in words else "is not in lower case"
+                self.error(
+                    self.where(name, patterns), f"'{name}' {what} and names no capture",
+                    fix="choose a name",
+                )  # fmt: skip
+        for name, code in self.rewrite.let:
+            if any(name in set(_bound(pattern)) for pattern in patterns):
+                self.error(code.span, f"'{name}' has a meaning in the pattern already")
+
+    def where(self, name: str, patterns: tuple[Pattern, ...]) -> Span:
+        """Where a name first stands in the pattern, or its ``let``."""
+        for statement in self.rewrite.pattern.body:
+            for node in sorted(
+                (n for n in ast.walk(statement) if isinstance(n, ast.Name) and n.id == name),
+                key=lambda n: (n.lineno, n.col_offset),
+            ):
+                return self.rewrite.pattern.at(node)
+        return next((code.span for each, code in self.rewrite.let if each == name),
+                    self.rewrite.span)  # fmt: skip
+
+    # -- code -----------------------------------------------------------------------------------
+
+    def check_code(
+        self, patterns: tuple[Pattern, ...], names: Names, types: list[list[Value]]
+    ) -> None:
+        rewrite = self.rewrite
+        lets = {name for name, _ in rewrite.let}
+        env: Env = {name: Value(kind) for name, kind in names.kinds.items() if name not in lets}
+        for name, code in rewrite.let:
+            env[name] = self.checker(code, env, names, True).value(code.expression)
+        if rewrite.when is not None:
+            checker = self.checker(rewrite.when, env, names, True)
+            checker.test(rewrite.when.expression)
+            env = narrowed(env, rewrite.when.expression, True)
+        env["res"] = Value(Kind(kinds.RES))
+        wanted = len(patterns[0].results)
+        checker = self.checker(rewrite.replace, env, names, False)
+        before = len(self.diagnostics.errors)
+        checker.block(("Tensor",) * wanted)
+        last = rewrite.replace.body[-1]
+        if len(self.diagnostics.errors) == before and isinstance(last, ast.Return) and last.value:
+            value = checker.value(last.value, wanted)
+            self.check_types(last, value, types)
+
+    def checker(self, code: Code, env: Env, names: Names, condition: bool) -> CodeChecker:
+        return CodeChecker(
+            code,
+            dict(env),
+            self.diagnostics,
+            self.opsets,
+            self.rewrite.target,
+            condition,
+            words=vocabulary.rewrite_words(),
+            kept=frozenset(names.kept),
+            unit="rewrite",
+            giver="pattern",
+        )
+
+    def check_types(self, last: ast.Return, value: Value, types: list[list[Value]]) -> None:
+        """The dtypes of results, where the text of the rewrite tells them."""
+        made = list(value.parts) if value.parts is not None else [value]
+        shown = last.value.elts if isinstance(last.value, ast.Tuple) else [last.value]
+        for place, part in enumerate(made):
+            node = shown[place] if place < len(shown) and len(shown) == len(made) else last
+            after = _cast_type(node) or part.dtypes
+            for pattern in types:
+                before = pattern[place].dtypes
+                if before and after and not before & after:
+                    self.error(
+                        self.rewrite.replace.at(node or last),
+                        f"a result of the pattern is {_dtype_names(before)}, what replaces it is"
+                        f" {_dtype_names(after)}",
+                        ["a rewrite never changes the dtype of a result"],
+                        fix="cast it: cast(y, dtype_of(res))",
+                    )
+                    break
+
+    # -- what is read ---------------------------------------------------------------------------
+
+    def check_read(self, patterns: tuple[Pattern, ...], names: Names) -> None:
+        lets = {name for name, _ in self.rewrite.let}
+        for name in names.kinds:
+            if name in names.read or name.endswith("_"):
+                continue
+            if name in lets:
+                span = self.where(name, patterns)
+                self.error(span, f"the let value '{name}' is never read", fix="drop it")
+            elif not any(_has_use(name, pattern) for pattern in patterns):
+                self.error(
+                    self.where(name, patterns),
+                    f"'{name}' is captured and never read",
+                    fix="write _ for what does not matter",
+                )
+
+    def check_shared(self, patterns: tuple[Pattern, ...]) -> None:
+        made = {name for pattern in patterns for name in pattern.made_names()}
+        for name in self.rewrite.shared:
+            if name not in made:
+                listed = ", ".join(sorted(made)) or "none"
+                self.error(
+                    self.rewrite.span,
+                    f"shared names '{name}', which is no intermediate result",
+                    [f"known are {listed}"],
+                    fix="name the result in the pattern: product = MatMul(a, b)",
+                )
+
+
+def _bound(pattern: Pattern) -> list[str]:
+    kept = [node.kept for node in pattern.nodes if node.kept is not None]
+    return [
+        *pattern.captures(), *pattern.attribute_names(), *pattern.made_names(),
+        *pattern.aliases, *kept,
+    ]  # fmt: skip
+
+
+def _has_use(name: str, pattern: Pattern) -> bool:
+    """Whether the pattern itself needs the name: it stands there twice, or it is assigned."""
+    if name in pattern.made_names() or name in pattern.aliases:
+        return True
+    if any(isinstance(a, Capture) and a.name == name for a in pattern.aliases.values()):
+        return True
+    found = [
+        node
+        for statement in pattern.body
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Name) and node.id == name
+    ]
+    return len(found) > 1
+
+
+def _cast_type(node: ast.AST | None) -> frozenset[int] | None:
+    """The dtype of a Cast to one that is written out."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Cast":
+        return next((written_dtype(w.value) for w in node.keywords if w.arg == "to"), None)
+    return None
+
+
+def _dtype_names(found: frozenset[int]) -> str:
+    return " or ".join(sorted(dtypes.name(each) for each in found))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ortablegen.emit_code import Needs, expression_text
+from ortablegen.emit_code import Needs, conjuncts, expression_text
 from ortablegen.onnx_schemas import DOMAIN_RANGE, versions_between
 from ortablegen.rewrites_model import Rewrite
 from ortablegen.rewrites_names import (
@@ -64,6 +64,9 @@ class MatcherText:
         self.counter = itertools.count(1)
         repeated = [a.name for n in pattern.nodes for a in n.attributes.values()
                     if isinstance(a, AttributeCapture)]  # fmt: skip
+        seen = [a.name for n in pattern.nodes for a in n.arguments if isinstance(a, Capture)]
+        seen += [a.name for a in pattern.aliases.values() if isinstance(a, Capture)]
+        self.captured = names.read | {n for n in seen if n and seen.count(n) > 1}
         self.wanted = names.read | {n for n in repeated if n and repeated.count(n) > 1}
 
     # -- the whole ------------------------------------------------------------------------------
@@ -281,7 +284,7 @@ class MatcherText:
             if texts[place] != "_":
                 text = f"{variable}.inputs[{place}] or None if len({variable}.inputs) > {place}"
                 self.add(f"{texts[place]} = {text} else None")
-        if node.rest is not None and node.rest.name is not None:
+        if node.rest is not None and node.rest.name in self.names.read:
             self.add(f"{node.rest.name} = {variable}.inputs[{len(texts)}:]")
             self.bound.add(node.rest.name)
         for line in tests:
@@ -336,7 +339,7 @@ class MatcherText:
     def capture(self, node: PatternNode, place: int, argument: Capture, tests: list[str]) -> str:
         absent = self.may_be_empty(node, place)
         trailing = all(_may_be_absent(each) for each in node.arguments[place:])
-        if argument.name is None:
+        if argument.name is None or argument.name not in self.captured:
             if argument.optional or not absent:
                 return "_"
             name = self.temporary()
@@ -410,7 +413,7 @@ class MatcherText:
         """``let`` values, each before the first condition that reads it, and conditions."""
         waiting = [(name, code) for name, code in self.rewrite.let if name in self.names.read]
         when = self.rewrite.when
-        for condition in _conjuncts(when.expression) if when is not None else []:
+        for condition in conjuncts(when.expression) if when is not None else []:
             assert when is not None
             wanted = names_read([condition])
             while wanted & {name for name, _ in waiting}:
@@ -446,12 +449,6 @@ def _may_be_absent(argument: Argument) -> bool:
 def _tuple(parts: Iterable[str]) -> str:
     listed = list(parts)
     return f"({listed[0]},)" if len(listed) == 1 else f"({', '.join(listed)})"
-
-
-def _conjuncts(node: ast.expr) -> list[ast.expr]:
-    if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
-        return [each for value in node.values for each in _conjuncts(value)]
-    return [node]
 
 
 def number_text(value: float | bool) -> str:

@@ -6,12 +6,14 @@ import ast
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ortable import dtypes
 from ortablegen import kinds
 from ortablegen.kinds import Kind
 from ortablegen.model import Code
 from ortablegen.onnx_schemas import DOMAIN_RANGE, OnnxAttribute, OnnxSchema, versions_between
 from ortablegen.rewrites_model import Rewrite
 from ortablegen.rewrites_nodes import Capture, Pattern, PatternNode, Rest
+from ortablegen.vocabulary import DTYPES
 
 _ATTRIBUTE_KINDS = {
     "INT": kinds.INT,
@@ -125,6 +127,13 @@ def names_read(body: Iterable[ast.AST]) -> set[str]:
         for node in ast.walk(tree)
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in called
     }
+
+
+def written_dtype(node: ast.expr) -> frozenset[int] | None:
+    """The dtype that is written out, as a set of one."""
+    if isinstance(node, ast.Name) and node.id in DTYPES:
+        return frozenset({getattr(dtypes, node.id)})
+    return None
 
 
 def source_of(code: Code, node: ast.AST) -> str:

@@ -73,6 +73,17 @@ def parse_sample(sample: Sample, schema: OpSchema) -> dict[str, Any]:
     return values
 
 
+def tensor_sample(text: str) -> TensorSample | None:
+    """The tensor that a text stands for; None for a text of another form."""
+    match = _TENSOR.match(text)
+    return _tensor(text, match) if match is not None else None
+
+
+def literal_value(text: str) -> Any:
+    """The value of a literal; text that is no expression stays text."""
+    return _literal(text)
+
+
 def _dim_names(value: Any) -> list[str]:
     if isinstance(value, TensorSample):
         return [name for _, name in value.dims if name]

@@ -47,19 +47,27 @@ def all_rewrites() -> tuple[Rewrite, ...]:
 # -- which rules, where
 
 
-def rules_of(names: Iterable[str], target: str | None, opset: int) -> list[Rule]:
-    """Rows of the rules with these names that are for the target and the opset."""
-    return list(choose.rules(list(names), target, opset))
+def _fitting(names: str | list[str], target: str | None, opset: int) -> list[Rule]:
+    return [
+        rule
+        for rule in choose.rules(names)
+        if rule.target in ("", target) and rule.opsets[0] <= opset <= rule.opsets[1]
+    ]
+
+
+def rules_of(name: str, target: str | None, opset: int) -> list[Rule]:
+    """Rows of the rule that are for the target and the opset."""
+    return [rule for rule in _fitting("all", target, opset) if rule.name == name]
 
 
 def default_rules(target: str | None, opset: int) -> list[Rule]:
     """What a user gets who asks for nothing."""
-    return list(choose.rules("default", target, opset))
+    return _fitting("default", target, opset)
 
 
 def every_rule(target: str | None, opset: int, but: str = "") -> list[Rule]:
     """Those that are off by default too."""
-    return rules_of([r.name for r in all_rewrites() if r.name != but], target, opset)
+    return [rule for rule in _fitting("all", target, opset) if rule.name != but]
 
 
 def places(rewrite: Rewrite, case: RewriteCase) -> Iterator[tuple[int, str | None]]:
@@ -70,7 +78,7 @@ def places(rewrite: Rewrite, case: RewriteCase) -> Iterator[tuple[int, str | Non
         known = [
             opset
             for opset in range(FLOOR, ORT_MAX_OPSET + 1)
-            if rules_of([rewrite.name], target, opset)
+            if rules_of(rewrite.name, target, opset)
         ]
         wanted = known if case.opset is None else [case.opset]
         for opset in sorted({*wanted[:1], *wanted[-1:]}):
@@ -157,7 +165,7 @@ def _divides_integers(builder: GraphBuilder) -> bool:
 def check_case(rewrite: Rewrite, case: RewriteCase, opset: int, target: str | None) -> None:
     """The rule alone on its case: it fires and nothing else changes, or it refuses and says why."""
     trial = Trial(rewrite, case, opset, target)
-    rules = rules_of([rewrite.name], target, opset)
+    rules = rules_of(rewrite.name, target, opset)
     assert rules, f"no row of {rewrite.name} is for opset {opset} and target {target}"
     record = trial.apply(rules)
     reasons = [

@@ -45,7 +45,8 @@ class Replacement:
             made = self._make()
             nodes = list(graph.nodes)
             self._check_order(nodes)
-            targets = [self._settle(*pair, nodes) for pair in zip(self.old, made, strict=True)]
+            results = [self._checked(*pair) for pair in zip(self.old, made, strict=True)]
+            targets = [self._settle(*pair, nodes) for pair in zip(self.old, results, strict=True)]
         except Refused:
             self._undo()
             raise
@@ -105,32 +106,38 @@ class Replacement:
                 ):
                     raise Refused(f"{name} comes later in the graph")
 
-    def _settle(self, name: str, made: str | None, nodes: list[Node]) -> str:
-        """The result that takes the place of ``name``: itself where a node makes it, else what
-        its readers will read. Types and shapes must be the same."""
-        old = self.old[name]
+    def _checked(self, name: str, made: str | None) -> str | None:
+        """The result that the replacement gives for ``name``; it must be as ``name`` was."""
         if made is None:
             if self.tables.is_read(name):
                 raise Refused(f"the replacement does not give {name}, which is read")
-            return name
+            return None
         made = self.tables.aliases.get(made, made)
         info = self.graph.values.get(made)
         if info is None:
             raise Refused(f"the replacement gives {made!r}, which is no result of the graph")
-        self._check_same(name, old, info)
-        own = any(made in node.outputs for node in nodes)
+        self._check_same(name, self.old[name], info)
+        copies = any(root.op_type == "Identity" for root in self.roots)
+        if copies and made != name and self.tables.is_output(name):
+            raise Refused(f"{name} is an output")
+        return made
+
+    def _settle(self, name: str, made: str | None, nodes: list[Node]) -> str:
+        """What takes the place of ``name``: itself where a node makes it, else what its readers
+        will read."""
+        if made is None:
+            return name
         if made != name:
+            own = any(made in node.outputs for node in nodes)
             if own and made not in self.old:
                 self._rename(made, name, nodes)
             elif self.tables.is_output(name):
-                if any(root.op_type == "Identity" for root in self.roots):
-                    raise Refused(f"{name} is an output")
                 self.graph.make_node("Identity", [made], [name])
                 nodes.append(self.graph.nodes[-1])
             else:
-                _merge(info, old)
+                _merge(self.graph.values[made], self.old[name])
                 return made
-        self._keep_knowledge(name, old)
+        self._keep_knowledge(name, self.old[name])
         return name
 
     def _check_same(self, name: str, old: ValueInfo, info: ValueInfo) -> None:

@@ -1,0 +1,102 @@
+"""Checks the nodes of patterns: operators, numbers of inputs and outputs, attributes, dtypes."""
+
+from __future__ import annotations
+
+import ast
+
+from ortablegen import kinds
+from ortablegen.check_code import CodeChecker
+from ortablegen.check_onnx import OnnxCall, check_onnx_call
+from ortablegen.diagnostics import Diagnostics
+from ortablegen.kinds import Kind
+from ortablegen.model import Code
+from ortablegen.narrowing import Value
+from ortablegen.onnx_schemas import operators, versions_between
+from ortablegen.rewrites_names import written_dtype
+from ortablegen.rewrites_nodes import (
+    Absent,
+    AttributeLiteral,
+    Capture,
+    Made,
+    Pattern,
+    PatternNode,
+)
+
+
+def check_nodes(
+    code: Code, patterns: tuple[Pattern, ...], opsets: tuple[int, int], diagnostics: Diagnostics
+) -> list[list[Value]]:
+    """Report what no graph can have; returns the classes of the results of every alternative."""
+    return [_Checker(code, opsets, diagnostics).results(pattern) for pattern in patterns]
+
+
+class _Checker:
+    def __init__(self, code: Code, opsets: tuple[int, int], diagnostics: Diagnostics) -> None:
+        self.code = code
+        self.opsets = opsets
+        self.diagnostics = diagnostics
+        self.values: dict[int, Value] = {}
+        self.literals = CodeChecker(code, {}, diagnostics, opsets)
+
+    def results(self, pattern: Pattern) -> list[Value]:
+        for node in pattern.nodes:
+            self.values[id(node)] = self.node(node)
+        return [self.result(made) for made in pattern.results]
+
+    def result(self, made: Made) -> Value:
+        value = self.values[id(made.node)]
+        if value.parts is None:
+            return value if made.place == 0 else Value(Kind(kinds.RESULT))
+        return value.parts[made.place]
+
+    def node(self, node: PatternNode) -> Value:
+        inputs = []
+        for place, _ in enumerate(node.call.args):
+            if place >= len(node.arguments):
+                is_rest = node.rest is not None
+                inputs.append(Value(Kind(kinds.RESULTS if is_rest else kinds.NONE, not is_rest)))
+                continue
+            argument = node.arguments[place]
+            if isinstance(argument, Made):
+                inputs.append(self.result(argument))
+            elif isinstance(argument, Absent):
+                inputs.append(Value(Kind(kinds.NONE, True)))
+            else:
+                optional = isinstance(argument, Capture) and argument.optional
+                inputs.append(Value(Kind(kinds.RESULT, optional)))
+        attributes = {
+            name: self.literals.value(wanted.expression)
+            if isinstance(wanted, AttributeLiteral)
+            else Value(Kind(kinds.ANY))
+            for name, wanted in node.attributes.items()
+        }
+        call = OnnxCall(
+            _without_kept(node.call) if node.kept is not None else node.call,
+            inputs,
+            attributes,
+            len(node.outputs),
+            self.range_of(node),
+            "onnxruntime",
+            node.kept is not None,
+            "rewrite",
+        )
+        value = check_onnx_call(call, self.literals.error)
+        told = _cast_type(node)
+        return Value(value.kind, told) if told is not None else value
+
+    def range_of(self, node: PatternNode) -> tuple[int, int]:
+        """The opsets of the rule in which the operator exists: elsewhere nothing matches."""
+        low, high = self.opsets
+        if node.domain == "" and node.op in operators():
+            low = max(low, versions_between(node.op)[0].since)
+        return min(low, high), high
+
+
+def _without_kept(call: ast.Call) -> ast.Call:
+    keywords = [word for word in call.keywords if word.arg != "attrs"]
+    return ast.copy_location(ast.Call(call.func, call.args, keywords), call)
+
+
+def _cast_type(node: PatternNode) -> frozenset[int] | None:
+    wanted = node.attributes.get("to") if node.key == "Cast" else None
+    return written_dtype(wanted.expression) if isinstance(wanted, AttributeLiteral) else None

@@ -1,0 +1,161 @@
+"""The graphs that cases start from: what the words of a pattern become, and which numbers are
+fed."""
+
+from __future__ import annotations
+
+import textwrap
+
+import numpy as np
+import pytest
+import torch
+
+from ortable import dtypes
+from ortable.builder import GraphBuilder
+from ortablegen.diagnostics import Diagnostics
+from ortablegen.rewrites_read import read_rewrites_text
+from ortablegen.samples import SampleProblem
+
+from .graphs import CaseProblem, build
+from .values import attribute, concrete_shape, draw, operand, several_sizes, symbolic_shape
+
+
+def built(pattern: str, case: str) -> GraphBuilder:
+    """The graph of one case of a pattern."""
+    text = "- rewrite: tried\n  stage: simplify\n  why: it is tried here\n  pattern: |\n"
+    text += textwrap.indent(textwrap.dedent(pattern).strip(), "    ")
+    text += f"\n  replace: return x\n  cases:\n    - {case}\n"
+    diagnostics = Diagnostics()
+    (rewrite,) = read_rewrites_text(text, "tried.yaml", diagnostics)
+    diagnostics.raise_if_any()
+    return build(rewrite, rewrite.cases[0], 18, None).builder
+
+
+def ops(builder: GraphBuilder) -> list[str]:
+    return [node.op_type for node in builder.nodes]
+
+
+def constant(builder: GraphBuilder, node: int, place: int) -> np.ndarray:
+    return builder.get_constant(builder.nodes[node].inputs[place])
+
+
+def test_captures_are_inputs_or_initializers() -> None:
+    builder = built(
+        """
+        product = MatMul(a, b)
+        return Add(product, bias)
+        """,
+        '{a: "f32[n=2,3]", b: "const f32[3,4]", bias: "const f32[4] = [1, 2, 3, 4]"}',
+    )
+    assert ops(builder) == ["MatMul", "Add"]
+    assert [info.name for info in builder.inputs] == ["a"]
+    assert list(builder.initializers_dict) == ["b", "bias"]
+    assert builder.get_constant("bias").tolist() == [1, 2, 3, 4]
+    assert builder.nodes[0].outputs == ["product"]
+    assert [str(dim) for dim in builder.get_shape("result")] == ["n", "4"]
+
+
+def test_numbers_have_the_dtype_of_the_other_input() -> None:
+    builder = built("return Mul(Pow(x, 2), 0.5)", '{x: "f16[2]"}')
+    assert constant(builder, 0, 1).dtype == constant(builder, 1, 1).dtype == np.float16
+    builder = built("return Reshape(Unsqueeze(x, [0]), [0, -1])", '{x: "f16[2]"}')
+    assert constant(builder, 0, 1).dtype == constant(builder, 1, 1).dtype == np.int64
+    builder = built("return Clip(Where(c, x, -inf), 0, 6)", '{c: "b[2]", x: "f64[2]"}')
+    assert constant(builder, 0, 2).tolist() == -np.inf
+    assert [constant(builder, 1, place).dtype for place in (1, 2)] == [np.float64] * 2
+    builder = built("return Slice(x, [0], [2], [1], [1])", '{x: "i32[2,3]"}')
+    assert [constant(builder, 0, place).dtype for place in (1, 2, 3, 4)] == [np.int64] * 4
+
+
+def test_attributes_are_literals_or_values_of_the_case() -> None:
+    builder = built(
+        "return Cast(Transpose(x, perm=[1, 0]), to=kind)", '{x: "f32[2,3]", kind: float16}'
+    )
+    assert [node.attrs for node in builder.nodes] == [{"perm": [1, 0]}, {"to": dtypes.float16}]
+    builder = built("return Transpose(x, perm=p)", '{x: "f32[2,3]"}')
+    assert builder.nodes[0].attrs == {}
+    builder = built(
+        "return Conv(x, w, maybe(b), attrs=kept)",
+        '{x: "f32[1,2,5]", w: "f32[3,2,2]", kept: "{strides: [2], pads: [1, 1]}"}',
+    )
+    assert builder.nodes[0].inputs == ["x", "w"]
+    assert builder.nodes[0].attrs == {"strides": [2], "pads": [1, 1]}
+
+
+def test_alternatives_follow_the_captures_that_are_given() -> None:
+    pattern = "return Relu(optional(Cast(x, to=kind)))"
+    assert ops(built(pattern, '{x: "f32[2]"}')) == ["Relu"]
+    assert ops(built(pattern, '{x: "f32[2]", kind: float64}')) == ["Cast", "Relu"]
+    pattern = "return any_of(Add(x, y), Mul(x, z))"
+    assert ops(built(pattern, '{x: "f32[2]", y: "f32[2]"}')) == ["Add"]
+    assert ops(built(pattern, '{x: "f32[2]", z: "f32[2]"}')) == ["Mul"]
+    with pytest.raises(CaseProblem, match="no alternative"):
+        built(pattern, '{x: "f32[2]"}')
+
+
+def test_lists_and_several_results() -> None:
+    builder = built(
+        "return Concat(*xs, axis=axis)", '{xs: ["f32[2,3]", "const f32[1,3]"], axis: "0"}'
+    )
+    assert builder.nodes[0].inputs == ["xs_0", "xs_1"]
+    builder = built(
+        """
+        first, _, last = Split(x, [1, 1, 2])
+        return last, first
+        """,
+        '{x: "f32[4]"}',
+    )
+    assert [info.name for info in builder.outputs] == ["last", "first"]
+
+
+def test_outputs_that_are_inputs_are_copied() -> None:
+    builder = built("return Neg(x)", '{x: "f32[2]", graph: "return Neg(x), x"}')
+    assert ops(builder) == ["Neg", "Identity"]
+    builder = built(
+        """
+        y = Neg(x)
+        return Abs(y)
+        """,
+        '{x: "f32[2]", also: [y]}',
+    )
+    assert [info.name for info in builder.outputs] == ["result", "y"]
+
+
+def test_a_capture_that_the_case_forgets_is_named() -> None:
+    with pytest.raises(CaseProblem, match="says nothing of 'y'"):
+        built("return Add(x, y)", '{x: "f32[2]"}')
+
+
+def test_sizes() -> None:
+    found = operand("f32[n=3,2*n=6,4]")
+    assert found is not None and found.symbols == {"n": 3}
+    assert [str(dim) for dim in symbolic_shape(found.sample, found.symbols)] == ["n", "2*n", "4"]
+    shapes = [concrete_shape(found.sample, sizes) for sizes in several_sizes(found.symbols)]
+    assert shapes == [(3, 6, 4), (6, 12, 4), (1, 2, 4)]
+    with pytest.raises(SampleProblem, match="needs the size of n"):
+        concrete_shape(found.sample, {"m": 1})
+
+
+def test_draws() -> None:
+    generator = torch.Generator().manual_seed(0)
+    plain, given, ranged, whole = (
+        found.sample
+        for found in map(operand, ("f32[64]", "i64[3] = [1, 2, 3]", "f32[64] in 2..3", "i32[64]"))
+        if found is not None
+    )
+    odd = draw(plain, (64,), generator, special=True)
+    assert odd.isnan().any() and odd.isinf().any() and (odd == 0).any()
+    assert draw(plain, (64,), generator).isfinite().all()
+    assert draw(given, (5,), generator).tolist() == [1, 2, 3, 1, 2]
+    small = draw(ranged, (64,), generator, special=True)
+    assert small.min() >= 2 and small.max() < 3
+    assert (draw(whole, (64,), generator) == 0).any()
+    assert not (draw(whole, (64,), generator, zeros=False) == 0).any()
+
+
+def test_texts_of_attributes() -> None:
+    assert attribute("[0, -1]") == [0, -1]
+    assert attribute("bfloat16") == dtypes.bfloat16
+    assert attribute("NOTSET") == "NOTSET"
+    assert attribute("{axis: 1, 'mode': edge}") == {"axis": 1, "mode": "edge"}
+    assert attribute("-inf") == -float("inf")
+    assert attribute("const f32[1] = [3]").tolist() == [3.0]

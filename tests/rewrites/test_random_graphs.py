@@ -1,0 +1,143 @@
+"""Random graphs keep what they compute, whatever rules fire on them."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ortable import dtypes
+from ortable.rewrite import choose
+from ortable.rewrite.engine import rewrite
+from ortable.rewrite.rule import Rule
+
+from .random_chains import CHAINS
+from .random_graphs import ROWS, RandomGraph, Step
+from .random_steps import STEPS
+from .runs import Runner, checked_model, declared, same_declarations
+
+OPERATORS = (*STEPS, *CHAINS)
+OPSETS = (18, 21, 26)
+EXAMPLES = 200
+TOO_ROUGH = 0.05  # an estimated error from which values are not compared
+
+numbers = st.integers(0, 255)
+steps = st.tuples(st.integers(0, len(OPERATORS) - 1), numbers, numbers, numbers)
+programs = st.lists(steps, min_size=3, max_size=20)
+
+
+def grown(program: Sequence[Step], opset: int, target: str | None, dynamic: bool) -> RandomGraph:
+    """The graph of a program."""
+    graph = RandomGraph(opset, target, dynamic)
+    graph.grow(program, OPERATORS)
+    return graph
+
+
+def check(graph: RandomGraph, rules: Sequence[Rule]) -> Counter[str] | None:
+    """Rewrites a graph and compares it with what it was; which rules fired, None for a graph that
+    no runtime accepts as it is."""
+    builder = graph.builder
+    try:
+        before = checked_model(builder)
+        old = Runner(before)
+        old(graph.feeds(ROWS, "small", torch.Generator().manual_seed(0)))
+    except Exception:
+        return None  # sizes of 0 where an operator has none: no model to begin with
+    inputs, outputs = declared(builder.inputs), declared(builder.outputs)
+    begin = time.perf_counter()
+    record = rewrite(builder, rules)
+    assert time.perf_counter() - begin < 2 + 0.05 * len(before.graph.node)
+    builder.remove_unused()
+    same_declarations(inputs, declared(builder.inputs))
+    same_declarations(outputs, declared(builder.outputs))
+    after = checked_model(builder)
+    assert list(after.graph.output) == list(before.graph.output)
+    if not record.fired:
+        return Counter()
+    generator = torch.Generator().manual_seed(len(before.graph.node))
+    new = Runner(after)
+    places = [(ROWS, "normal"), (ROWS, "small"), (ROWS, "special")]
+    places += [(7, "small"), (1, "normal")] if graph.dynamic else []
+    for rows, kind in places:
+        feeds = graph.feeds(rows, kind, generator)
+        try:
+            wanted = old(feeds)
+        except Exception:
+            assert rows != ROWS
+            continue  # it was not made for these sizes
+        for name, x, y in zip(graph.outputs, wanted, new(feeds), strict=True):
+            compare(graph, before, feeds, name, x, y)
+    again = rewrite(builder, rules)
+    assert not again.fired, f"a second run fires: {again.counts()}"
+    return Counter(record.counts())
+
+
+def compare(
+    graph: RandomGraph,
+    before: onnx.ModelProto,
+    feeds: dict[str, torch.Tensor],
+    name: str,
+    wanted: torch.Tensor,
+    got: torch.Tensor,
+) -> None:
+    """One output; the error that is accepted grows with the largest number on the way to it."""
+    assert (got.dtype, got.shape) == (wanted.dtype, wanted.shape), name
+    error = 10 * graph.error[name]
+    if not wanted.dtype.is_floating_point or error == 0:
+        same = torch.equal(got, wanted)
+        if wanted.dtype.is_floating_point:
+            same = torch.equal(torch.nan_to_num(got, 7.25), torch.nan_to_num(wanted, 7.25))
+        assert same, f"{name}: {got} instead of {wanted}"
+        return
+    if error > TOO_ROUGH:
+        return
+    x, y = wanted.double().numpy(), got.double().numpy()
+    assert np.array_equal(np.isnan(x), np.isnan(y)), f"{name}: NaN in {y}, it was {x}"
+    if not np.allclose(y, x, rtol=error, atol=error, equal_nan=True):
+        bound = error * largest(before, feeds)
+        np.testing.assert_allclose(y, x, rtol=bound, atol=bound, err_msg=name)
+
+
+def largest(model: onnx.ModelProto, feeds: dict[str, torch.Tensor]) -> float:
+    """The largest finite number that the nodes of a model compute."""
+    more = onnx.ModelProto()
+    more.CopyFrom(model)
+    inferred = onnx.shape_inference.infer_shapes(model).graph.value_info
+    kinds = (dtypes.float32, dtypes.float64)
+    more.graph.output.extend(v for v in inferred if v.type.tensor_type.elem_type in kinds)
+    found = 1.0
+    for value in Runner(more)(feeds):
+        if value.dtype.is_floating_point:
+            finite = value[value.isfinite()]
+            found = max(found, float(finite.abs().max()) if finite.numel() else 1.0)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("names", "target"),
+    [("default", None), ("default", "onnxruntime"), ("all", None), ("all", "onnxruntime")],
+)
+def test_random_graphs(names: str, target: str | None) -> None:
+    rules = choose.rules(names)
+    fired: Counter[str] = Counter()
+    graphs = [0, 0]
+
+    @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
+    @given(programs, st.sampled_from(OPSETS), st.booleans())
+    def explore(program: list[Step], opset: int, dynamic: bool) -> None:
+        counts = check(grown(program, opset, target, dynamic), rules)
+        graphs[counts is None] += 1
+        fired.update(counts or ())
+
+    explore()
+    print(f"{sum(fired.values())} replacements in {graphs[0]} graphs: {dict(fired)}")
+    assert graphs[1] <= graphs[0] / 20, f"{graphs[1]} graphs do not run as they are"
+    assert sum(fired.values()) >= graphs[0], "less than one replacement in a graph"
+    assert len(fired) >= min(30, len(rules) // 3), f"rules that fired: {sorted(fired)}"
