@@ -1,13 +1,37 @@
-"""Rules written by hand, as codegen would write them: small ones for tests of the engine."""
+"""Rules written by hand, as codegen would write them, and short ways to look at a graph: for
+tests of the engine."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
+from ortable.builder import GraphBuilder
 from ortable.builder.node import Node
 from ortable.rewrite.matcher import Matcher
 from ortable.rewrite.rule import Match, Rule
+
+from .runs import Runner, checked_model
+
+FLOATS = torch.tensor([-2.0, -0.5, 0.0, 3.0])
+
+
+def ops(builder: GraphBuilder) -> list[str]:
+    return [node.op_type for node in builder.nodes]
+
+
+def text(builder: GraphBuilder) -> list[str]:
+    """The nodes with all their names."""
+    return [f"{node.name}: {node!r}" for node in builder.nodes]
+
+
+def run(builder: GraphBuilder, *more: torch.Tensor) -> list[torch.Tensor]:
+    """Outputs for FLOATS and what other inputs there are."""
+    model = checked_model(builder)
+    names = [value.name for value in model.graph.input]
+    return Runner(model)(dict(zip(names, (FLOATS, *more), strict=True)))
 
 
 def rule(

@@ -128,9 +128,9 @@ class RandomGraph:
         self.keep(name, error + roundings * EPSILON.get(dtype, 0.0))
 
     def keep(self, name: str, error: float) -> None:
-        """The result joins the pool unless it is too large."""
+        """The result joins the pool unless it is too large or of unknown size."""
         size = 1
-        for dim in self.shape(name):
+        for dim in self.builder.values[name].shape or (LARGEST, 2):
             size *= dim if isinstance(dim, int) else ROWS
         if size <= LARGEST:
             self.add(name, error)
@@ -142,7 +142,7 @@ class RandomGraph:
         for kind, first, second, third in program:
             operators[kind % len(operators)](self, first, second, third)
         made = [name for name in self.pool if self.builder.values[name].producer is not None]
-        chosen = [*made[-2:], *(made[step[1] % len(made)] for step in program[:2] if made)]
+        chosen = [*made[-2:], *(made[step[1] % len(made)] for step in program[:4] if made)]
         for name in dict.fromkeys(chosen):
             self.builder.make_tensor_output(name)
             self.outputs.append(name)
@@ -151,6 +151,8 @@ class RandomGraph:
             self.error[copy] = self.error[self.outputs[0]]
             self.builder.make_tensor_output(copy)
             self.outputs.append(copy)
+        if program[0][3] % 4:
+            self.builder.remove_unused()
 
     def feeds(self, rows: int, kind: str, generator: torch.Generator) -> dict[str, torch.Tensor]:
         """Inputs: ``normal``, ``small`` (multiples of 0.5 with zeros) or ``special`` numbers."""

@@ -9,39 +9,14 @@ import onnx
 import pytest
 import torch
 
-from ortable import dims, dtypes
+from ortable import dtypes
 from ortable.builder import GraphBuilder
-from ortable.errors import BuilderError, KernelError, RewriteError, UnsupportedCase
+from ortable.errors import RewriteError
 from ortable.rewrite.engine import rewrite
-from ortable.rewrite.rule import Match, Rule
+from ortable.rewrite.rule import Match
 
-from .hand_rules import chain, double, one, pair, replaced, rule
-from .runs import Runner, checked_model, declared, same_declarations, same_values
-
-FLOATS = torch.tensor([-2.0, -0.5, 0.0, 3.0])
-
-
-@pytest.fixture
-def gr() -> GraphBuilder:
-    builder = GraphBuilder(18)
-    builder.make_tensor_input("x", dtypes.float32, ("n",))
-    return builder
-
-
-def ops(builder: GraphBuilder) -> list[str]:
-    return [node.op_type for node in builder.nodes]
-
-
-def text(builder: GraphBuilder) -> list[str]:
-    """The nodes with all their names."""
-    return [f"{node.name}: {node!r}" for node in builder.nodes]
-
-
-def run(builder: GraphBuilder, *more: torch.Tensor) -> list[torch.Tensor]:
-    model = checked_model(builder)
-    names = [value.name for value in model.graph.input]
-    return Runner(model)(dict(zip(names, (FLOATS, *more), strict=True)))
-
+from .hand_rules import FLOATS, chain, double, one, ops, replaced, rule, run, text
+from .runs import checked_model, declared, same_declarations, same_values
 
 # -- what is replaced ---------------------------------------------------------------------------
 
@@ -272,137 +247,6 @@ def test_an_output_of_a_branch_is_never_a_result_from_outside(gr: GraphBuilder) 
     assert torch.equal(run(gr, torch.tensor(True))[0], FLOATS)
 
 
-# -- refusals -----------------------------------------------------------------------------------
-
-
-def _refused(builder: GraphBuilder, broken: Rule) -> str:
-    """The one reason of a refusal that left the graph as it was."""
-    before, model = text(builder), checked_model(builder)
-    known = {name: (i.dtype, i.shape, i.value) for name, i in builder.values.items()}
-    constants = set(builder.initializers_dict)
-    record = rewrite(builder, [broken])
-    assert not record.fired
-    assert text(builder) == before
-    builder.remove_unused()
-    assert set(builder.initializers_dict) == constants
-    assert checked_model(builder) == model
-    now = {name: (i.dtype, i.shape, i.value) for name, i in builder.values.items()}
-    assert {name: now[name] for name in known} == known
-    assert record.statistics[broken.name].matched == 0
-    (reason,) = record.statistics[broken.name].refused
-    return reason
-
-
-def test_another_dtype_is_refused(gr: GraphBuilder) -> None:
-    gr.make_tensor_output(gr.op.Neg("x", outputs=["y"]))
-
-    def make(graph: Any, res: Any, x: str) -> Any:
-        return graph.make_node("Cast", [x], res.outputs, to=dtypes.float16)
-
-    reason = _refused(gr, rule("narrow", "Neg", one, make))
-    assert "float16" in reason and "float32" in reason
-
-
-@pytest.mark.parametrize("shape", [("n", 1), (), ("n + 1",)])
-def test_another_shape_is_refused(gr: GraphBuilder, shape: tuple[Any, ...]) -> None:
-    known = tuple(dims.symbol("n") + 1 if each == "n + 1" else each for each in shape)
-    gr.make_tensor_input("other", dtypes.float32, known)
-    gr.make_tensor_output(gr.op.Neg("x", outputs=["y"]))
-    broken = rule("reshaped", "Neg", one, lambda graph, res, x: "other")
-    assert "shape" in _refused(gr, broken)
-
-
-def test_a_larger_broadcast_is_refused(gr: GraphBuilder) -> None:
-    gr.make_tensor_output(gr.op.Neg("x", outputs=["y"]))
-
-    def make(graph: Any, res: Any, x: str) -> Any:
-        zero = graph.make_initializer("", np.zeros((1, 1), dtype=np.float32))
-        return graph.make_node("Sub", [zero, x], res.outputs)
-
-    assert "shape" in _refused(gr, rule("wider", "Neg", one, make))
-
-
-def _raising(error: Exception) -> Rule:
-    """A replacement that has made nodes and a constant before it gives up."""
-
-    def make(graph: Any, res: Any, x: str) -> Any:
-        half = graph.make_initializer("", np.full(1, 0.5, dtype=np.float32))
-        graph.make_node("Mul", [graph.make_node("Exp", [x]), half], res.outputs)
-        raise error
-
-    return rule("gives_up", "Neg", one, make)
-
-
-@pytest.mark.parametrize("kind", [UnsupportedCase, KernelError, BuilderError])
-def test_a_replacement_that_gives_up_leaves_the_graph_as_it_was(
-    gr: GraphBuilder, kind: type[Exception]
-) -> None:
-    gr.make_tensor_output(gr.op.Abs(gr.op.Neg("x"), outputs=["y"]))
-    assert _refused(gr, _raising(kind("no such luck"))) == "no such luck"
-    assert torch.equal(run(gr)[0], FLOATS.abs())
-
-
-def test_no_kernel_in_the_target_is_a_refusal() -> None:
-    builder = GraphBuilder(18, target="onnxruntime")
-    builder.make_tensor_input("x", dtypes.int32, (4,))
-    builder.make_tensor_output(builder.op.Neg("x", outputs=["y"]))
-
-    def make(graph: Any, res: Any, x: str) -> Any:
-        grid = graph.make_node("Unsqueeze", [x, graph.make_initializer("", np.array([0]))])
-        first = graph.make_node("CumSum", [grid, graph.make_initializer("", np.array(1))])
-        return graph.make_node("Det", [first], res.outputs)
-
-    assert _refused(builder, rule("determinant", "Neg", one, make))
-
-
-def test_an_operator_that_onnx_does_not_know_is_a_refusal(gr: GraphBuilder) -> None:
-    gr.make_tensor_output(gr.op.Neg("x", outputs=["y"]))
-    reason = _refused(gr, replaced("unknown", "Neg", "Negative"))
-    assert "Negative" in reason
-
-
-def test_too_few_results_are_a_refusal(gr: GraphBuilder) -> None:
-    first, second = gr.op.Split(gr.op.Concat("x", "x", axis=0), num_outputs=2, outputs=2)
-    gr.make_tensor_output(first)
-    gr.make_tensor_output(second)
-    broken = rule("half", "Split", _any_attributes, lambda graph, res, x: graph.op.Neg(x))
-    assert "results" in _refused(gr, broken)
-
-
-def _any_attributes(m: Any, root: Any) -> Match:
-    return Match((root,), tuple(root.outputs), tuple(root.inputs))
-
-
-def test_a_condition_that_cannot_be_answered_is_a_refusal(gr: GraphBuilder) -> None:
-    gr.make_tensor_output(gr.op.Neg("x", outputs=["y"]))
-
-    def match(m: Any, root: Any) -> Match | None:
-        m.graph.get_constant(root.inputs[0])
-        return one(m, root)
-
-    reason = _refused(gr, rule("curious", "Neg", match, lambda graph, res, x: x))
-    assert "'x' is not a constant" in reason
-
-
-def test_what_a_matcher_refuses_is_counted_by_reason(gr: GraphBuilder) -> None:
-    for place in range(3):
-        gr.make_tensor_output(gr.op.Neg("x", outputs=[f"y{place}"]))
-    gr.make_tensor_output(gr.op.Neg(gr.op.Abs("x"), outputs=["z"]))
-
-    def match(m: Any, root: Any) -> Match | None:
-        if m.producer(root.inputs[0], "Abs") is None:
-            m.refuse("its input is an Abs")
-            return None
-        return pair("Neg", "Abs")(m, root)
-
-    record = rewrite(gr, [rule("picky", "Neg", match, lambda graph, res, x: graph.op.Exp(x))])
-    statistics = record.statistics["picky"]
-    assert statistics.matched == 1
-    assert statistics.tried > sum(statistics.refused.values())
-    assert statistics.refused["its input is an Abs"] >= 3
-    assert statistics.seconds > 0
-
-
 # -- ends, order, origin ------------------------------------------------------------------------
 
 
@@ -481,23 +325,6 @@ def test_several_results_are_replaced_at_once(gr: GraphBuilder) -> None:
     with pytest.raises(RewriteError, match="both"):  # the pattern is in its own replacement
         rewrite(gr, [both])
     assert {"a", "b"} <= {name for node in gr.nodes for name in node.outputs}
-
-
-def test_a_replacement_that_reads_what_comes_later_is_refused(gr: GraphBuilder) -> None:
-    """The results of the pattern stand at different places; a reader of the first is in
-    between."""
-
-    def match(m: Any, root: Any) -> Match | None:
-        for other in m.readers("x", "Cos", 0):
-            later = next(iter(m.uses.get(other.outputs[0], ())), None)
-            if later is not None:
-                return Match((root,), tuple(root.outputs), (later.outputs[0],))
-        return None
-
-    gr.make_tensor_output(gr.op.Sin("x", outputs=["a"]))
-    gr.make_tensor_output(gr.op.Exp(gr.op.Cos("x"), outputs=["late"]))
-    make = rule("later", "Sin", match, lambda graph, res, x: graph.op.Abs(x, outputs=res.outputs))
-    assert "late" in _refused(gr, make)
 
 
 def test_made_nodes_say_which_rule_made_them(gr: GraphBuilder) -> None:
