@@ -3,9 +3,11 @@ from __future__ import annotations
 
 from ortable.rewrite.rule import Rule
 
-from . import basic, linear
+from . import basic, linear, ort_attention, ort_norm
 
 RULES: tuple[Rule, ...] = (
     *basic.RULES,
     *linear.RULES,
+    *ort_attention.RULES,
+    *ort_norm.RULES,
 )
