@@ -564,7 +564,7 @@ def match_attention_causal_6(m: Matcher, root: Node) -> Match | None:
 def make_attention_causal(graph: GraphBuilder, res: Res, query: Result, turned: Result, value: Result, scale: Any, count: Any) -> Any:
     q, k, v = (rows_of(graph, query), rows_of_turned(graph, turned), rows_of(graph, value))
     last, total = (last_places(graph, query), total_length(graph, query))
-    rows, _, _ = graph.make_node('GroupQueryAttention', [q, k, v, None, None, last, total], 3, domain='com.microsoft', num_heads=count, kv_num_heads=count, scale=scale)
+    rows = graph.make_node('GroupQueryAttention', [q, k, v, None, None, last, total], domain='com.microsoft', num_heads=count, kv_num_heads=count, scale=scale)
     return reshape_to(graph, rows, shape_of(graph, res))
 
 
