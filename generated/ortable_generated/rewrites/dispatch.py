@@ -3,11 +3,12 @@ from __future__ import annotations
 
 from ortable.rewrite.rule import Rule
 
-from . import basic, linear, ort_attention, ort_norm
+from . import basic, linear, ort_attention, ort_norm, ort_rotary
 
 RULES: tuple[Rule, ...] = (
     *basic.RULES,
     *linear.RULES,
     *ort_attention.RULES,
     *ort_norm.RULES,
+    *ort_rotary.RULES,
 )

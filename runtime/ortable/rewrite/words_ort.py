@@ -14,8 +14,6 @@ import numpy as np
 
 from ortable import dims, dtypes
 from ortable.builder import initializers
-from ortable.builder.constants import get_constant
-from ortable.builder.constants import is_constant as _is_constant
 from ortable.errors import BuilderError
 from ortable.prelude import Bool, Float, Result, dim_of, is_static, shape_of
 from ortable.prelude_make import (
@@ -30,15 +28,14 @@ from ortable.prelude_make import (
 )
 from ortable.prelude_shape import stretched
 from ortable.rewrite.matcher import small_constant
+from ortable.rewrite.sources import is_number, maker_of, whole_constant
 from ortable.rewrite.words import is_float32, known_rank
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder as Graph
-    from ortable.builder.node import Node
 
 _ROWS = [0, 2, 1, 3]  # [B, L, H, D] <-> [B, H, L, D]
 _TURNED = [0, 2, 3, 1]  # [B, L, H, D] -> [B, H, D, L]
-_LARGEST = 1 << 26  # elements of a mask that is looked at
 
 
 # -- sizes
@@ -81,12 +78,27 @@ def are_rows(graph: Graph, query: Result, turned: Result, value: Result) -> Bool
     return None not in found and _split_rows(graph, value, _ROWS) is not None
 
 
+def are_grouped_rows(graph: Graph, query: Result, key: Result, values: Result) -> Bool:
+    """Whether heads [B, H, L, D], [B, G, L, D] and [B, H, L, D], repeated from [B, G, L, D],
+    are float32 rows that were only split and transposed, with H, G and D known."""
+    value = heads_before_repeat(graph, values)
+    heads = (query, key, value)
+    if not all(is_float32(graph, x) and known_rank(graph, x) == 4 for x in (*heads, values)):
+        return False
+    q, k, v = (list(shape_of(graph, x)) for x in heads)
+    if not is_static([q[1], q[3], k[1]]) or not _all_same(k, v) or q[1] % max(k[1], 1):
+        return False
+    if not _all_same([q[0], *q[2:]], [k[0], *k[2:]]) or dim_of(graph, values, 1) != q[1]:
+        return False
+    return all(_split_rows(graph, x, _ROWS) is not None for x in heads)
+
+
 def heads_before_repeat(graph: Graph, heads: Result) -> Result:
     """[B, G, L, D] where heads [B, H, L, D] repeat each of G heads; the heads themselves where they
     do not."""
-    joined = _maker(graph, heads, "Reshape")
-    wide = None if joined is None else _maker(graph, joined.inputs[0], "Expand")
-    single = None if wide is None else _maker(graph, wide.inputs[0], "Unsqueeze")
+    joined = maker_of(graph, heads, "Reshape")
+    wide = None if joined is None else maker_of(graph, joined.inputs[0], "Expand")
+    single = None if wide is None else maker_of(graph, wide.inputs[0], "Unsqueeze")
     if wide is None or single is None or not graph.has_shape(wide.outputs[0]):
         return heads
     known = [single.inputs[0], single.outputs[0], wide.outputs[0], heads]
@@ -121,7 +133,7 @@ def rows_of_turned(graph: Graph, heads: Result) -> Result:
 
 def _split_rows(graph: Graph, heads: str, perm: list[int]) -> str | None:
     """What a Transpose with this permutation made the heads of: [B, L, H, D]."""
-    node = _maker(graph, heads, "Transpose")
+    node = maker_of(graph, heads, "Transpose")
     if node is None or list(node.attrs.get("perm") or ()) != perm:
         return None
     return node.inputs[0]
@@ -140,7 +152,7 @@ def _joined(graph: Graph, split: str) -> str:
     """[B, L, H, D] as [B, L, H * D]; what it was split from where there is such a result."""
     batch, length, heads, width = shape_of(graph, split)
     sizes = [batch, length, heads * width]
-    node = _maker(graph, split, "Reshape")
+    node = maker_of(graph, split, "Reshape")
     if node is not None and graph.has_shape(node.inputs[0]):
         before = graph.get_shape(node.inputs[0])
         if len(before) == 3 and all(map(dims.same, before, sizes)):
@@ -149,13 +161,6 @@ def _joined(graph: Graph, split: str) -> str:
     found = graph.make_node("Reshape", [split, kept])
     graph.set_shape(found, tuple(sizes))
     return found
-
-
-def _maker(graph: Graph, x: str, op: str) -> Node | None:
-    """The node that makes a result, if it is of that operator of ONNX."""
-    info = graph.values.get(x)
-    node: Node | None = None if info is None else info.producer
-    return node if node is not None and node.key == op and node.outputs[0] == x else None
 
 
 # -- masks
@@ -197,7 +202,7 @@ def added_mask(graph: Graph, mask: Result, query: Result, turned: Result) -> Res
 
 
 def _hides_nothing(graph: Graph, mask: str) -> bool:
-    known = _constant(graph, mask)
+    known = whole_constant(graph, mask)
     if known is None:
         return False
     return bool(known.all() if known.dtype == bool else (known == 0).all())
@@ -216,10 +221,10 @@ def is_causal_mask(graph: Graph, mask: Result, query: Result, turned: Result) ->
     shape = graph.get_shape(mask)
     if len(shape) < 2 or not all(dims.same(each, size) for each in shape[-2:]):
         return False
-    known = _constant(graph, mask)
+    known = whole_constant(graph, mask)
     if known is not None:
         return bool(known.size and (known == np.tri(known.shape[-1], dtype=bool)).all())
-    node = _maker(graph, mask, "Trilu")
+    node = maker_of(graph, mask, "Trilu")
     if node is None or node.attrs.get("upper", 1) != 0 or len(node.inputs) > 1:
         return False
     return _is_true(graph, node.inputs[0])
@@ -227,11 +232,11 @@ def is_causal_mask(graph: Graph, mask: Result, query: Result, turned: Result) ->
 
 def _is_true(graph: Graph, x: str) -> bool:
     """Whether every element is True: a constant, perhaps expanded to sizes that are not known."""
-    node = _maker(graph, x, "Expand")
-    known = _constant(graph, x if node is None else node.inputs[0])
+    node = maker_of(graph, x, "Expand")
+    known = whole_constant(graph, x if node is None else node.inputs[0])
     if known is not None:
         return bool(known.all())
-    node = _maker(graph, x, "ConstantOfShape")
+    node = maker_of(graph, x, "ConstantOfShape")
     value = None if node is None else node.attrs.get("value")
     if value is None:
         return False
@@ -239,21 +244,6 @@ def _is_true(graph: Graph, x: str) -> bool:
         return bool(initializers.to_numpy(value, x).all())
     except (BuilderError, AttributeError, TypeError):
         return False
-
-
-def _constant(graph: Graph, x: str) -> np.ndarray | None:
-    """The value of a constant that can be read; larger ones than patterns compare, too."""
-    if not graph.has_shape(x) or not is_static(list(graph.get_shape(x))):
-        return None
-    if not _is_constant(graph, x) or math.prod(graph.get_shape(x)) > _LARGEST:
-        return None
-    stored = graph.initializers_dict.get(x)
-    if stored is not None and not initializers.is_readable(stored):
-        return None
-    try:
-        return np.asarray(get_constant(graph, x))
-    except BuilderError:
-        return None
 
 
 # -- rows that see nothing
@@ -264,12 +254,12 @@ def empty_rows_are_zero(graph: Graph, mask: Result, seen: Result | None) -> Bool
 
     ``seen``: what a Where reads that puts 0 there; None without one. Either the Where asks the
     mask, or the mask is a constant and the Where agrees with it."""
-    known = _constant(graph, mask)
+    known = whole_constant(graph, mask)
     if known is not None:
         rows = _rows_that_see(known)
         if seen is None:
             return bool(rows.all())
-        given = _constant(graph, seen)
+        given = whole_constant(graph, seen)
         if given is not None and graph.get_type(mask) != dtypes.boolean:
             given = ~given
         if given is not None:
@@ -277,13 +267,13 @@ def empty_rows_are_zero(graph: Graph, mask: Result, seen: Result | None) -> Bool
     if seen is None:
         return False
     if graph.get_type(mask) != dtypes.boolean:
-        node = _maker(graph, seen, "Equal")
-        if node is None or not _is_number(graph, node.inputs[1], -math.inf):
+        node = maker_of(graph, seen, "Equal")
+        if node is None or not is_number(graph, node.inputs[1], -math.inf):
             return False
         return _is_row_max(graph, node.inputs[0], mask)
-    node = _maker(graph, seen, "Cast")
-    node = None if node is None else _maker(graph, node.inputs[0], "ReduceMax")
-    before = None if node is None else _maker(graph, node.inputs[0], "Cast")
+    node = maker_of(graph, seen, "Cast")
+    node = None if node is None else maker_of(graph, node.inputs[0], "ReduceMax")
+    before = None if node is None else maker_of(graph, node.inputs[0], "Cast")
     if node is None or before is None or before.inputs[0] != mask:
         return False
     return _is_row_max(graph, node.outputs[0], before.outputs[0])
@@ -318,23 +308,18 @@ def _rows_that_see(mask: np.ndarray) -> np.ndarray:
 
 def _never_mends(graph: Graph, seen: str, kept: bool) -> bool:
     """Whether a constant says that every place sees a key."""
-    known = _constant(graph, seen)
+    known = whole_constant(graph, seen)
     return known is not None and bool((known == kept).all())
 
 
 def _is_row_max(graph: Graph, x: str, source: str) -> bool:
     """Whether a result is the largest element of each row of another one, as a column."""
-    node = _maker(graph, x, "ReduceMax")
+    node = maker_of(graph, x, "ReduceMax")
     if node is None or node.inputs[0] != source or not node.attrs.get("keepdims", 1):
         return False
     axes = None if len(node.inputs) < 2 else small_constant(graph, node.inputs[1])
     last = known_rank(graph, source) - 1
     return axes is not None and axes.tolist() in ([-1], [last])
-
-
-def _is_number(graph: Graph, x: str, value: float) -> bool:
-    array = small_constant(graph, x)
-    return array is not None and array.size == 1 and bool(array.reshape(-1)[0] == value)
 
 
 # -- GroupQueryAttention
