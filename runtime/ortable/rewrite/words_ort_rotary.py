@@ -59,8 +59,11 @@ def rotary_cache(graph: Graph, table: Result) -> Result:
     length, width = shape_of(graph, table)[-2:]
     known = whole_constant(graph, table)
     if known is not None:
-        half = np.ascontiguousarray(known[..., : width // 2].reshape(length, width // 2))
-        return graph.make_initializer("", half)
+        name = f"{table}_half"
+        if name in graph.initializers_dict:  # of another layer
+            return name
+        half = known[..., : width // 2].reshape(length, width // 2)
+        return graph.make_initializer(name, np.ascontiguousarray(half))
     ends = [consts(graph, [each], dtypes.int64) for each in (0, width // 2, -1)]
     half = graph.make_node("Slice", [table, *ends])
     flat = consts(graph, [-1, width // 2], dtypes.int64)
