@@ -129,7 +129,7 @@ def _check_inputs(call: OnnxCall, schema: OnnxSchema, error: Report) -> None:
                 error(
                     argument,
                     f"input '{formal.name}' of {name} is required, this may be None",
-                    fix="add a case for None: when: x is None",
+                    fix=_none_fix(argument, call.unit),
                 )
         elif value.kind.base == kinds.COMPLEX:
             text = ast.unparse(argument)
@@ -151,6 +151,15 @@ def _check_inputs(call: OnnxCall, schema: OnnxSchema, error: Report) -> None:
                 f"input '{formal.name}' of {name} must be a result, got {value.kind}",
                 fix="const(x, dtype)",
             )
+
+
+def _none_fix(argument: ast.expr, unit: str) -> str:
+    text = ast.unparse(argument)
+    if unit == "case":
+        return "add a case for None: when: x is None"
+    if text.startswith("maybe("):
+        return f"write {text.removeprefix('maybe(').removesuffix(')')}"
+    return f"exclude it: when: {text} is not None"
 
 
 def _count(least: int, most: int, what: str) -> str:

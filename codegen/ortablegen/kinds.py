@@ -85,7 +85,7 @@ class Kind:
     elements_optional: bool = False
 
     def __str__(self) -> str:
-        return self.base + (" or None" if self.optional else "")
+        return self.base + (" or None" if self.optional and self.base != NONE else "")
 
     def required(self) -> Kind:
         """The same class without None."""

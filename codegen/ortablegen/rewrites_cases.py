@@ -47,9 +47,27 @@ def read_value(value: object) -> Any:
         return TensorValue(sample, constant)
     if constant:
         raise SampleProblem(f"'{text}' is no constant; write const f32[2] = [1, 2]")
+    if text.startswith("{"):
+        return _attributes(text)
     if text in DTYPES:
         return getattr(dtypes, text)
     return literal_value(text)
+
+
+def _attributes(text: str) -> dict[str, Any]:
+    """``{'group': 2}`` or ``{group: 2}``."""
+    try:
+        tree = ast.parse(text, mode="eval").body
+    except SyntaxError:
+        tree = None
+    keys = tree.keys if isinstance(tree, ast.Dict) else [None]
+    if not isinstance(tree, ast.Dict) or not all(
+        isinstance(key, ast.Name) or (isinstance(key, ast.Constant) and isinstance(key.value, str))
+        for key in keys
+    ):
+        raise SampleProblem(f"cannot read the attributes '{text}'; write {{group: 2}}")
+    names = [str(k.id if isinstance(k, ast.Name) else k.value) for k in keys]  # type: ignore[union-attr]
+    return dict(zip(names, (read_value(ast.unparse(v)) for v in tree.values), strict=True))
 
 
 def check_cases(
@@ -81,7 +99,7 @@ def _given_names(patterns: tuple[Pattern, ...]) -> list[str]:
         for name in (*pattern.captures(), *pattern.attribute_names()):
             found.setdefault(name)
         for node in pattern.nodes:
-            if node.kept is not None:
+            if node.kept not in (None, "_"):
                 found.setdefault(node.kept)
     return list(found)
 
@@ -114,7 +132,7 @@ class _Case:
         if case.graph is not None:
             given, needed, made = self.graph_names(case.graph)
         for name, value in case.values:
-            if name not in given:
+            if name not in given and name != "_":
                 self.unknown(name, given, "capture" if case.graph is None else "input of the graph")
             try:
                 self.value(name, read_value(value))
@@ -123,14 +141,14 @@ class _Case:
                 self.error(str(problem), fix=fix)
         for name in needed:
             if name not in dict(case.values):
-                self.error(f"the case gives no value for '{name}'", fix=f'{name}: "f32[2,3]"')
+                result = self.names.kinds[name].base == kinds.RESULT
+                fix = f'{name}: "f32[2,3]"' if result else f"{name}: <its value>"
+                self.error(f"the case gives no value for '{name}'", fix=fix)
         for name in case.also:
             if name not in made:
                 self.unknown(name, sorted(made), "intermediate result")
         if case.unchanged is not None and case.expect is not None:
             self.error("a case has one of expect: and unchanged:")
-        if case.unchanged is not None and not case.unchanged.strip():
-            self.error("unchanged: is empty", fix="write a part of the reason")
         if case.opset is not None and not FLOOR <= case.opset <= CEILING:
             self.error(f"opset {case.opset} is none of {FLOOR} to {CEILING}")
 

@@ -7,18 +7,16 @@ import itertools
 from collections.abc import Iterable
 
 from ortable import dtypes
-from ortablegen import kinds, vocabulary
-from ortablegen.check_code import CodeChecker
+from ortablegen import vocabulary
 from ortablegen.diagnostics import Diagnostics, Span
-from ortablegen.kinds import Kind
-from ortablegen.model import Code
-from ortablegen.narrowing import Env, Value, narrowed
+from ortablegen.narrowing import Value
 from ortablegen.onnx_schemas import DOMAIN_RANGE
 from ortablegen.rewrites_cases import check_cases
-from ortablegen.rewrites_check_pattern import check_nodes
+from ortablegen.rewrites_check_code import RewriteChecker
+from ortablegen.rewrites_check_pattern import check_kept, check_nodes
 from ortablegen.rewrites_cycles import check_cycles
 from ortablegen.rewrites_model import Rewrite
-from ortablegen.rewrites_names import Names, names_of, opset_range, written_dtype
+from ortablegen.rewrites_names import Names, kinds_of, names_of, opset_range, written_dtype
 from ortablegen.rewrites_nodes import Capture, Pattern, PatternProblem, unreachable
 from ortablegen.rewrites_pattern import read_patterns
 from ortablegen.rewrites_read import CASE_KEYS
@@ -79,7 +77,10 @@ class _Checker:
             return
         names = names_of(self.rewrite, patterns)
         self.check_names(patterns, names)
+        if len(self.diagnostics.errors) > before:
+            return
         types = check_nodes(self.rewrite.pattern, patterns, self.opsets, self.diagnostics)
+        check_kept(self.rewrite, patterns, self.opsets, self.diagnostics)
         self.check_code(patterns, names, types)
         if len(self.diagnostics.errors) == before:
             # a rewrite with another error was not read to its end
@@ -115,7 +116,7 @@ class _Checker:
                     fix="choose a name",
                 )  # fmt: skip
         for name, code in self.rewrite.let:
-            if any(name in set(_bound(pattern)) for pattern in patterns):
+            if any(name in kinds_of(pattern) for pattern in patterns):
                 self.error(code.span, f"'{name}' has a meaning in the pattern already")
 
     def where(self, name: str, patterns: tuple[Pattern, ...]) -> Span:
@@ -134,57 +135,23 @@ class _Checker:
     def check_code(
         self, patterns: tuple[Pattern, ...], names: Names, types: list[list[Value]]
     ) -> None:
-        rewrite = self.rewrite
-        lets = {name for name, _ in rewrite.let}
-        env: Env = {name: Value(kind) for name, kind in names.kinds.items() if name not in lets}
-        for name, code in rewrite.let:
-            env[name] = self.checker(code, env, names, True).value(code.expression)
-        if rewrite.when is not None:
-            checker = self.checker(rewrite.when, env, names, True)
-            checker.test(rewrite.when.expression)
-            env = narrowed(env, rewrite.when.expression, True)
-        env["res"] = Value(Kind(kinds.RES))
-        wanted = len(patterns[0].results)
-        checker = self.checker(rewrite.replace, env, names, False)
-        before = len(self.diagnostics.errors)
-        checker.block(("Tensor",) * wanted)
-        last = rewrite.replace.body[-1]
-        if len(self.diagnostics.errors) == before and isinstance(last, ast.Return) and last.value:
-            value = checker.value(last.value, wanted)
-            self.check_types(last, value, types)
+        checker = RewriteChecker(self.rewrite, names, self.opsets, self.diagnostics)
+        for pattern, before in zip(patterns, types, strict=True):
+            for was, (node, value) in zip(before, checker.check(pattern), strict=False):
+                self.check_type(node, was.dtypes, _cast_type(node) or value.dtypes)
 
-    def checker(self, code: Code, env: Env, names: Names, condition: bool) -> CodeChecker:
-        return CodeChecker(
-            code,
-            dict(env),
-            self.diagnostics,
-            self.opsets,
-            self.rewrite.target,
-            condition,
-            words=vocabulary.rewrite_words(),
-            kept=frozenset(names.kept),
-            unit="rewrite",
-            giver="pattern",
-        )
-
-    def check_types(self, last: ast.Return, value: Value, types: list[list[Value]]) -> None:
-        """The dtypes of results, where the text of the rewrite tells them."""
-        made = list(value.parts) if value.parts is not None else [value]
-        shown = last.value.elts if isinstance(last.value, ast.Tuple) else [last.value]
-        for place, part in enumerate(made):
-            node = shown[place] if place < len(shown) and len(shown) == len(made) else last
-            after = _cast_type(node) or part.dtypes
-            for pattern in types:
-                before = pattern[place].dtypes
-                if before and after and not before & after:
-                    self.error(
-                        self.rewrite.replace.at(node or last),
-                        f"a result of the pattern is {_dtype_names(before)}, what replaces it is"
-                        f" {_dtype_names(after)}",
-                        ["a rewrite never changes the dtype of a result"],
-                        fix="cast it: cast(y, dtype_of(res))",
-                    )
-                    break
+    def check_type(
+        self, node: ast.expr, before: frozenset[int] | None, after: frozenset[int] | None
+    ) -> None:
+        """The dtype of a result, where the text of the rewrite tells it."""
+        if before and after and not before & after:
+            self.error(
+                self.rewrite.replace.at(node),
+                f"a result of the pattern is {_dtype_names(before)}, what replaces it is"
+                f" {_dtype_names(after)}",
+                ["a rewrite never changes the dtype of a result"],
+                fix="cast it: cast(y, dtype_of(res))",
+            )
 
     # -- what is read ---------------------------------------------------------------------------
 
@@ -214,14 +181,6 @@ class _Checker:
                     [f"known are {listed}"],
                     fix="name the result in the pattern: product = MatMul(a, b)",
                 )
-
-
-def _bound(pattern: Pattern) -> list[str]:
-    kept = [node.kept for node in pattern.nodes if node.kept is not None]
-    return [
-        *pattern.captures(), *pattern.attribute_names(), *pattern.made_names(),
-        *pattern.aliases, *kept,
-    ]  # fmt: skip
 
 
 def _has_use(name: str, pattern: Pattern) -> bool:

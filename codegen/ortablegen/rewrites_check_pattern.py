@@ -9,10 +9,12 @@ from ortablegen.check_code import CodeChecker
 from ortablegen.check_onnx import OnnxCall, check_onnx_call
 from ortablegen.diagnostics import Diagnostics
 from ortablegen.kinds import Kind
+from ortablegen.language import onnx_call
 from ortablegen.model import Code
 from ortablegen.narrowing import Value
 from ortablegen.onnx_schemas import operators, versions_between
-from ortablegen.rewrites_names import written_dtype
+from ortablegen.rewrites_model import Rewrite
+from ortablegen.rewrites_names import schemas_of, written_dtype
 from ortablegen.rewrites_nodes import (
     Absent,
     AttributeLiteral,
@@ -100,3 +102,37 @@ def _without_kept(call: ast.Call) -> ast.Call:
 def _cast_type(node: PatternNode) -> frozenset[int] | None:
     wanted = node.attributes.get("to") if node.key == "Cast" else None
     return written_dtype(wanted.expression) if isinstance(wanted, AttributeLiteral) else None
+
+
+def check_kept(
+    rewrite: Rewrite,
+    patterns: tuple[Pattern, ...],
+    opsets: tuple[int, int],
+    diagnostics: Diagnostics,
+) -> None:
+    """What ``attrs=kept`` passes on is known to the operator that gets it, and given once."""
+    code = rewrite.replace
+    for call in (n for statement in code.body for n in ast.walk(statement)):
+        found = onnx_call(call)
+        if found is None or not isinstance(call, ast.Call) or found[1] not in operators(found[0]):
+            continue
+        given = {word.arg: word for word in call.keywords if word.arg is not None}
+        spread = given.pop("attrs", None)
+        if spread is None or not isinstance(spread.value, ast.Name):
+            continue
+        taken = {a.name for s in versions_between(found[1], found[0]) for a in s.attributes}
+        for node in (n for p in patterns for n in p.nodes if n.kept == spread.value.id):
+            held = {a.name for s in schemas_of(node, opsets) for a in s.attributes}
+            for name in sorted(held - set(node.attributes)):
+                if name in given:
+                    diagnostics.error(
+                        code.at(given[name]),
+                        f"'{spread.value.id}' may hold '{name}' too",
+                        fix=f"mention it in the pattern: {node.op}(..., {name}=_)",
+                    )
+                elif name not in taken:
+                    diagnostics.error(
+                        code.at(spread),
+                        f"'{spread.value.id}' may hold '{name}', which {found[1]} does not have",
+                        fix=f"mention it in the pattern: {node.op}(..., {name}=...)",
+                    )

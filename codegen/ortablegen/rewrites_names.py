@@ -42,7 +42,7 @@ class Names:
 
 def names_of(rewrite: Rewrite, patterns: tuple[Pattern, ...]) -> Names:
     """The names of a rewrite; one that some alternative lacks may be None."""
-    each = [_kinds_of(pattern) for pattern in patterns]
+    each = [kinds_of(pattern) for pattern in patterns]
     found: dict[str, Kind] = {}
     for one in each:
         for name, kind in one.items():
@@ -53,15 +53,29 @@ def names_of(rewrite: Rewrite, patterns: tuple[Pattern, ...]) -> Names:
             found[name] = Kind(kind.base, True, kind.elements_optional)
     for name, _ in rewrite.let:
         found.setdefault(name, Kind(kinds.ANY))
-    wanted = names_read(rewrite.replace.body)
+    wanted = _names_taken(rewrite.replace.body)
     read = set(wanted)
     for code in (*(code for _, code in rewrite.let), *([rewrite.when] if rewrite.when else [])):
         read |= names_read(code.body)
-    kept = tuple(dict.fromkeys(n.kept for p in patterns for n in p.nodes if n.kept is not None))
+    kept = tuple(
+        dict.fromkeys(n.kept for p in patterns for n in p.nodes if n.kept not in (None, "_"))
+    )
     return Names(found, frozenset(read & set(found)), tuple(n for n in found if n in wanted), kept)
 
 
-def _kinds_of(pattern: Pattern) -> dict[str, Kind]:
+def _names_taken(body: Iterable[ast.stmt]) -> set[str]:
+    """Names that a block reads before it assigns them."""
+    taken: set[str] = set()
+    assigned: set[str] = set()
+    for statement in body:
+        taken |= names_read([statement]) - assigned
+        if isinstance(statement, ast.Assign):
+            assigned |= {n.id for n in ast.walk(statement.targets[0]) if isinstance(n, ast.Name)}
+    return taken
+
+
+def kinds_of(pattern: Pattern) -> dict[str, Kind]:
+    """The names that one alternative binds, and what they are."""
     found: dict[str, Kind] = {}
     for name, capture in pattern.captures().items():
         if isinstance(capture, Rest):
@@ -75,7 +89,7 @@ def _kinds_of(pattern: Pattern) -> dict[str, Kind]:
     for name, (node, attribute) in pattern.attribute_names().items():
         found[name] = _attribute_kind(node, attribute)
     for node in pattern.nodes:
-        if node.kept is not None:
+        if node.kept not in (None, "_"):
             found[node.kept] = Kind(kinds.ANY)
     return found
 

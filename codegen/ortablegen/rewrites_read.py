@@ -3,6 +3,7 @@ reported where it stands."""
 
 from __future__ import annotations
 
+import difflib
 import re
 from pathlib import Path
 
@@ -98,7 +99,10 @@ class _Reader(PartReader):
     def stage(self, node: YNode | None) -> str:
         text = self.text(node, "stage") or ""
         if node is not None and text not in STAGES:
-            self.error(node.span, f"unknown stage '{text}'", [f"stages are {', '.join(STAGES)}"])
+            close = difflib.get_close_matches(text, STAGES, n=1)
+            hint = f"; did you mean '{close[0]}'?" if close else ""
+            notes = [f"stages are {', '.join(STAGES)}"]
+            self.error(node.span, f"unknown stage '{text}'{hint}", notes)
         return text
 
     def why(self, node: YNode | None) -> str:

@@ -19,6 +19,7 @@ from ortablegen.rewrites_nodes import (
     Capture,
     Made,
     Number,
+    Numbers,
     Pattern,
     PatternNode,
     PatternProblem,
@@ -44,6 +45,20 @@ class Constant:
     value: float | bool
 
 
+@dataclass(frozen=True)
+class Constants:
+    """A constant of rank 1 that is written out."""
+
+    values: tuple[float | bool, ...]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A list of results that the replacement takes over."""
+
+    name: str
+
+
 @dataclass(eq=False)
 class MadeNode:
     """A node that the replacement makes."""
@@ -67,7 +82,7 @@ class Unknown:
     """Anything else."""
 
 
-Term = Given | Constant | Output | Unknown | None
+Term = Given | Constant | Constants | Spread | Output | Unknown | None
 Binding = dict[str, Any]  # name of the pattern -> Term, or expression of an attribute
 
 
@@ -110,11 +125,8 @@ class Replacement:
         if found is not None:
             return self.made(node, key_of(found[1], found[0]))
         word = node.func.id if isinstance(node.func, ast.Name) else ""
-        if word == "const" and node.args:
-            try:
-                return Constant(number(node.args[0]))
-            except PatternProblem:  # the number is computed
-                return Unknown()
+        if word in ("const", "as_vec") and node.args:
+            return _constant(node.args[0], word == "as_vec")
         if word == "cast" and len(node.args) == 2:
             made = MadeNode("Cast", [self.term(node.args[0])], {"to": node.args[1]})
             self.nodes.append(made)
@@ -126,8 +138,11 @@ class Replacement:
     def made(self, node: ast.Call, key: str) -> Output:
         arguments: list[Term] = []
         for argument in node.args:
-            starred = isinstance(argument, ast.Starred)
-            arguments.append(Unknown() if starred else self.term(argument))
+            if isinstance(argument, ast.Starred):
+                name = argument.value
+                arguments.append(Spread(name.id) if isinstance(name, ast.Name) else Unknown())
+            else:
+                arguments.append(self.term(argument))
         while arguments and arguments[-1] is None:
             arguments.pop()
         attributes = {
@@ -139,6 +154,16 @@ class Replacement:
         made = MadeNode(key, arguments, attributes, kept)
         self.nodes.append(made)
         return Output(made, 0)
+
+
+def _constant(node: ast.expr, listed: bool) -> Term:
+    """The value of a constant whose numbers are written out."""
+    try:
+        if isinstance(node, ast.List):
+            return Constants(tuple(number(each) for each in node.elts))
+        return Constants((number(node),)) if listed else Constant(number(node))
+    except PatternProblem:  # it is computed
+        return Unknown()
 
 
 def _node_count(node: ast.expr) -> int:
@@ -185,6 +210,9 @@ def _argument(wanted: Argument, term: Term, binding: Binding) -> Iterator[Bindin
     elif isinstance(wanted, Absent):
         if term is None:
             yield binding
+    elif isinstance(wanted, Numbers) and isinstance(term, Constants):
+        if term.values == wanted.values:
+            yield binding
     elif isinstance(wanted, Number) and isinstance(term, Constant) and term.value == wanted.value:
         yield binding
 
@@ -200,6 +228,10 @@ def _node(wanted: PatternNode, node: MadeNode, binding: Binding) -> Iterator[Bin
     count = len(wanted.arguments)
     if len(terms) > count and wanted.rest is None:
         return
+    rest = terms[count:]
+    spread = rest[0] if len(rest) == 1 else None
+    if wanted.rest is not None and wanted.rest.name is not None and isinstance(spread, Spread):
+        found[wanted.rest.name] = Given(spread.name)
     terms += [None] * (count - len(terms))
     orders = [terms[:count]]
     if wanted.commutes and len(terms) == 2:

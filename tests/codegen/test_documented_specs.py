@@ -11,16 +11,18 @@ import pytest
 from ortablegen.check import check_specs
 from ortablegen.diagnostics import Diagnostics
 from ortablegen.read import read_text
+from ortablegen.rewrites_check import check_rewrites
+from ortablegen.rewrites_read import read_rewrites_text
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", "specs/README.md", "docs/adding-an-operator.md", "docs/language.md")
 
 
-def _entries(page: str) -> list[str]:
+def _entries(page: str, kind: str = "op") -> list[str]:
     text = (ROOT / page).read_text()
     blocks = re.findall(r"^ *```yaml\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE)
     blocks = [textwrap.dedent(block) for block in blocks]
-    return [block for block in blocks if block.startswith("- op:")]
+    return [block for block in blocks if block.startswith(f"- {kind}:")]
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -30,4 +32,13 @@ def test_an_entry_shown_in_the_documentation_compiles(page: str) -> None:
     for entry in entries:
         diagnostics = Diagnostics()
         check_specs(read_text(entry, page, diagnostics), diagnostics)
+        assert not diagnostics.errors, diagnostics.render()
+
+
+def test_a_rewrite_shown_in_the_documentation_compiles() -> None:
+    entries = _entries("docs/language.md", "rewrite")
+    assert entries
+    for entry in entries:
+        diagnostics = Diagnostics()
+        check_rewrites(read_rewrites_text(entry, "docs/language.md", diagnostics), diagnostics)
         assert not diagnostics.errors, diagnostics.render()

@@ -3,12 +3,14 @@ from __future__ import annotations
 
 from ortable.rewrite.rule import Rule
 
-from . import basic, linear, ort_attention, ort_norm, ort_rotary
+from . import arithmetic, casts, linear, ort_attention, ort_norm, ort_rotary, selection
 
 RULES: tuple[Rule, ...] = (
-    *basic.RULES,
+    *arithmetic.RULES,
+    *casts.RULES,
     *linear.RULES,
     *ort_attention.RULES,
     *ort_norm.RULES,
     *ort_rotary.RULES,
+    *selection.RULES,
 )

@@ -8,7 +8,7 @@ from ortable.prelude_make import reshape_to
 from ortable.rewrite.matcher import literal_equals
 from ortable.rewrite.rule import Match, Rule
 from ortable.rewrite.words import for_cpu, is_float32
-from ortable.rewrite.words_ort import are_rows, attention_scale, empty_rows_are_zero, is_causal_mask, last_places, masks_scores, rows_of, rows_of_turned, total_length, whole_mask
+from ortable.rewrite.words_ort import are_rows, attention_scale, empty_rows_are_zero, is_causal_mask, joined_rows, last_places, masks_scores, total_length, turned_rows, whole_mask
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -21,7 +21,7 @@ _RESHAPE = {'allowzero': 0}
 _SOFTMAX = {'axis': -1}
 
 
-def match_attention_1(m: Matcher, root: Node) -> Match | None:
+def match_ort_attention_1(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, turned); scores = Mul(product, factor); heads = MatMul(Softmax(scores, axis=-1), value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
@@ -67,7 +67,7 @@ def match_attention_1(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def match_attention_2(m: Matcher, root: Node) -> Match | None:
+def match_ort_attention_2(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, turned); scores = Div(product, divisor); heads = MatMul(Softmax(scores, axis=-1), value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
@@ -112,7 +112,7 @@ def match_attention_2(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (query, turned, value, scale, count))
 
 
-def match_attention_3(m: Matcher, root: Node) -> Match | None:
+def match_ort_attention_3(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, turned); scores = product; heads = MatMul(Softmax(scores, axis=-1), value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
@@ -154,13 +154,13 @@ def match_attention_3(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1, n2, n3, n4), (root.outputs[0],), (query, turned, value, scale, count))
 
 
-def make_attention(graph: GraphBuilder, res: Res, query: Result, turned: Result, value: Result, scale: Any, count: Any) -> Any:
-    q, k, v = (rows_of(graph, query), rows_of_turned(graph, turned), rows_of(graph, value))
+def make_ort_attention(graph: GraphBuilder, res: Res, query: Result, turned: Result, value: Result, scale: Any, count: Any) -> Any:
+    q, k, v = (joined_rows(graph, query), turned_rows(graph, turned), joined_rows(graph, value))
     rows = graph.make_node('Attention', [q, k, v], q_num_heads=count, kv_num_heads=count, scale=scale)
     return reshape_to(graph, rows, shape_of(graph, res))
 
 
-def match_attention_causal_1(m: Matcher, root: Node) -> Match | None:
+def match_ort_attention_causal_1(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, turned); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(seen, heads, 0), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
@@ -231,7 +231,7 @@ def match_attention_causal_1(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def match_attention_causal_2(m: Matcher, root: Node) -> Match | None:
+def match_ort_attention_causal_2(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, turned); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
@@ -297,7 +297,7 @@ def match_attention_causal_2(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def match_attention_causal_3(m: Matcher, root: Node) -> Match | None:
+def match_ort_attention_causal_3(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, turned); scores = Div(product, divisor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(seen, heads, 0), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
@@ -367,7 +367,7 @@ def match_attention_causal_3(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (query, turned, value, scale, count))
 
 
-def match_attention_causal_4(m: Matcher, root: Node) -> Match | None:
+def match_ort_attention_causal_4(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, turned); scores = Div(product, divisor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
@@ -432,7 +432,7 @@ def match_attention_causal_4(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, turned, value, scale, count))
 
 
-def match_attention_causal_5(m: Matcher, root: Node) -> Match | None:
+def match_ort_attention_causal_5(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, turned); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(seen, heads, 0), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
@@ -499,7 +499,7 @@ def match_attention_causal_5(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, turned, value, scale, count))
 
 
-def match_attention_causal_6(m: Matcher, root: Node) -> Match | None:
+def match_ort_attention_causal_6(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, turned); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
@@ -561,14 +561,14 @@ def match_attention_causal_6(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (query, turned, value, scale, count))
 
 
-def make_attention_causal(graph: GraphBuilder, res: Res, query: Result, turned: Result, value: Result, scale: Any, count: Any) -> Any:
-    q, k, v = (rows_of(graph, query), rows_of_turned(graph, turned), rows_of(graph, value))
+def make_ort_attention_causal(graph: GraphBuilder, res: Res, query: Result, turned: Result, value: Result, scale: Any, count: Any) -> Any:
+    q, k, v = (joined_rows(graph, query), turned_rows(graph, turned), joined_rows(graph, value))
     last, total = (last_places(graph, query), total_length(graph, query))
     rows = graph.make_node('GroupQueryAttention', [q, k, v, None, None, last, total], domain='com.microsoft', num_heads=count, kv_num_heads=count, scale=scale)
     return reshape_to(graph, rows, shape_of(graph, res))
 
 
-def match_attention_masked_1(m: Matcher, root: Node) -> Match | None:
+def match_ort_attention_masked_1(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, turned); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(seen, heads, 0), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
@@ -632,7 +632,7 @@ def match_attention_masked_1(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def match_attention_masked_2(m: Matcher, root: Node) -> Match | None:
+def match_ort_attention_masked_2(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, turned); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
@@ -691,7 +691,7 @@ def match_attention_masked_2(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def match_attention_masked_3(m: Matcher, root: Node) -> Match | None:
+def match_ort_attention_masked_3(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, turned); scores = Div(product, divisor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(seen, heads, 0), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
@@ -754,7 +754,7 @@ def match_attention_masked_3(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (query, turned, mask, value, scale, count))
 
 
-def match_attention_masked_4(m: Matcher, root: Node) -> Match | None:
+def match_ort_attention_masked_4(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, turned); scores = Div(product, divisor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
@@ -812,7 +812,7 @@ def match_attention_masked_4(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, turned, mask, value, scale, count))
 
 
-def match_attention_masked_5(m: Matcher, root: Node) -> Match | None:
+def match_ort_attention_masked_5(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, turned); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(seen, heads, 0), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
@@ -872,7 +872,7 @@ def match_attention_masked_5(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, turned, mask, value, scale, count))
 
 
-def match_attention_masked_6(m: Matcher, root: Node) -> Match | None:
+def match_ort_attention_masked_6(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, turned); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
@@ -927,14 +927,14 @@ def match_attention_masked_6(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (query, turned, mask, value, scale, count))
 
 
-def make_attention_masked(graph: GraphBuilder, res: Res, query: Result, turned: Result, mask: Result, value: Result, scale: Any, count: Any) -> Any:
-    q, k, v = (rows_of(graph, query), rows_of_turned(graph, turned), rows_of(graph, value))
+def make_ort_attention_masked(graph: GraphBuilder, res: Res, query: Result, turned: Result, mask: Result, value: Result, scale: Any, count: Any) -> Any:
+    q, k, v = (joined_rows(graph, query), turned_rows(graph, turned), joined_rows(graph, value))
     given = whole_mask(graph, mask, query, turned)
     rows = graph.make_node('Attention', [q, k, v, given], q_num_heads=count, kv_num_heads=count, scale=scale)
     return reshape_to(graph, rows, shape_of(graph, res))
 
 
-def match_attention_with_bias_1(m: Matcher, root: Node) -> Match | None:
+def match_ort_attention_with_bias_1(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, turned); scores = Mul(product, factor); chances = Softmax(Add(scores, bias), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(hidden, 0, heads), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
@@ -999,7 +999,7 @@ def match_attention_with_bias_1(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def match_attention_with_bias_2(m: Matcher, root: Node) -> Match | None:
+def match_ort_attention_with_bias_2(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, turned); scores = Mul(product, factor); chances = Softmax(Add(scores, bias), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
@@ -1059,7 +1059,7 @@ def match_attention_with_bias_2(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def match_attention_with_bias_3(m: Matcher, root: Node) -> Match | None:
+def match_ort_attention_with_bias_3(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, turned); scores = Div(product, divisor); chances = Softmax(Add(scores, bias), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(hidden, 0, heads), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
@@ -1124,7 +1124,7 @@ def match_attention_with_bias_3(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def match_attention_with_bias_4(m: Matcher, root: Node) -> Match | None:
+def match_ort_attention_with_bias_4(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, turned); scores = Div(product, divisor); chances = Softmax(Add(scores, bias), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
@@ -1184,7 +1184,7 @@ def match_attention_with_bias_4(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def match_attention_with_bias_5(m: Matcher, root: Node) -> Match | None:
+def match_ort_attention_with_bias_5(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, turned); scores = product; chances = Softmax(Add(scores, bias), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(hidden, 0, heads), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
@@ -1246,7 +1246,7 @@ def match_attention_with_bias_5(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def match_attention_with_bias_6(m: Matcher, root: Node) -> Match | None:
+def match_ort_attention_with_bias_6(m: Matcher, root: Node) -> Match | None:
     """product = MatMul(query, turned); scores = product; chances = Softmax(Add(scores, bias), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
@@ -1303,8 +1303,8 @@ def match_attention_with_bias_6(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_attention_with_bias(graph: GraphBuilder, res: Res, query: Result, turned: Result, bias: Result, value: Result, scale: Any, count: Any) -> Any:
-    q, k, v = (rows_of(graph, query), rows_of_turned(graph, turned), rows_of(graph, value))
+def make_ort_attention_with_bias(graph: GraphBuilder, res: Res, query: Result, turned: Result, bias: Result, value: Result, scale: Any, count: Any) -> Any:
+    q, k, v = (joined_rows(graph, query), turned_rows(graph, turned), joined_rows(graph, value))
     given = whole_mask(graph, bias, query, turned)
     rows = graph.make_node('Attention', [q, k, v, given], q_num_heads=count, kv_num_heads=count, scale=scale)
     return reshape_to(graph, rows, shape_of(graph, res))
@@ -1312,268 +1312,268 @@ def make_attention_with_bias(graph: GraphBuilder, res: Res, query: Result, turne
 
 RULES: tuple[Rule, ...] = (
     Rule(
-        name='attention',
+        name='ort_attention',
         file='specs/rewrites/ort_attention.yaml',
         stage='runtime',
         root='Reshape',
         child='Transpose',
         size=6,
-        match=match_attention_1,
-        make=make_attention,
+        match=match_ort_attention_1,
+        make=make_ort_attention,
         target='onnxruntime',
         opsets=(23, 1000),
         why='queries, keys and values stay rows, and the scores of a head stay in the cache of a core',
     ),
     Rule(
-        name='attention',
+        name='ort_attention',
         file='specs/rewrites/ort_attention.yaml',
         stage='runtime',
         root='Reshape',
         child='Transpose',
         size=6,
-        match=match_attention_2,
-        make=make_attention,
+        match=match_ort_attention_2,
+        make=make_ort_attention,
         target='onnxruntime',
         opsets=(23, 1000),
         why='queries, keys and values stay rows, and the scores of a head stay in the cache of a core',
     ),
     Rule(
-        name='attention',
+        name='ort_attention',
         file='specs/rewrites/ort_attention.yaml',
         stage='runtime',
         root='Reshape',
         child='Transpose',
         size=5,
-        match=match_attention_3,
-        make=make_attention,
+        match=match_ort_attention_3,
+        make=make_ort_attention,
         target='onnxruntime',
         opsets=(23, 1000),
         why='queries, keys and values stay rows, and the scores of a head stay in the cache of a core',
     ),
     Rule(
-        name='attention_causal',
+        name='ort_attention_causal',
         file='specs/rewrites/ort_attention.yaml',
         stage='runtime',
         root='Reshape',
         child='Transpose',
         size=8,
-        match=match_attention_causal_1,
-        make=make_attention_causal,
+        match=match_ort_attention_causal_1,
+        make=make_ort_attention_causal,
         target='onnxruntime',
         why='what a causal mask hides is not computed',
     ),
     Rule(
-        name='attention_causal',
+        name='ort_attention_causal',
         file='specs/rewrites/ort_attention.yaml',
         stage='runtime',
         root='Reshape',
         child='Transpose',
         size=7,
-        match=match_attention_causal_2,
-        make=make_attention_causal,
+        match=match_ort_attention_causal_2,
+        make=make_ort_attention_causal,
         target='onnxruntime',
         why='what a causal mask hides is not computed',
     ),
     Rule(
-        name='attention_causal',
+        name='ort_attention_causal',
         file='specs/rewrites/ort_attention.yaml',
         stage='runtime',
         root='Reshape',
         child='Transpose',
         size=8,
-        match=match_attention_causal_3,
-        make=make_attention_causal,
+        match=match_ort_attention_causal_3,
+        make=make_ort_attention_causal,
         target='onnxruntime',
         why='what a causal mask hides is not computed',
     ),
     Rule(
-        name='attention_causal',
+        name='ort_attention_causal',
         file='specs/rewrites/ort_attention.yaml',
         stage='runtime',
         root='Reshape',
         child='Transpose',
         size=7,
-        match=match_attention_causal_4,
-        make=make_attention_causal,
+        match=match_ort_attention_causal_4,
+        make=make_ort_attention_causal,
         target='onnxruntime',
         why='what a causal mask hides is not computed',
     ),
     Rule(
-        name='attention_causal',
+        name='ort_attention_causal',
         file='specs/rewrites/ort_attention.yaml',
         stage='runtime',
         root='Reshape',
         child='Transpose',
         size=7,
-        match=match_attention_causal_5,
-        make=make_attention_causal,
+        match=match_ort_attention_causal_5,
+        make=make_ort_attention_causal,
         target='onnxruntime',
         why='what a causal mask hides is not computed',
     ),
     Rule(
-        name='attention_causal',
+        name='ort_attention_causal',
         file='specs/rewrites/ort_attention.yaml',
         stage='runtime',
         root='Reshape',
         child='Transpose',
         size=6,
-        match=match_attention_causal_6,
-        make=make_attention_causal,
+        match=match_ort_attention_causal_6,
+        make=make_ort_attention_causal,
         target='onnxruntime',
         why='what a causal mask hides is not computed',
     ),
     Rule(
-        name='attention_masked',
+        name='ort_attention_masked',
         file='specs/rewrites/ort_attention.yaml',
         stage='runtime',
         root='Reshape',
         child='Transpose',
         size=8,
-        match=match_attention_masked_1,
-        make=make_attention_masked,
+        match=match_ort_attention_masked_1,
+        make=make_ort_attention_masked,
         target='onnxruntime',
         opsets=(23, 1000),
         why='queries, keys and values stay rows, and rows that see no key are 0 without a Where of their own',
     ),
     Rule(
-        name='attention_masked',
+        name='ort_attention_masked',
         file='specs/rewrites/ort_attention.yaml',
         stage='runtime',
         root='Reshape',
         child='Transpose',
         size=7,
-        match=match_attention_masked_2,
-        make=make_attention_masked,
+        match=match_ort_attention_masked_2,
+        make=make_ort_attention_masked,
         target='onnxruntime',
         opsets=(23, 1000),
         why='queries, keys and values stay rows, and rows that see no key are 0 without a Where of their own',
     ),
     Rule(
-        name='attention_masked',
+        name='ort_attention_masked',
         file='specs/rewrites/ort_attention.yaml',
         stage='runtime',
         root='Reshape',
         child='Transpose',
         size=8,
-        match=match_attention_masked_3,
-        make=make_attention_masked,
+        match=match_ort_attention_masked_3,
+        make=make_ort_attention_masked,
         target='onnxruntime',
         opsets=(23, 1000),
         why='queries, keys and values stay rows, and rows that see no key are 0 without a Where of their own',
     ),
     Rule(
-        name='attention_masked',
+        name='ort_attention_masked',
         file='specs/rewrites/ort_attention.yaml',
         stage='runtime',
         root='Reshape',
         child='Transpose',
         size=7,
-        match=match_attention_masked_4,
-        make=make_attention_masked,
+        match=match_ort_attention_masked_4,
+        make=make_ort_attention_masked,
         target='onnxruntime',
         opsets=(23, 1000),
         why='queries, keys and values stay rows, and rows that see no key are 0 without a Where of their own',
     ),
     Rule(
-        name='attention_masked',
+        name='ort_attention_masked',
         file='specs/rewrites/ort_attention.yaml',
         stage='runtime',
         root='Reshape',
         child='Transpose',
         size=7,
-        match=match_attention_masked_5,
-        make=make_attention_masked,
+        match=match_ort_attention_masked_5,
+        make=make_ort_attention_masked,
         target='onnxruntime',
         opsets=(23, 1000),
         why='queries, keys and values stay rows, and rows that see no key are 0 without a Where of their own',
     ),
     Rule(
-        name='attention_masked',
+        name='ort_attention_masked',
         file='specs/rewrites/ort_attention.yaml',
         stage='runtime',
         root='Reshape',
         child='Transpose',
         size=6,
-        match=match_attention_masked_6,
-        make=make_attention_masked,
+        match=match_ort_attention_masked_6,
+        make=make_ort_attention_masked,
         target='onnxruntime',
         opsets=(23, 1000),
         why='queries, keys and values stay rows, and rows that see no key are 0 without a Where of their own',
     ),
     Rule(
-        name='attention_with_bias',
+        name='ort_attention_with_bias',
         file='specs/rewrites/ort_attention.yaml',
         stage='runtime',
         root='Reshape',
         child='Transpose',
         size=8,
-        match=match_attention_with_bias_1,
-        make=make_attention_with_bias,
+        match=match_ort_attention_with_bias_1,
+        make=make_ort_attention_with_bias,
         target='onnxruntime',
         opsets=(23, 1000),
         why='queries, keys and values stay rows, and the scores of a head stay in the cache of a core',
     ),
     Rule(
-        name='attention_with_bias',
+        name='ort_attention_with_bias',
         file='specs/rewrites/ort_attention.yaml',
         stage='runtime',
         root='Reshape',
         child='Transpose',
         size=7,
-        match=match_attention_with_bias_2,
-        make=make_attention_with_bias,
+        match=match_ort_attention_with_bias_2,
+        make=make_ort_attention_with_bias,
         target='onnxruntime',
         opsets=(23, 1000),
         why='queries, keys and values stay rows, and the scores of a head stay in the cache of a core',
     ),
     Rule(
-        name='attention_with_bias',
+        name='ort_attention_with_bias',
         file='specs/rewrites/ort_attention.yaml',
         stage='runtime',
         root='Reshape',
         child='Transpose',
         size=8,
-        match=match_attention_with_bias_3,
-        make=make_attention_with_bias,
+        match=match_ort_attention_with_bias_3,
+        make=make_ort_attention_with_bias,
         target='onnxruntime',
         opsets=(23, 1000),
         why='queries, keys and values stay rows, and the scores of a head stay in the cache of a core',
     ),
     Rule(
-        name='attention_with_bias',
+        name='ort_attention_with_bias',
         file='specs/rewrites/ort_attention.yaml',
         stage='runtime',
         root='Reshape',
         child='Transpose',
         size=7,
-        match=match_attention_with_bias_4,
-        make=make_attention_with_bias,
+        match=match_ort_attention_with_bias_4,
+        make=make_ort_attention_with_bias,
         target='onnxruntime',
         opsets=(23, 1000),
         why='queries, keys and values stay rows, and the scores of a head stay in the cache of a core',
     ),
     Rule(
-        name='attention_with_bias',
+        name='ort_attention_with_bias',
         file='specs/rewrites/ort_attention.yaml',
         stage='runtime',
         root='Reshape',
         child='Transpose',
         size=7,
-        match=match_attention_with_bias_5,
-        make=make_attention_with_bias,
+        match=match_ort_attention_with_bias_5,
+        make=make_ort_attention_with_bias,
         target='onnxruntime',
         opsets=(23, 1000),
         why='queries, keys and values stay rows, and the scores of a head stay in the cache of a core',
     ),
     Rule(
-        name='attention_with_bias',
+        name='ort_attention_with_bias',
         file='specs/rewrites/ort_attention.yaml',
         stage='runtime',
         root='Reshape',
         child='Transpose',
         size=6,
-        match=match_attention_with_bias_6,
-        make=make_attention_with_bias,
+        match=match_ort_attention_with_bias_6,
+        make=make_ort_attention_with_bias,
         target='onnxruntime',
         opsets=(23, 1000),
         why='queries, keys and values stay rows, and the scores of a head stay in the cache of a core',

@@ -20,223 +20,7 @@ if TYPE_CHECKING:
 _REDUCE_MEAN = {'keepdims': 1, 'noop_with_empty_axes': 0}
 
 
-def match_rms_norm_1(m: Matcher, root_: Node) -> Match | None:
-    """mean = ReduceMean(Mul(x, x), axes, keepdims=1); root = Sqrt(Add(mean, small)); normal = Mul(x, Reciprocal(root)); return Mul(normal, weight)"""
-    graph = m.graph
-    if len(root_.inputs) != 2 or not m.plain(root_):
-        return None
-    for normal, weight in m.orders(root_):
-        n1 = m.producer(normal, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
-            continue
-        for x, r1 in m.orders(n1):
-            n2 = m.producer(r1, 'Reciprocal')
-            if n2 is None or len(n2.inputs) != 1 or not m.plain(n2):
-                continue
-            root = n2.inputs[0]
-            n3 = m.producer(root, 'Sqrt')
-            if n3 is None or len(n3.inputs) != 1 or not m.plain(n3):
-                continue
-            r2 = n3.inputs[0]
-            n4 = m.producer(r2, 'Add')
-            if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
-                continue
-            for mean, small in m.orders(n4):
-                n5 = m.producer(mean, 'ReduceMean')
-                if n5 is None or len(n5.inputs) != 2 or not m.plain(n5, ('keepdims',), _REDUCE_MEAN):
-                    continue
-                if not literal_equals(n5.attrs.get('keepdims', 1), 1):
-                    continue
-                r3, axes = n5.inputs
-                if not axes:
-                    continue
-                n6 = m.producer(r3, 'Mul')
-                if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
-                    continue
-                for r4, r5 in m.orders(n6):
-                    if r4 != x:
-                        continue
-                    if r5 != x:
-                        continue
-                    if not for_cpu(graph):
-                        m.refuse('for_cpu()')
-                        continue
-                    if not is_last_axis(graph, x, axes):
-                        m.refuse('is_last_axis(x, axes)')
-                        continue
-                    epsilon = number_of(graph, small)
-                    if not epsilon >= 0:
-                        m.refuse('epsilon >= 0')
-                        continue
-                    if not scales_rows(graph, weight, x):
-                        m.refuse('scales_rows(weight, x)')
-                        continue
-                    return Match((root_, n1, n2, n3, n4, n5, n6), (root_.outputs[0],), (x, weight, epsilon))
-    return None
-
-
-def match_rms_norm_2(m: Matcher, root_: Node) -> Match | None:
-    """mean = ReduceMean(Mul(x, x), axes, keepdims=1); root = Sqrt(Add(mean, small)); normal = Div(x, root); return Mul(normal, weight)"""
-    graph = m.graph
-    if len(root_.inputs) != 2 or not m.plain(root_):
-        return None
-    for normal, weight in m.orders(root_):
-        n1 = m.producer(normal, 'Div')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
-            continue
-        x, root = n1.inputs
-        n2 = m.producer(root, 'Sqrt')
-        if n2 is None or len(n2.inputs) != 1 or not m.plain(n2):
-            continue
-        r1 = n2.inputs[0]
-        n3 = m.producer(r1, 'Add')
-        if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
-            continue
-        for mean, small in m.orders(n3):
-            n4 = m.producer(mean, 'ReduceMean')
-            if n4 is None or len(n4.inputs) != 2 or not m.plain(n4, ('keepdims',), _REDUCE_MEAN):
-                continue
-            if not literal_equals(n4.attrs.get('keepdims', 1), 1):
-                continue
-            r2, axes = n4.inputs
-            if not axes:
-                continue
-            n5 = m.producer(r2, 'Mul')
-            if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
-                continue
-            for r3, r4 in m.orders(n5):
-                if r3 != x:
-                    continue
-                if r4 != x:
-                    continue
-                if not for_cpu(graph):
-                    m.refuse('for_cpu()')
-                    continue
-                if not is_last_axis(graph, x, axes):
-                    m.refuse('is_last_axis(x, axes)')
-                    continue
-                epsilon = number_of(graph, small)
-                if not epsilon >= 0:
-                    m.refuse('epsilon >= 0')
-                    continue
-                if not scales_rows(graph, weight, x):
-                    m.refuse('scales_rows(weight, x)')
-                    continue
-                return Match((root_, n1, n2, n3, n4, n5), (root_.outputs[0],), (x, weight, epsilon))
-    return None
-
-
-def match_rms_norm_3(m: Matcher, root_: Node) -> Match | None:
-    """mean = ReduceMean(Pow(x, 2), axes, keepdims=1); root = Sqrt(Add(mean, small)); normal = Mul(x, Reciprocal(root)); return Mul(normal, weight)"""
-    graph = m.graph
-    if len(root_.inputs) != 2 or not m.plain(root_):
-        return None
-    for normal, weight in m.orders(root_):
-        n1 = m.producer(normal, 'Mul')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
-            continue
-        for x, r1 in m.orders(n1):
-            n2 = m.producer(r1, 'Reciprocal')
-            if n2 is None or len(n2.inputs) != 1 or not m.plain(n2):
-                continue
-            root = n2.inputs[0]
-            n3 = m.producer(root, 'Sqrt')
-            if n3 is None or len(n3.inputs) != 1 or not m.plain(n3):
-                continue
-            r2 = n3.inputs[0]
-            n4 = m.producer(r2, 'Add')
-            if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
-                continue
-            for mean, small in m.orders(n4):
-                n5 = m.producer(mean, 'ReduceMean')
-                if n5 is None or len(n5.inputs) != 2 or not m.plain(n5, ('keepdims',), _REDUCE_MEAN):
-                    continue
-                if not literal_equals(n5.attrs.get('keepdims', 1), 1):
-                    continue
-                r3, axes = n5.inputs
-                if not axes:
-                    continue
-                n6 = m.producer(r3, 'Pow')
-                if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
-                    continue
-                r4, r5 = n6.inputs
-                if r4 != x:
-                    continue
-                if not m.number(r5, 2):
-                    continue
-                if not for_cpu(graph):
-                    m.refuse('for_cpu()')
-                    continue
-                if not is_last_axis(graph, x, axes):
-                    m.refuse('is_last_axis(x, axes)')
-                    continue
-                epsilon = number_of(graph, small)
-                if not epsilon >= 0:
-                    m.refuse('epsilon >= 0')
-                    continue
-                if not scales_rows(graph, weight, x):
-                    m.refuse('scales_rows(weight, x)')
-                    continue
-                return Match((root_, n1, n2, n3, n4, n5, n6), (root_.outputs[0],), (x, weight, epsilon))
-    return None
-
-
-def match_rms_norm_4(m: Matcher, root_: Node) -> Match | None:
-    """mean = ReduceMean(Pow(x, 2), axes, keepdims=1); root = Sqrt(Add(mean, small)); normal = Div(x, root); return Mul(normal, weight)"""
-    graph = m.graph
-    if len(root_.inputs) != 2 or not m.plain(root_):
-        return None
-    for normal, weight in m.orders(root_):
-        n1 = m.producer(normal, 'Div')
-        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
-            continue
-        x, root = n1.inputs
-        n2 = m.producer(root, 'Sqrt')
-        if n2 is None or len(n2.inputs) != 1 or not m.plain(n2):
-            continue
-        r1 = n2.inputs[0]
-        n3 = m.producer(r1, 'Add')
-        if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
-            continue
-        for mean, small in m.orders(n3):
-            n4 = m.producer(mean, 'ReduceMean')
-            if n4 is None or len(n4.inputs) != 2 or not m.plain(n4, ('keepdims',), _REDUCE_MEAN):
-                continue
-            if not literal_equals(n4.attrs.get('keepdims', 1), 1):
-                continue
-            r2, axes = n4.inputs
-            if not axes:
-                continue
-            n5 = m.producer(r2, 'Pow')
-            if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
-                continue
-            r3, r4 = n5.inputs
-            if r3 != x:
-                continue
-            if not m.number(r4, 2):
-                continue
-            if not for_cpu(graph):
-                m.refuse('for_cpu()')
-                continue
-            if not is_last_axis(graph, x, axes):
-                m.refuse('is_last_axis(x, axes)')
-                continue
-            epsilon = number_of(graph, small)
-            if not epsilon >= 0:
-                m.refuse('epsilon >= 0')
-                continue
-            if not scales_rows(graph, weight, x):
-                m.refuse('scales_rows(weight, x)')
-                continue
-            return Match((root_, n1, n2, n3, n4, n5), (root_.outputs[0],), (x, weight, epsilon))
-    return None
-
-
-def make_rms_norm(graph: GraphBuilder, res: Res, x: Result, weight: Result, epsilon: Any) -> Any:
-    return graph.make_node('RMSNormalization', [x, weight], res.outputs, axis=-1, epsilon=epsilon)
-
-
-def match_rms_norm_by_division_1(m: Matcher, root: Node) -> Match | None:
+def match_ort_rms_norm_by_division_1(m: Matcher, root: Node) -> Match | None:
     """mean = ReduceMean(Mul(x, x), axes, keepdims=1); normal = Mul(x, Reciprocal(Sqrt(Add(mean, small)))); return Mul(normal, weight)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
@@ -287,11 +71,11 @@ def match_rms_norm_by_division_1(m: Matcher, root: Node) -> Match | None:
                     if not scales_rows(graph, weight, x):
                         m.refuse('scales_rows(weight, x)')
                         continue
-                    return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (x, axes, small, weight, mean))
+                    return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (x, axes, small, weight))
     return None
 
 
-def match_rms_norm_by_division_2(m: Matcher, root: Node) -> Match | None:
+def match_ort_rms_norm_by_division_2(m: Matcher, root: Node) -> Match | None:
     """mean = ReduceMean(Pow(x, 2), axes, keepdims=1); normal = Mul(x, Reciprocal(Sqrt(Add(mean, small)))); return Mul(normal, weight)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
@@ -342,16 +126,16 @@ def match_rms_norm_by_division_2(m: Matcher, root: Node) -> Match | None:
                 if not scales_rows(graph, weight, x):
                     m.refuse('scales_rows(weight, x)')
                     continue
-                return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (x, axes, small, weight, mean))
+                return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (x, axes, small, weight))
     return None
 
 
-def make_rms_norm_by_division(graph: GraphBuilder, res: Res, x: Result, axes: Result, small: Result, weight: Result, mean: Result) -> Any:
+def make_ort_rms_norm_by_division(graph: GraphBuilder, res: Res, x: Result, axes: Result, small: Result, weight: Result) -> Any:
     mean = graph.make_node('ReduceMean', [graph.make_node('Pow', [x, const(graph, 2, float32)]), axes], keepdims=1)
     return graph.make_node('Mul', [graph.make_node('Div', [x, graph.make_node('Sqrt', [graph.make_node('Add', [mean, small])])]), weight], res.outputs)
 
 
-def match_sum_before_layer_norm(m: Matcher, root: Node) -> Match | None:
+def match_ort_sum_before_layer_norm(m: Matcher, root: Node) -> Match | None:
     """total = Add(a, b); return LayerNormalization(total, weight, maybe(bias), attrs=kept)"""
     graph = m.graph
     if not 2 <= len(root.inputs) <= 3:
@@ -376,98 +160,46 @@ def match_sum_before_layer_norm(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_sum_before_layer_norm(graph: GraphBuilder, res: Res, a: Result, b: Result, weight: Result, bias: Result | None, kept: Any) -> Any:
+def make_ort_sum_before_layer_norm(graph: GraphBuilder, res: Res, a: Result, b: Result, weight: Result, bias: Result | None, kept: Any) -> Any:
     return graph.make_node('LayerNormalization', [graph.make_node('Sum', [a, b]), weight, bias], res.outputs, **kept)
 
 
 RULES: tuple[Rule, ...] = (
     Rule(
-        name='rms_norm',
+        name='ort_rms_norm_by_division',
         file='specs/rewrites/ort_norm.yaml',
         stage='runtime',
         root='Mul',
         child='Mul',
         size=7,
-        match=match_rms_norm_1,
-        make=make_rms_norm,
-        target='onnxruntime',
-        opsets=(23, 1000),
-        why='one pass over a row instead of seven',
-    ),
-    Rule(
-        name='rms_norm',
-        file='specs/rewrites/ort_norm.yaml',
-        stage='runtime',
-        root='Mul',
-        child='Div',
-        size=6,
-        match=match_rms_norm_2,
-        make=make_rms_norm,
-        target='onnxruntime',
-        opsets=(23, 1000),
-        why='one pass over a row instead of seven',
-    ),
-    Rule(
-        name='rms_norm',
-        file='specs/rewrites/ort_norm.yaml',
-        stage='runtime',
-        root='Mul',
-        child='Mul',
-        size=7,
-        match=match_rms_norm_3,
-        make=make_rms_norm,
-        target='onnxruntime',
-        opsets=(23, 1000),
-        why='one pass over a row instead of seven',
-    ),
-    Rule(
-        name='rms_norm',
-        file='specs/rewrites/ort_norm.yaml',
-        stage='runtime',
-        root='Mul',
-        child='Div',
-        size=6,
-        match=match_rms_norm_4,
-        make=make_rms_norm,
-        target='onnxruntime',
-        opsets=(23, 1000),
-        why='one pass over a row instead of seven',
-    ),
-    Rule(
-        name='rms_norm_by_division',
-        file='specs/rewrites/ort_norm.yaml',
-        stage='runtime',
-        root='Mul',
-        child='Mul',
-        size=7,
-        match=match_rms_norm_by_division_1,
-        make=make_rms_norm_by_division,
+        match=match_ort_rms_norm_by_division_1,
+        make=make_ort_rms_norm_by_division,
         target='onnxruntime',
         opsets=(0, 22),
         why='ONNX Runtime makes one SimplifiedLayerNormalization of this spelling',
     ),
     Rule(
-        name='rms_norm_by_division',
+        name='ort_rms_norm_by_division',
         file='specs/rewrites/ort_norm.yaml',
         stage='runtime',
         root='Mul',
         child='Mul',
         size=7,
-        match=match_rms_norm_by_division_2,
-        make=make_rms_norm_by_division,
+        match=match_ort_rms_norm_by_division_2,
+        make=make_ort_rms_norm_by_division,
         target='onnxruntime',
         opsets=(0, 22),
         why='ONNX Runtime makes one SimplifiedLayerNormalization of this spelling',
     ),
     Rule(
-        name='sum_before_layer_norm',
+        name='ort_sum_before_layer_norm',
         file='specs/rewrites/ort_norm.yaml',
         stage='runtime',
         root='LayerNormalization',
         child='Add',
         size=2,
-        match=match_sum_before_layer_norm,
-        make=make_sum_before_layer_norm,
+        match=match_ort_sum_before_layer_norm,
+        make=make_ort_sum_before_layer_norm,
         target='onnxruntime',
         why='ONNX Runtime makes SkipLayerNormalization of Add and LayerNormalization, six times as slow on the CPU; Sum of two adds the same way, and it leaves that alone',
     ),

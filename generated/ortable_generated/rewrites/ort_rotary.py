@@ -9,8 +9,8 @@ from ortable.prelude_make import consts, reshape_to
 from ortable.rewrite.matcher import literal_equals
 from ortable.rewrite.rule import Match, Rule
 from ortable.rewrite.words import for_cpu, is_float32
-from ortable.rewrite.words_ort import are_grouped_rows, attention_scale, empty_rows_are_zero, heads_before_repeat, is_causal_mask, last_places, rows_of, total_length
-from ortable.rewrite.words_ort_rotary import is_half, repeats_halves, rotary_cache, starts_at_zero
+from ortable.rewrite.words_ort import are_grouped_rows, attention_scale, empty_rows_are_zero, heads_before_repeat, is_causal_mask, joined_rows, last_places, total_length
+from ortable.rewrite.words_ort_rotary import cache_of_all, one_cache, repeats_halves, rotary_cache, same_angles, starts_at_zero, takes_half
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -20,10 +20,781 @@ if TYPE_CHECKING:
 
 
 _RESHAPE = {'allowzero': 0}
+_ROTARY_EMBEDDING = {'interleaved': 0, 'rotary_embedding_dim': 0}
 _SOFTMAX = {'axis': -1}
 
 
-def match_attention_causal_rotary_1(m: Matcher, root: Node) -> Match | None:
+def match_ort_attention_causal_rotary_1(m: Matcher, root: Node) -> Match | None:
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(seen, heads, 0), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    joined, _ = root.inputs
+    n1 = m.producer(joined, 'Transpose')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
+        return None
+    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
+        return None
+    r1 = n1.inputs[0]
+    n2 = m.producer(r1, 'Where')
+    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+        return None
+    seen, heads, r2 = n2.inputs
+    if not m.number(r2, 0):
+        return None
+    n3 = m.producer(heads, 'MatMul')
+    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+        return None
+    chances, value = n3.inputs
+    n4 = m.producer(chances, 'Softmax')
+    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
+        return None
+    if not literal_equals(n4.attrs.get('axis', -1), -1):
+        return None
+    r3 = n4.inputs[0]
+    n5 = m.producer(r3, 'Where')
+    if n5 is None or len(n5.inputs) != 3 or not m.plain(n5):
+        return None
+    mask, scores, r4 = n5.inputs
+    if not m.number(r4, float('-inf')):
+        return None
+    n6 = m.producer(scores, 'Mul')
+    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+        return None
+    for product, factor in m.orders(n6):
+        n7 = m.producer(product, 'MatMul')
+        if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+            continue
+        query, r5 = n7.inputs
+        n8 = m.producer(query, 'RotaryEmbedding')
+        if n8 is None or len(n8.inputs) != 3 or not m.plain(n8, (), _ROTARY_EMBEDDING):
+            continue
+        n9 = m.producer(r5, 'Transpose')
+        if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
+            continue
+        if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
+            continue
+        asked, cos, sin = n8.inputs
+        keys = n9.inputs[0]
+        n10 = m.producer(keys, 'Reshape')
+        if n10 is None or len(n10.inputs) != 2 or not m.plain(n10, ('allowzero',), _RESHAPE):
+            continue
+        r6, _ = n10.inputs
+        n11 = m.producer(r6, 'Expand')
+        if n11 is None or len(n11.inputs) != 2 or not m.plain(n11):
+            continue
+        r7, _ = n11.inputs
+        n12 = m.producer(r7, 'Unsqueeze')
+        if n12 is None or len(n12.inputs) != 2 or not m.plain(n12):
+            continue
+        key, r8 = n12.inputs
+        if not m.numbers(r8, [2]):
+            continue
+        n13 = m.producer(key, 'RotaryEmbedding')
+        if n13 is None or len(n13.inputs) != 3 or not m.plain(n13, (), _ROTARY_EMBEDDING):
+            continue
+        stored, cos2, sin2 = n13.inputs
+        if not for_cpu(graph):
+            m.refuse('for_cpu()')
+            continue
+        scale = attention_scale(graph, factor, None)
+        if not scale:
+            m.refuse('scale')
+            continue
+        if not same_angles(graph, cos, cos2):
+            m.refuse('same_angles(cos, cos2)')
+            continue
+        if not same_angles(graph, sin, sin2):
+            m.refuse('same_angles(sin, sin2)')
+            continue
+        if not one_cache(graph, cos):
+            m.refuse('one_cache(cos)')
+            continue
+        if not one_cache(graph, sin):
+            m.refuse('one_cache(sin)')
+            continue
+        if not are_grouped_rows(graph, asked, stored, value):
+            m.refuse('are_grouped_rows(asked, stored, value)')
+            continue
+        if not is_causal_mask(graph, mask, asked, chances):
+            m.refuse('is_causal_mask(mask, asked, chances)')
+            continue
+        if not empty_rows_are_zero(graph, mask, seen):
+            m.refuse('empty_rows_are_zero(mask, seen)')
+            continue
+        if not dim_of(graph, asked, 3) % 16 == 0:
+            m.refuse('dim_of(asked, 3) % 16 == 0')
+            continue
+        count = static(dim_of(graph, asked, 1))
+        groups = static(dim_of(graph, stored, 1))
+        return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
+    return None
+
+
+def match_ort_attention_causal_rotary_2(m: Matcher, root: Node) -> Match | None:
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    joined, _ = root.inputs
+    n1 = m.producer(joined, 'Transpose')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
+        return None
+    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
+        return None
+    heads = n1.inputs[0]
+    n2 = m.producer(heads, 'MatMul')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+        return None
+    chances, value = n2.inputs
+    n3 = m.producer(chances, 'Softmax')
+    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
+        return None
+    if not literal_equals(n3.attrs.get('axis', -1), -1):
+        return None
+    r1 = n3.inputs[0]
+    n4 = m.producer(r1, 'Where')
+    if n4 is None or len(n4.inputs) != 3 or not m.plain(n4):
+        return None
+    mask, scores, r2 = n4.inputs
+    if not m.number(r2, float('-inf')):
+        return None
+    n5 = m.producer(scores, 'Mul')
+    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+        return None
+    for product, factor in m.orders(n5):
+        n6 = m.producer(product, 'MatMul')
+        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+            continue
+        query, r3 = n6.inputs
+        n7 = m.producer(query, 'RotaryEmbedding')
+        if n7 is None or len(n7.inputs) != 3 or not m.plain(n7, (), _ROTARY_EMBEDDING):
+            continue
+        n8 = m.producer(r3, 'Transpose')
+        if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('perm',)):
+            continue
+        if not literal_equals(n8.attrs.get('perm'), [0, 1, 3, 2]):
+            continue
+        asked, cos, sin = n7.inputs
+        keys = n8.inputs[0]
+        n9 = m.producer(keys, 'Reshape')
+        if n9 is None or len(n9.inputs) != 2 or not m.plain(n9, ('allowzero',), _RESHAPE):
+            continue
+        r4, _ = n9.inputs
+        n10 = m.producer(r4, 'Expand')
+        if n10 is None or len(n10.inputs) != 2 or not m.plain(n10):
+            continue
+        r5, _ = n10.inputs
+        n11 = m.producer(r5, 'Unsqueeze')
+        if n11 is None or len(n11.inputs) != 2 or not m.plain(n11):
+            continue
+        key, r6 = n11.inputs
+        if not m.numbers(r6, [2]):
+            continue
+        n12 = m.producer(key, 'RotaryEmbedding')
+        if n12 is None or len(n12.inputs) != 3 or not m.plain(n12, (), _ROTARY_EMBEDDING):
+            continue
+        stored, cos2, sin2 = n12.inputs
+        seen = None
+        if not for_cpu(graph):
+            m.refuse('for_cpu()')
+            continue
+        scale = attention_scale(graph, factor, None)
+        if not scale:
+            m.refuse('scale')
+            continue
+        if not same_angles(graph, cos, cos2):
+            m.refuse('same_angles(cos, cos2)')
+            continue
+        if not same_angles(graph, sin, sin2):
+            m.refuse('same_angles(sin, sin2)')
+            continue
+        if not one_cache(graph, cos):
+            m.refuse('one_cache(cos)')
+            continue
+        if not one_cache(graph, sin):
+            m.refuse('one_cache(sin)')
+            continue
+        if not are_grouped_rows(graph, asked, stored, value):
+            m.refuse('are_grouped_rows(asked, stored, value)')
+            continue
+        if not is_causal_mask(graph, mask, asked, chances):
+            m.refuse('is_causal_mask(mask, asked, chances)')
+            continue
+        if not empty_rows_are_zero(graph, mask, seen):
+            m.refuse('empty_rows_are_zero(mask, seen)')
+            continue
+        if not dim_of(graph, asked, 3) % 16 == 0:
+            m.refuse('dim_of(asked, 3) % 16 == 0')
+            continue
+        count = static(dim_of(graph, asked, 1))
+        groups = static(dim_of(graph, stored, 1))
+        return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
+    return None
+
+
+def match_ort_attention_causal_rotary_3(m: Matcher, root: Node) -> Match | None:
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(seen, heads, 0), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    joined, _ = root.inputs
+    n1 = m.producer(joined, 'Transpose')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
+        return None
+    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
+        return None
+    r1 = n1.inputs[0]
+    n2 = m.producer(r1, 'Where')
+    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+        return None
+    seen, heads, r2 = n2.inputs
+    if not m.number(r2, 0):
+        return None
+    n3 = m.producer(heads, 'MatMul')
+    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+        return None
+    chances, value = n3.inputs
+    n4 = m.producer(chances, 'Softmax')
+    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
+        return None
+    if not literal_equals(n4.attrs.get('axis', -1), -1):
+        return None
+    r3 = n4.inputs[0]
+    n5 = m.producer(r3, 'Where')
+    if n5 is None or len(n5.inputs) != 3 or not m.plain(n5):
+        return None
+    mask, product, r4 = n5.inputs
+    if not m.number(r4, float('-inf')):
+        return None
+    n6 = m.producer(product, 'MatMul')
+    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+        return None
+    query, r5 = n6.inputs
+    n7 = m.producer(query, 'RotaryEmbedding')
+    if n7 is None or len(n7.inputs) != 3 or not m.plain(n7, (), _ROTARY_EMBEDDING):
+        return None
+    n8 = m.producer(r5, 'Transpose')
+    if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('perm',)):
+        return None
+    if not literal_equals(n8.attrs.get('perm'), [0, 1, 3, 2]):
+        return None
+    asked, cos, sin = n7.inputs
+    keys = n8.inputs[0]
+    n9 = m.producer(keys, 'Reshape')
+    if n9 is None or len(n9.inputs) != 2 or not m.plain(n9, ('allowzero',), _RESHAPE):
+        return None
+    r6, _ = n9.inputs
+    n10 = m.producer(r6, 'Expand')
+    if n10 is None or len(n10.inputs) != 2 or not m.plain(n10):
+        return None
+    r7, _ = n10.inputs
+    n11 = m.producer(r7, 'Unsqueeze')
+    if n11 is None or len(n11.inputs) != 2 or not m.plain(n11):
+        return None
+    key, r8 = n11.inputs
+    if not m.numbers(r8, [2]):
+        return None
+    n12 = m.producer(key, 'RotaryEmbedding')
+    if n12 is None or len(n12.inputs) != 3 or not m.plain(n12, (), _ROTARY_EMBEDDING):
+        return None
+    stored, cos2, sin2 = n12.inputs
+    factor = None
+    if not for_cpu(graph):
+        m.refuse('for_cpu()')
+        return None
+    scale = attention_scale(graph, factor, None)
+    if not scale:
+        m.refuse('scale')
+        return None
+    if not same_angles(graph, cos, cos2):
+        m.refuse('same_angles(cos, cos2)')
+        return None
+    if not same_angles(graph, sin, sin2):
+        m.refuse('same_angles(sin, sin2)')
+        return None
+    if not one_cache(graph, cos):
+        m.refuse('one_cache(cos)')
+        return None
+    if not one_cache(graph, sin):
+        m.refuse('one_cache(sin)')
+        return None
+    if not are_grouped_rows(graph, asked, stored, value):
+        m.refuse('are_grouped_rows(asked, stored, value)')
+        return None
+    if not is_causal_mask(graph, mask, asked, chances):
+        m.refuse('is_causal_mask(mask, asked, chances)')
+        return None
+    if not empty_rows_are_zero(graph, mask, seen):
+        m.refuse('empty_rows_are_zero(mask, seen)')
+        return None
+    if not dim_of(graph, asked, 3) % 16 == 0:
+        m.refuse('dim_of(asked, 3) % 16 == 0')
+        return None
+    count = static(dim_of(graph, asked, 1))
+    groups = static(dim_of(graph, stored, 1))
+    return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
+
+
+def match_ort_attention_causal_rotary_4(m: Matcher, root: Node) -> Match | None:
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    joined, _ = root.inputs
+    n1 = m.producer(joined, 'Transpose')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
+        return None
+    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
+        return None
+    heads = n1.inputs[0]
+    n2 = m.producer(heads, 'MatMul')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+        return None
+    chances, value = n2.inputs
+    n3 = m.producer(chances, 'Softmax')
+    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
+        return None
+    if not literal_equals(n3.attrs.get('axis', -1), -1):
+        return None
+    r1 = n3.inputs[0]
+    n4 = m.producer(r1, 'Where')
+    if n4 is None or len(n4.inputs) != 3 or not m.plain(n4):
+        return None
+    mask, product, r2 = n4.inputs
+    if not m.number(r2, float('-inf')):
+        return None
+    n5 = m.producer(product, 'MatMul')
+    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+        return None
+    query, r3 = n5.inputs
+    n6 = m.producer(query, 'RotaryEmbedding')
+    if n6 is None or len(n6.inputs) != 3 or not m.plain(n6, (), _ROTARY_EMBEDDING):
+        return None
+    n7 = m.producer(r3, 'Transpose')
+    if n7 is None or len(n7.inputs) != 1 or not m.plain(n7, ('perm',)):
+        return None
+    if not literal_equals(n7.attrs.get('perm'), [0, 1, 3, 2]):
+        return None
+    asked, cos, sin = n6.inputs
+    keys = n7.inputs[0]
+    n8 = m.producer(keys, 'Reshape')
+    if n8 is None or len(n8.inputs) != 2 or not m.plain(n8, ('allowzero',), _RESHAPE):
+        return None
+    r4, _ = n8.inputs
+    n9 = m.producer(r4, 'Expand')
+    if n9 is None or len(n9.inputs) != 2 or not m.plain(n9):
+        return None
+    r5, _ = n9.inputs
+    n10 = m.producer(r5, 'Unsqueeze')
+    if n10 is None or len(n10.inputs) != 2 or not m.plain(n10):
+        return None
+    key, r6 = n10.inputs
+    if not m.numbers(r6, [2]):
+        return None
+    n11 = m.producer(key, 'RotaryEmbedding')
+    if n11 is None or len(n11.inputs) != 3 or not m.plain(n11, (), _ROTARY_EMBEDDING):
+        return None
+    stored, cos2, sin2 = n11.inputs
+    factor = None
+    seen = None
+    if not for_cpu(graph):
+        m.refuse('for_cpu()')
+        return None
+    scale = attention_scale(graph, factor, None)
+    if not scale:
+        m.refuse('scale')
+        return None
+    if not same_angles(graph, cos, cos2):
+        m.refuse('same_angles(cos, cos2)')
+        return None
+    if not same_angles(graph, sin, sin2):
+        m.refuse('same_angles(sin, sin2)')
+        return None
+    if not one_cache(graph, cos):
+        m.refuse('one_cache(cos)')
+        return None
+    if not one_cache(graph, sin):
+        m.refuse('one_cache(sin)')
+        return None
+    if not are_grouped_rows(graph, asked, stored, value):
+        m.refuse('are_grouped_rows(asked, stored, value)')
+        return None
+    if not is_causal_mask(graph, mask, asked, chances):
+        m.refuse('is_causal_mask(mask, asked, chances)')
+        return None
+    if not empty_rows_are_zero(graph, mask, seen):
+        m.refuse('empty_rows_are_zero(mask, seen)')
+        return None
+    if not dim_of(graph, asked, 3) % 16 == 0:
+        m.refuse('dim_of(asked, 3) % 16 == 0')
+        return None
+    count = static(dim_of(graph, asked, 1))
+    groups = static(dim_of(graph, stored, 1))
+    return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
+
+
+def match_ort_attention_causal_rotary_5(m: Matcher, root: Node) -> Match | None:
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(seen, heads, 0), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    joined, _ = root.inputs
+    n1 = m.producer(joined, 'Transpose')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
+        return None
+    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
+        return None
+    r1 = n1.inputs[0]
+    n2 = m.producer(r1, 'Where')
+    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+        return None
+    seen, heads, r2 = n2.inputs
+    if not m.number(r2, 0):
+        return None
+    n3 = m.producer(heads, 'MatMul')
+    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+        return None
+    chances, value = n3.inputs
+    n4 = m.producer(chances, 'Softmax')
+    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
+        return None
+    if not literal_equals(n4.attrs.get('axis', -1), -1):
+        return None
+    r3 = n4.inputs[0]
+    n5 = m.producer(r3, 'Where')
+    if n5 is None or len(n5.inputs) != 3 or not m.plain(n5):
+        return None
+    mask, scores, r4 = n5.inputs
+    if not m.number(r4, float('-inf')):
+        return None
+    n6 = m.producer(scores, 'Mul')
+    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+        return None
+    for product, factor in m.orders(n6):
+        n7 = m.producer(product, 'MatMul')
+        if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+            continue
+        query, r5 = n7.inputs
+        n8 = m.producer(query, 'RotaryEmbedding')
+        if n8 is None or len(n8.inputs) != 3 or not m.plain(n8, (), _ROTARY_EMBEDDING):
+            continue
+        n9 = m.producer(r5, 'Transpose')
+        if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
+            continue
+        if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
+            continue
+        asked, cos, sin = n8.inputs
+        key = n9.inputs[0]
+        n10 = m.producer(key, 'RotaryEmbedding')
+        if n10 is None or len(n10.inputs) != 3 or not m.plain(n10, (), _ROTARY_EMBEDDING):
+            continue
+        stored, cos2, sin2 = n10.inputs
+        if not for_cpu(graph):
+            m.refuse('for_cpu()')
+            continue
+        scale = attention_scale(graph, factor, None)
+        if not scale:
+            m.refuse('scale')
+            continue
+        if not same_angles(graph, cos, cos2):
+            m.refuse('same_angles(cos, cos2)')
+            continue
+        if not same_angles(graph, sin, sin2):
+            m.refuse('same_angles(sin, sin2)')
+            continue
+        if not one_cache(graph, cos):
+            m.refuse('one_cache(cos)')
+            continue
+        if not one_cache(graph, sin):
+            m.refuse('one_cache(sin)')
+            continue
+        if not are_grouped_rows(graph, asked, stored, value):
+            m.refuse('are_grouped_rows(asked, stored, value)')
+            continue
+        if not is_causal_mask(graph, mask, asked, chances):
+            m.refuse('is_causal_mask(mask, asked, chances)')
+            continue
+        if not empty_rows_are_zero(graph, mask, seen):
+            m.refuse('empty_rows_are_zero(mask, seen)')
+            continue
+        if not dim_of(graph, asked, 3) % 16 == 0:
+            m.refuse('dim_of(asked, 3) % 16 == 0')
+            continue
+        count = static(dim_of(graph, asked, 1))
+        groups = static(dim_of(graph, stored, 1))
+        return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
+    return None
+
+
+def match_ort_attention_causal_rotary_6(m: Matcher, root: Node) -> Match | None:
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    joined, _ = root.inputs
+    n1 = m.producer(joined, 'Transpose')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
+        return None
+    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
+        return None
+    heads = n1.inputs[0]
+    n2 = m.producer(heads, 'MatMul')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+        return None
+    chances, value = n2.inputs
+    n3 = m.producer(chances, 'Softmax')
+    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
+        return None
+    if not literal_equals(n3.attrs.get('axis', -1), -1):
+        return None
+    r1 = n3.inputs[0]
+    n4 = m.producer(r1, 'Where')
+    if n4 is None or len(n4.inputs) != 3 or not m.plain(n4):
+        return None
+    mask, scores, r2 = n4.inputs
+    if not m.number(r2, float('-inf')):
+        return None
+    n5 = m.producer(scores, 'Mul')
+    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+        return None
+    for product, factor in m.orders(n5):
+        n6 = m.producer(product, 'MatMul')
+        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+            continue
+        query, r3 = n6.inputs
+        n7 = m.producer(query, 'RotaryEmbedding')
+        if n7 is None or len(n7.inputs) != 3 or not m.plain(n7, (), _ROTARY_EMBEDDING):
+            continue
+        n8 = m.producer(r3, 'Transpose')
+        if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('perm',)):
+            continue
+        if not literal_equals(n8.attrs.get('perm'), [0, 1, 3, 2]):
+            continue
+        asked, cos, sin = n7.inputs
+        key = n8.inputs[0]
+        n9 = m.producer(key, 'RotaryEmbedding')
+        if n9 is None or len(n9.inputs) != 3 or not m.plain(n9, (), _ROTARY_EMBEDDING):
+            continue
+        stored, cos2, sin2 = n9.inputs
+        seen = None
+        if not for_cpu(graph):
+            m.refuse('for_cpu()')
+            continue
+        scale = attention_scale(graph, factor, None)
+        if not scale:
+            m.refuse('scale')
+            continue
+        if not same_angles(graph, cos, cos2):
+            m.refuse('same_angles(cos, cos2)')
+            continue
+        if not same_angles(graph, sin, sin2):
+            m.refuse('same_angles(sin, sin2)')
+            continue
+        if not one_cache(graph, cos):
+            m.refuse('one_cache(cos)')
+            continue
+        if not one_cache(graph, sin):
+            m.refuse('one_cache(sin)')
+            continue
+        if not are_grouped_rows(graph, asked, stored, value):
+            m.refuse('are_grouped_rows(asked, stored, value)')
+            continue
+        if not is_causal_mask(graph, mask, asked, chances):
+            m.refuse('is_causal_mask(mask, asked, chances)')
+            continue
+        if not empty_rows_are_zero(graph, mask, seen):
+            m.refuse('empty_rows_are_zero(mask, seen)')
+            continue
+        if not dim_of(graph, asked, 3) % 16 == 0:
+            m.refuse('dim_of(asked, 3) % 16 == 0')
+            continue
+        count = static(dim_of(graph, asked, 1))
+        groups = static(dim_of(graph, stored, 1))
+        return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
+    return None
+
+
+def match_ort_attention_causal_rotary_7(m: Matcher, root: Node) -> Match | None:
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(seen, heads, 0), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    joined, _ = root.inputs
+    n1 = m.producer(joined, 'Transpose')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
+        return None
+    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
+        return None
+    r1 = n1.inputs[0]
+    n2 = m.producer(r1, 'Where')
+    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+        return None
+    seen, heads, r2 = n2.inputs
+    if not m.number(r2, 0):
+        return None
+    n3 = m.producer(heads, 'MatMul')
+    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+        return None
+    chances, value = n3.inputs
+    n4 = m.producer(chances, 'Softmax')
+    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
+        return None
+    if not literal_equals(n4.attrs.get('axis', -1), -1):
+        return None
+    r3 = n4.inputs[0]
+    n5 = m.producer(r3, 'Where')
+    if n5 is None or len(n5.inputs) != 3 or not m.plain(n5):
+        return None
+    mask, product, r4 = n5.inputs
+    if not m.number(r4, float('-inf')):
+        return None
+    n6 = m.producer(product, 'MatMul')
+    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+        return None
+    query, r5 = n6.inputs
+    n7 = m.producer(query, 'RotaryEmbedding')
+    if n7 is None or len(n7.inputs) != 3 or not m.plain(n7, (), _ROTARY_EMBEDDING):
+        return None
+    n8 = m.producer(r5, 'Transpose')
+    if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('perm',)):
+        return None
+    if not literal_equals(n8.attrs.get('perm'), [0, 1, 3, 2]):
+        return None
+    asked, cos, sin = n7.inputs
+    key = n8.inputs[0]
+    n9 = m.producer(key, 'RotaryEmbedding')
+    if n9 is None or len(n9.inputs) != 3 or not m.plain(n9, (), _ROTARY_EMBEDDING):
+        return None
+    stored, cos2, sin2 = n9.inputs
+    factor = None
+    if not for_cpu(graph):
+        m.refuse('for_cpu()')
+        return None
+    scale = attention_scale(graph, factor, None)
+    if not scale:
+        m.refuse('scale')
+        return None
+    if not same_angles(graph, cos, cos2):
+        m.refuse('same_angles(cos, cos2)')
+        return None
+    if not same_angles(graph, sin, sin2):
+        m.refuse('same_angles(sin, sin2)')
+        return None
+    if not one_cache(graph, cos):
+        m.refuse('one_cache(cos)')
+        return None
+    if not one_cache(graph, sin):
+        m.refuse('one_cache(sin)')
+        return None
+    if not are_grouped_rows(graph, asked, stored, value):
+        m.refuse('are_grouped_rows(asked, stored, value)')
+        return None
+    if not is_causal_mask(graph, mask, asked, chances):
+        m.refuse('is_causal_mask(mask, asked, chances)')
+        return None
+    if not empty_rows_are_zero(graph, mask, seen):
+        m.refuse('empty_rows_are_zero(mask, seen)')
+        return None
+    if not dim_of(graph, asked, 3) % 16 == 0:
+        m.refuse('dim_of(asked, 3) % 16 == 0')
+        return None
+    count = static(dim_of(graph, asked, 1))
+    groups = static(dim_of(graph, stored, 1))
+    return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
+
+
+def match_ort_attention_causal_rotary_8(m: Matcher, root: Node) -> Match | None:
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    joined, _ = root.inputs
+    n1 = m.producer(joined, 'Transpose')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
+        return None
+    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
+        return None
+    heads = n1.inputs[0]
+    n2 = m.producer(heads, 'MatMul')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+        return None
+    chances, value = n2.inputs
+    n3 = m.producer(chances, 'Softmax')
+    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
+        return None
+    if not literal_equals(n3.attrs.get('axis', -1), -1):
+        return None
+    r1 = n3.inputs[0]
+    n4 = m.producer(r1, 'Where')
+    if n4 is None or len(n4.inputs) != 3 or not m.plain(n4):
+        return None
+    mask, product, r2 = n4.inputs
+    if not m.number(r2, float('-inf')):
+        return None
+    n5 = m.producer(product, 'MatMul')
+    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+        return None
+    query, r3 = n5.inputs
+    n6 = m.producer(query, 'RotaryEmbedding')
+    if n6 is None or len(n6.inputs) != 3 or not m.plain(n6, (), _ROTARY_EMBEDDING):
+        return None
+    n7 = m.producer(r3, 'Transpose')
+    if n7 is None or len(n7.inputs) != 1 or not m.plain(n7, ('perm',)):
+        return None
+    if not literal_equals(n7.attrs.get('perm'), [0, 1, 3, 2]):
+        return None
+    asked, cos, sin = n6.inputs
+    key = n7.inputs[0]
+    n8 = m.producer(key, 'RotaryEmbedding')
+    if n8 is None or len(n8.inputs) != 3 or not m.plain(n8, (), _ROTARY_EMBEDDING):
+        return None
+    stored, cos2, sin2 = n8.inputs
+    factor = None
+    seen = None
+    if not for_cpu(graph):
+        m.refuse('for_cpu()')
+        return None
+    scale = attention_scale(graph, factor, None)
+    if not scale:
+        m.refuse('scale')
+        return None
+    if not same_angles(graph, cos, cos2):
+        m.refuse('same_angles(cos, cos2)')
+        return None
+    if not same_angles(graph, sin, sin2):
+        m.refuse('same_angles(sin, sin2)')
+        return None
+    if not one_cache(graph, cos):
+        m.refuse('one_cache(cos)')
+        return None
+    if not one_cache(graph, sin):
+        m.refuse('one_cache(sin)')
+        return None
+    if not are_grouped_rows(graph, asked, stored, value):
+        m.refuse('are_grouped_rows(asked, stored, value)')
+        return None
+    if not is_causal_mask(graph, mask, asked, chances):
+        m.refuse('is_causal_mask(mask, asked, chances)')
+        return None
+    if not empty_rows_are_zero(graph, mask, seen):
+        m.refuse('empty_rows_are_zero(mask, seen)')
+        return None
+    if not dim_of(graph, asked, 3) % 16 == 0:
+        m.refuse('dim_of(asked, 3) % 16 == 0')
+        return None
+    count = static(dim_of(graph, asked, 1))
+    groups = static(dim_of(graph, stored, 1))
+    return Match((root, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
+
+
+def make_ort_attention_causal_rotary(graph: GraphBuilder, res: Res, asked: Result, cos: Result, sin: Result, stored: Result, value: Result, scale: Any, count: Any, groups: Any) -> Any:
+    q, k, v = (joined_rows(graph, asked), joined_rows(graph, stored), joined_rows(graph, heads_before_repeat(graph, value)))
+    rows = graph.make_node('GroupQueryAttention', [q, k, v, None, None, last_places(graph, asked), total_length(graph, asked), cache_of_all(graph, cos), cache_of_all(graph, sin)], domain='com.microsoft', num_heads=count, kv_num_heads=groups, scale=scale, do_rotary=1)
+    return reshape_to(graph, rows, shape_of(graph, res))
+
+
+def match_ort_attention_causal_rotary_places_1(m: Matcher, root: Node) -> Match | None:
     """query = ms.RotaryEmbedding(asked, places, cos, sin); key = ms.RotaryEmbedding(stored, places, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(seen, heads, 0), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
@@ -127,7 +898,7 @@ def match_attention_causal_rotary_1(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def match_attention_causal_rotary_2(m: Matcher, root: Node) -> Match | None:
+def match_ort_attention_causal_rotary_places_2(m: Matcher, root: Node) -> Match | None:
     """query = ms.RotaryEmbedding(asked, places, cos, sin); key = ms.RotaryEmbedding(stored, places, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
@@ -226,7 +997,7 @@ def match_attention_causal_rotary_2(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def match_attention_causal_rotary_3(m: Matcher, root: Node) -> Match | None:
+def match_ort_attention_causal_rotary_places_3(m: Matcher, root: Node) -> Match | None:
     """query = ms.RotaryEmbedding(asked, places, cos, sin); key = ms.RotaryEmbedding(stored, places, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(seen, heads, 0), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
@@ -326,7 +1097,7 @@ def match_attention_causal_rotary_3(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
 
 
-def match_attention_causal_rotary_4(m: Matcher, root: Node) -> Match | None:
+def match_ort_attention_causal_rotary_places_4(m: Matcher, root: Node) -> Match | None:
     """query = ms.RotaryEmbedding(asked, places, cos, sin); key = ms.RotaryEmbedding(stored, places, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
@@ -421,7 +1192,7 @@ def match_attention_causal_rotary_4(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
 
 
-def match_attention_causal_rotary_5(m: Matcher, root: Node) -> Match | None:
+def match_ort_attention_causal_rotary_places_5(m: Matcher, root: Node) -> Match | None:
     """query = ms.RotaryEmbedding(asked, places, cos, sin); key = ms.RotaryEmbedding(stored, places, cos, sin); keys = key; product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(seen, heads, 0), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
@@ -511,7 +1282,7 @@ def match_attention_causal_rotary_5(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def match_attention_causal_rotary_6(m: Matcher, root: Node) -> Match | None:
+def match_ort_attention_causal_rotary_places_6(m: Matcher, root: Node) -> Match | None:
     """query = ms.RotaryEmbedding(asked, places, cos, sin); key = ms.RotaryEmbedding(stored, places, cos, sin); keys = key; product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
@@ -596,7 +1367,7 @@ def match_attention_causal_rotary_6(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def match_attention_causal_rotary_7(m: Matcher, root: Node) -> Match | None:
+def match_ort_attention_causal_rotary_places_7(m: Matcher, root: Node) -> Match | None:
     """query = ms.RotaryEmbedding(asked, places, cos, sin); key = ms.RotaryEmbedding(stored, places, cos, sin); keys = key; product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(seen, heads, 0), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
@@ -682,7 +1453,7 @@ def match_attention_causal_rotary_7(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
 
 
-def match_attention_causal_rotary_8(m: Matcher, root: Node) -> Match | None:
+def match_ort_attention_causal_rotary_places_8(m: Matcher, root: Node) -> Match | None:
     """query = ms.RotaryEmbedding(asked, places, cos, sin); key = ms.RotaryEmbedding(stored, places, cos, sin); keys = key; product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
@@ -763,13 +1534,13 @@ def match_attention_causal_rotary_8(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
 
 
-def make_attention_causal_rotary(graph: GraphBuilder, res: Res, asked: Result, cos: Result, sin: Result, stored: Result, value: Result, scale: Any, count: Any, groups: Any) -> Any:
-    q, k, v = (rows_of(graph, asked), rows_of(graph, stored), rows_of(graph, heads_before_repeat(graph, value)))
+def make_ort_attention_causal_rotary_places(graph: GraphBuilder, res: Res, asked: Result, cos: Result, sin: Result, stored: Result, value: Result, scale: Any, count: Any, groups: Any) -> Any:
+    q, k, v = (joined_rows(graph, asked), joined_rows(graph, stored), joined_rows(graph, heads_before_repeat(graph, value)))
     rows = graph.make_node('GroupQueryAttention', [q, k, v, None, None, last_places(graph, asked), total_length(graph, asked), cos, sin], domain='com.microsoft', num_heads=count, kv_num_heads=groups, scale=scale, do_rotary=1)
     return reshape_to(graph, rows, shape_of(graph, res))
 
 
-def match_rotary_embedding(m: Matcher, root: Node) -> Match | None:
+def match_ort_rotary_embedding(m: Matcher, root: Node) -> Match | None:
     """back = Slice(x, starts, ends, axes); front = Slice(x, first, last, along); turned = Concat(Neg(back), front, axis=axis); return Add(Mul(x, cos), Mul(turned, sin))"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
@@ -817,11 +1588,11 @@ def match_rotary_embedding(m: Matcher, root: Node) -> Match | None:
                 if not axis in (-1, 3):
                     m.refuse('axis in (-1, 3)')
                     continue
-                if not is_half(graph, x, False, starts, ends, axes):
-                    m.refuse('is_half(x, False, starts, ends, axes)')
+                if not takes_half(graph, x, False, starts, ends, axes):
+                    m.refuse('takes_half(x, False, starts, ends, axes)')
                     continue
-                if not is_half(graph, x, True, first, last, along):
-                    m.refuse('is_half(x, True, first, last, along)')
+                if not takes_half(graph, x, True, first, last, along):
+                    m.refuse('takes_half(x, True, first, last, along)')
                     continue
                 if not repeats_halves(graph, cos, x):
                     m.refuse('repeats_halves(cos, x)')
@@ -833,117 +1604,230 @@ def match_rotary_embedding(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_rotary_embedding(graph: GraphBuilder, res: Res, x: Result, cos: Result, sin: Result) -> Any:
+def make_ort_rotary_embedding(graph: GraphBuilder, res: Res, x: Result, cos: Result, sin: Result) -> Any:
     return graph.make_node('RotaryEmbedding', [x, consts(graph, [0], int64), rotary_cache(graph, cos), rotary_cache(graph, sin)], res.outputs, domain='com.microsoft')
 
 
 RULES: tuple[Rule, ...] = (
     Rule(
-        name='attention_causal_rotary',
+        name='ort_attention_causal_rotary',
         file='specs/rewrites/ort_rotary.yaml',
         stage='runtime',
         root='Reshape',
         child='Transpose',
         size=14,
-        match=match_attention_causal_rotary_1,
-        make=make_attention_causal_rotary,
+        match=match_ort_attention_causal_rotary_1,
+        make=make_ort_attention_causal_rotary,
         target='onnxruntime',
+        opsets=(23, 1000),
         why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
     ),
     Rule(
-        name='attention_causal_rotary',
+        name='ort_attention_causal_rotary',
         file='specs/rewrites/ort_rotary.yaml',
         stage='runtime',
         root='Reshape',
         child='Transpose',
         size=13,
-        match=match_attention_causal_rotary_2,
-        make=make_attention_causal_rotary,
+        match=match_ort_attention_causal_rotary_2,
+        make=make_ort_attention_causal_rotary,
         target='onnxruntime',
+        opsets=(23, 1000),
         why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
     ),
     Rule(
-        name='attention_causal_rotary',
+        name='ort_attention_causal_rotary',
         file='specs/rewrites/ort_rotary.yaml',
         stage='runtime',
         root='Reshape',
         child='Transpose',
         size=13,
-        match=match_attention_causal_rotary_3,
-        make=make_attention_causal_rotary,
+        match=match_ort_attention_causal_rotary_3,
+        make=make_ort_attention_causal_rotary,
         target='onnxruntime',
+        opsets=(23, 1000),
         why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
     ),
     Rule(
-        name='attention_causal_rotary',
+        name='ort_attention_causal_rotary',
         file='specs/rewrites/ort_rotary.yaml',
         stage='runtime',
         root='Reshape',
         child='Transpose',
         size=12,
-        match=match_attention_causal_rotary_4,
-        make=make_attention_causal_rotary,
+        match=match_ort_attention_causal_rotary_4,
+        make=make_ort_attention_causal_rotary,
         target='onnxruntime',
+        opsets=(23, 1000),
         why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
     ),
     Rule(
-        name='attention_causal_rotary',
+        name='ort_attention_causal_rotary',
         file='specs/rewrites/ort_rotary.yaml',
         stage='runtime',
         root='Reshape',
         child='Transpose',
         size=11,
-        match=match_attention_causal_rotary_5,
-        make=make_attention_causal_rotary,
+        match=match_ort_attention_causal_rotary_5,
+        make=make_ort_attention_causal_rotary,
         target='onnxruntime',
+        opsets=(23, 1000),
         why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
     ),
     Rule(
-        name='attention_causal_rotary',
+        name='ort_attention_causal_rotary',
         file='specs/rewrites/ort_rotary.yaml',
         stage='runtime',
         root='Reshape',
         child='Transpose',
         size=10,
-        match=match_attention_causal_rotary_6,
-        make=make_attention_causal_rotary,
+        match=match_ort_attention_causal_rotary_6,
+        make=make_ort_attention_causal_rotary,
         target='onnxruntime',
+        opsets=(23, 1000),
         why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
     ),
     Rule(
-        name='attention_causal_rotary',
+        name='ort_attention_causal_rotary',
         file='specs/rewrites/ort_rotary.yaml',
         stage='runtime',
         root='Reshape',
         child='Transpose',
         size=10,
-        match=match_attention_causal_rotary_7,
-        make=make_attention_causal_rotary,
+        match=match_ort_attention_causal_rotary_7,
+        make=make_ort_attention_causal_rotary,
         target='onnxruntime',
+        opsets=(23, 1000),
         why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
     ),
     Rule(
-        name='attention_causal_rotary',
+        name='ort_attention_causal_rotary',
         file='specs/rewrites/ort_rotary.yaml',
         stage='runtime',
         root='Reshape',
         child='Transpose',
         size=9,
-        match=match_attention_causal_rotary_8,
-        make=make_attention_causal_rotary,
+        match=match_ort_attention_causal_rotary_8,
+        make=make_ort_attention_causal_rotary,
         target='onnxruntime',
+        opsets=(23, 1000),
         why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
     ),
     Rule(
-        name='rotary_embedding',
+        name='ort_attention_causal_rotary_places',
+        file='specs/rewrites/ort_rotary.yaml',
+        stage='runtime',
+        root='Reshape',
+        child='Transpose',
+        size=14,
+        match=match_ort_attention_causal_rotary_places_1,
+        make=make_ort_attention_causal_rotary_places,
+        target='onnxruntime',
+        opsets=(0, 22),
+        why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
+    ),
+    Rule(
+        name='ort_attention_causal_rotary_places',
+        file='specs/rewrites/ort_rotary.yaml',
+        stage='runtime',
+        root='Reshape',
+        child='Transpose',
+        size=13,
+        match=match_ort_attention_causal_rotary_places_2,
+        make=make_ort_attention_causal_rotary_places,
+        target='onnxruntime',
+        opsets=(0, 22),
+        why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
+    ),
+    Rule(
+        name='ort_attention_causal_rotary_places',
+        file='specs/rewrites/ort_rotary.yaml',
+        stage='runtime',
+        root='Reshape',
+        child='Transpose',
+        size=13,
+        match=match_ort_attention_causal_rotary_places_3,
+        make=make_ort_attention_causal_rotary_places,
+        target='onnxruntime',
+        opsets=(0, 22),
+        why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
+    ),
+    Rule(
+        name='ort_attention_causal_rotary_places',
+        file='specs/rewrites/ort_rotary.yaml',
+        stage='runtime',
+        root='Reshape',
+        child='Transpose',
+        size=12,
+        match=match_ort_attention_causal_rotary_places_4,
+        make=make_ort_attention_causal_rotary_places,
+        target='onnxruntime',
+        opsets=(0, 22),
+        why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
+    ),
+    Rule(
+        name='ort_attention_causal_rotary_places',
+        file='specs/rewrites/ort_rotary.yaml',
+        stage='runtime',
+        root='Reshape',
+        child='Transpose',
+        size=11,
+        match=match_ort_attention_causal_rotary_places_5,
+        make=make_ort_attention_causal_rotary_places,
+        target='onnxruntime',
+        opsets=(0, 22),
+        why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
+    ),
+    Rule(
+        name='ort_attention_causal_rotary_places',
+        file='specs/rewrites/ort_rotary.yaml',
+        stage='runtime',
+        root='Reshape',
+        child='Transpose',
+        size=10,
+        match=match_ort_attention_causal_rotary_places_6,
+        make=make_ort_attention_causal_rotary_places,
+        target='onnxruntime',
+        opsets=(0, 22),
+        why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
+    ),
+    Rule(
+        name='ort_attention_causal_rotary_places',
+        file='specs/rewrites/ort_rotary.yaml',
+        stage='runtime',
+        root='Reshape',
+        child='Transpose',
+        size=10,
+        match=match_ort_attention_causal_rotary_places_7,
+        make=make_ort_attention_causal_rotary_places,
+        target='onnxruntime',
+        opsets=(0, 22),
+        why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
+    ),
+    Rule(
+        name='ort_attention_causal_rotary_places',
+        file='specs/rewrites/ort_rotary.yaml',
+        stage='runtime',
+        root='Reshape',
+        child='Transpose',
+        size=9,
+        match=match_ort_attention_causal_rotary_places_8,
+        make=make_ort_attention_causal_rotary_places,
+        target='onnxruntime',
+        opsets=(0, 22),
+        why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
+    ),
+    Rule(
+        name='ort_rotary_embedding',
         file='specs/rewrites/ort_rotary.yaml',
         stage='runtime',
         root='Add',
         child='Mul',
         size=7,
-        match=match_rotary_embedding,
-        make=make_rotary_embedding,
+        match=match_ort_rotary_embedding,
+        make=make_ort_rotary_embedding,
         target='onnxruntime',
+        opsets=(0, 22),
         why='one pass over the heads instead of seven',
     ),
 )

@@ -133,8 +133,7 @@ class _Run:
         try:
             match = self._match(rule, node)
             if match is None:
-                if self.tables.matcher.reason:
-                    statistics.refused[self.tables.matcher.reason] += 1
+                statistics.refused.update(dict.fromkeys(self.tables.matcher.reasons, 1))
                 return None
             touched, made = Replacement(self.tables, rule, match).run()
         except Refused as refusal:
@@ -148,7 +147,7 @@ class _Run:
 
     def _match(self, rule: Rule, node: Node) -> Match | None:
         matcher = self.tables.matcher
-        matcher.reason = ""
+        matcher.reasons.clear()
         try:
             return rule.match(matcher, node)
         except BuilderError as error:  # a word asked for a rank, a type or a constant

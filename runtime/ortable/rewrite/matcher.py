@@ -26,7 +26,7 @@ class Matcher:
         # readers by result; a node that reads it twice, or inside a graph of its own, counts once
         self.uses: dict[str, dict[Node, None]] = {}
         self.outputs: set[str] = {info.name for info in graph.outputs}
-        self.reason = ""
+        self.reasons: list[str] = []
 
     # -- structure
 
@@ -84,8 +84,9 @@ class Matcher:
     # -- refusals
 
     def refuse(self, why: str) -> None:
-        """Remembers why a place that has the pattern's operators is not rewritten."""
-        self.reason = why
+        """Remembers why a place that has the pattern's operators is not rewritten; a commutative
+        operator may have one for each order."""
+        self.reasons.append(why)
 
 
 def small_constant(graph: Any, name: str) -> np.ndarray | None:

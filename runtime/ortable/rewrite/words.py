@@ -9,17 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable import dims, dtypes
-from ortable.builder.constants import is_constant as _is_constant
 from ortable.prelude import Bool, Float, Int, Ints, Result, Results
 from ortable.rewrite.matcher import small_constant
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder as Graph
-
-
-def is_constant(graph: Graph, x: Result) -> Bool:
-    """Whether a result is an initializer, or computed from initializers alone."""
-    return bool(x) and _is_constant(graph, x)
 
 
 def number_of(graph: Graph, x: Result) -> Float:

@@ -119,13 +119,13 @@ def _all_same(a: list[Any], b: list[Any]) -> bool:
     return len(a) == len(b) and all(map(dims.same, a, b))
 
 
-def rows_of(graph: Graph, heads: Result) -> Result:
+def joined_rows(graph: Graph, heads: Result) -> Result:
     """[B, H, L, D] as rows [B, L, H * D]; those that the heads were made of where there are."""
     split = _split_rows(graph, heads, _ROWS)
     return _joined(graph, permuted(graph, heads, _ROWS) if split is None else split)
 
 
-def rows_of_turned(graph: Graph, heads: Result) -> Result:
+def turned_rows(graph: Graph, heads: Result) -> Result:
     """Turned heads [B, H, D, L] as rows [B, L, H * D]."""
     split = _key_rows(graph, heads)
     return _joined(graph, permuted(graph, heads, [0, 3, 1, 2]) if split is None else split)

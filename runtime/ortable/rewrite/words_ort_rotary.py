@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _DEEP = 8  # how far above a table of angles its halves are looked for
 
 
-def is_half(
+def takes_half(
     graph: Graph, x: Result, first: Bool, starts: Result, ends: Result, axes: Result
 ) -> Bool:
     """Whether a Slice of heads [B, H, L, D] with these inputs takes the first, or the second, half
@@ -108,7 +108,61 @@ def starts_at_zero(graph: Graph, positions: Result) -> Bool:
     return known_rank(graph, positions) == 1 and is_number(graph, positions, 0)
 
 
-def rotated_source(graph: Graph, heads: Result) -> Result:
-    """Heads [B, H, L, D] before a RotaryEmbedding; None for others."""
-    node = maker_of(graph, heads, "com.microsoft::RotaryEmbedding")
-    return None if node is None else node.inputs[0]
+def same_angles(graph: Graph, a: Result, b: Result) -> Bool:
+    """Whether two tables of angles are one: a result, equal constants, or computed in the same way
+    from such results."""
+    return _same_result(graph, a, b, _DEEP)
+
+
+def _same_result(graph: Graph, a: str, b: str, depth: int) -> bool:
+    if a == b:
+        return True
+    known = whole_constant(graph, a), whole_constant(graph, b)
+    if known[0] is not None and known[1] is not None:
+        return known[0].dtype == known[1].dtype and np.array_equal(*known)
+    info = graph.values.get(a), graph.values.get(b)
+    first, second = (None if each is None else each.producer for each in info)
+    if first is None or second is None or depth == 0 or first.key != second.key:
+        return False
+    if str(first.attrs) != str(second.attrs) or len(first.inputs) != len(second.inputs):
+        return False
+    if list(first.outputs).index(a) != list(second.outputs).index(b):
+        return False
+    pairs = zip(first.inputs, second.inputs, strict=True)
+    return all(_same_result(graph, x, y, depth - 1) for x, y in pairs)
+
+
+def one_cache(graph: Graph, cache: Result) -> Bool:
+    """Whether a cache of RotaryEmbedding, [B, L, D / 2], is the same for all sequences."""
+    return _one_cache(graph, cache) is not None
+
+
+def cache_of_all(graph: Graph, cache: Result) -> Result:
+    """Such a cache for one sequence, [L, D / 2]."""
+    single = _one_cache(graph, cache)
+    assert single is not None
+    length, width = shape_of(graph, single)[-2:]
+    known = whole_constant(graph, single)
+    if known is not None:
+        name = f"{single}_rows"
+        if name in graph.initializers_dict:  # of another layer
+            return name
+        rows = known.reshape(-1, *known.shape[-2:])[0]
+        return graph.make_initializer(name, np.ascontiguousarray(rows))
+    found = graph.make_node("Squeeze", [single, consts(graph, [0], dtypes.int64)])
+    graph.set_shape(found, (length, width))
+    return found
+
+
+def _one_cache(graph: Graph, cache: str) -> str | None:
+    """[1, L, D / 2], or a constant that repeats it."""
+    node = maker_of(graph, cache, "Expand")
+    found = cache if node is None else node.inputs[0]
+    if known_rank(graph, found) != 3 or not graph.has_shape(found):
+        return None
+    if dims.same(shape_of(graph, found)[0], 1):
+        return found
+    known = whole_constant(graph, found)
+    if known is None or not known.size or not bool((known == known[:1]).all()):
+        return None
+    return found

@@ -1,0 +1,329 @@
+# Generated from specs/rewrites/arithmetic.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ortable.prelude import dtype_of, highest, is_int, lowest
+from ortable.prelude_make import const
+from ortable.rewrite.rule import Match, Rule
+from ortable.rewrite.words import number_of
+from ortable.rewrite.words_scalar import is_known_number, is_plus_zero, is_scalar
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+    from ortable.builder.node import Node
+    from ortable.prelude import Result
+    from ortable.rewrite.matcher import Matcher
+
+
+def match_add_add_integers(m: Matcher, root: Node) -> Match | None:
+    """first = Add(x, a); return Add(first, b)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for first, b in m.orders(root):
+        n1 = m.producer(first, 'Add')
+        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+            continue
+        for x, a in m.orders(n1):
+            if not is_int(graph, x):
+                m.refuse('is_int(x)')
+                continue
+            if not is_scalar(graph, a):
+                m.refuse('is_scalar(a)')
+                continue
+            if not is_scalar(graph, b):
+                m.refuse('is_scalar(b)')
+                continue
+            both = number_of(graph, a) + number_of(graph, b)
+            kind = dtype_of(graph, x)
+            if not lowest(kind) <= both <= highest(kind):
+                m.refuse('lowest(kind) <= both <= highest(kind)')
+                continue
+            return Match((root, n1), (root.outputs[0],), (x, both, kind))
+    return None
+
+
+def make_add_add_integers(graph: GraphBuilder, res: Res, x: Result, both: Any, kind: Any) -> Any:
+    return graph.make_node('Add', [x, const(graph, both, kind)], res.outputs)
+
+
+def match_add_zero(m: Matcher, root: Node) -> Match | None:
+    """return Add(x, 0)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for x, r1 in m.orders(root):
+        if not m.number(r1, 0):
+            continue
+        if not is_int(graph, x):
+            m.refuse('is_int(x)')
+            continue
+        return Match((root,), (root.outputs[0],), (x,))
+    return None
+
+
+def make_add_zero(graph: GraphBuilder, res: Res, x: Result) -> Any:
+    return x
+
+
+def match_div_one(m: Matcher, root: Node) -> Match | None:
+    """return Div(x, 1)"""
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    x, r1 = root.inputs
+    if not m.number(r1, 1):
+        return None
+    return Match((root,), (root.outputs[0],), (x,))
+
+
+def make_div_one(graph: GraphBuilder, res: Res, x: Result) -> Any:
+    return x
+
+
+def match_max_max(m: Matcher, root: Node) -> Match | None:
+    """return Max(Max(x, a), b)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for r1, b in m.orders(root):
+        n1 = m.producer(r1, 'Max')
+        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+            continue
+        for x, a in m.orders(n1):
+            if not is_scalar(graph, a):
+                m.refuse('is_scalar(a)')
+                continue
+            if not is_scalar(graph, b):
+                m.refuse('is_scalar(b)')
+                continue
+            if not is_known_number(graph, a):
+                m.refuse('is_known_number(a)')
+                continue
+            if not is_known_number(graph, b):
+                m.refuse('is_known_number(b)')
+                continue
+            return Match((root, n1), (root.outputs[0],), (x, a, b))
+    return None
+
+
+def make_max_max(graph: GraphBuilder, res: Res, x: Result, a: Result, b: Result) -> Any:
+    return graph.make_node('Max', [x, const(graph, max(number_of(graph, a), number_of(graph, b)), dtype_of(graph, x))], res.outputs)
+
+
+def match_min_min(m: Matcher, root: Node) -> Match | None:
+    """return Min(Min(x, a), b)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for r1, b in m.orders(root):
+        n1 = m.producer(r1, 'Min')
+        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+            continue
+        for x, a in m.orders(n1):
+            if not is_scalar(graph, a):
+                m.refuse('is_scalar(a)')
+                continue
+            if not is_scalar(graph, b):
+                m.refuse('is_scalar(b)')
+                continue
+            if not is_known_number(graph, a):
+                m.refuse('is_known_number(a)')
+                continue
+            if not is_known_number(graph, b):
+                m.refuse('is_known_number(b)')
+                continue
+            return Match((root, n1), (root.outputs[0],), (x, a, b))
+    return None
+
+
+def make_min_min(graph: GraphBuilder, res: Res, x: Result, a: Result, b: Result) -> Any:
+    return graph.make_node('Min', [x, const(graph, min(number_of(graph, a), number_of(graph, b)), dtype_of(graph, x))], res.outputs)
+
+
+def match_mul_one(m: Matcher, root: Node) -> Match | None:
+    """return Mul(x, 1)"""
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for x, r1 in m.orders(root):
+        if not m.number(r1, 1):
+            continue
+        return Match((root,), (root.outputs[0],), (x,))
+    return None
+
+
+def make_mul_one(graph: GraphBuilder, res: Res, x: Result) -> Any:
+    return x
+
+
+def match_neg_neg(m: Matcher, root: Node) -> Match | None:
+    """negative = Neg(x); return Neg(negative)"""
+    if len(root.inputs) != 1 or not m.plain(root):
+        return None
+    negative = root.inputs[0]
+    n1 = m.producer(negative, 'Neg')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    x = n1.inputs[0]
+    return Match((root, n1), (root.outputs[0],), (x,))
+
+
+def make_neg_neg(graph: GraphBuilder, res: Res, x: Result) -> Any:
+    return x
+
+
+def match_pow_one(m: Matcher, root: Node) -> Match | None:
+    """return Pow(x, 1)"""
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    x, r1 = root.inputs
+    if not m.number(r1, 1):
+        return None
+    return Match((root,), (root.outputs[0],), (x,))
+
+
+def make_pow_one(graph: GraphBuilder, res: Res, x: Result) -> Any:
+    return x
+
+
+def match_sub_zero(m: Matcher, root: Node) -> Match | None:
+    """return Sub(x, zero)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    x, zero = root.inputs
+    if not is_plus_zero(graph, zero):
+        m.refuse('is_plus_zero(zero)')
+        return None
+    return Match((root,), (root.outputs[0],), (x,))
+
+
+def make_sub_zero(graph: GraphBuilder, res: Res, x: Result) -> Any:
+    return x
+
+
+def match_sum_of_one(m: Matcher, root: Node) -> Match | None:
+    """return Sum(x)"""
+    if len(root.inputs) != 1 or not m.plain(root):
+        return None
+    x = root.inputs[0]
+    return Match((root,), (root.outputs[0],), (x,))
+
+
+def make_sum_of_one(graph: GraphBuilder, res: Res, x: Result) -> Any:
+    return x
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        name='add_add_integers',
+        file='specs/rewrites/arithmetic.yaml',
+        stage='simplify',
+        root='Add',
+        child='Add',
+        size=2,
+        match=match_add_add_integers,
+        make=make_add_add_integers,
+        why='two constants are one; the order of additions of integers is free',
+    ),
+    Rule(
+        name='add_zero',
+        file='specs/rewrites/arithmetic.yaml',
+        stage='simplify',
+        root='Add',
+        child='',
+        size=1,
+        match=match_add_zero,
+        make=make_add_zero,
+        why='an integer plus zero is itself',
+    ),
+    Rule(
+        name='div_one',
+        file='specs/rewrites/arithmetic.yaml',
+        stage='simplify',
+        root='Div',
+        child='',
+        size=1,
+        match=match_div_one,
+        make=make_div_one,
+        why='a number divided by one is itself',
+    ),
+    Rule(
+        name='max_max',
+        file='specs/rewrites/arithmetic.yaml',
+        stage='simplify',
+        root='Max',
+        child='Max',
+        size=2,
+        match=match_max_max,
+        make=make_max_max,
+        why='the larger of two constants is known',
+    ),
+    Rule(
+        name='min_min',
+        file='specs/rewrites/arithmetic.yaml',
+        stage='simplify',
+        root='Min',
+        child='Min',
+        size=2,
+        match=match_min_min,
+        make=make_min_min,
+        why='the smaller of two constants is known',
+    ),
+    Rule(
+        name='mul_one',
+        file='specs/rewrites/arithmetic.yaml',
+        stage='simplify',
+        root='Mul',
+        child='',
+        size=1,
+        match=match_mul_one,
+        make=make_mul_one,
+        why='a number times one is itself',
+    ),
+    Rule(
+        name='neg_neg',
+        file='specs/rewrites/arithmetic.yaml',
+        stage='simplify',
+        root='Neg',
+        child='Neg',
+        size=2,
+        match=match_neg_neg,
+        make=make_neg_neg,
+        shared=(1,),
+        why='the sign changes twice',
+    ),
+    Rule(
+        name='pow_one',
+        file='specs/rewrites/arithmetic.yaml',
+        stage='simplify',
+        root='Pow',
+        child='',
+        size=1,
+        match=match_pow_one,
+        make=make_pow_one,
+        why='the first power of a number is itself',
+    ),
+    Rule(
+        name='sub_zero',
+        file='specs/rewrites/arithmetic.yaml',
+        stage='simplify',
+        root='Sub',
+        child='',
+        size=1,
+        match=match_sub_zero,
+        make=make_sub_zero,
+        why='a number minus zero is itself, -0.0 too',
+    ),
+    Rule(
+        name='sum_of_one',
+        file='specs/rewrites/arithmetic.yaml',
+        stage='simplify',
+        root='Sum',
+        child='',
+        size=1,
+        match=match_sum_of_one,
+        make=make_sum_of_one,
+        why='a sum of one number is that number',
+    ),
+)

@@ -1,0 +1,123 @@
+# Generated from specs/rewrites/casts.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ortable.prelude import dtype_of
+from ortable.rewrite.rule import Match, Rule
+from ortable.rewrite.words import number_of
+from ortable.rewrite.words_scalar import holds_all, is_plus_zero, is_scalar, same_class
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+    from ortable.builder.node import Node
+    from ortable.prelude import Result
+    from ortable.rewrite.matcher import Matcher
+
+
+_CAST = {'round_mode': 'up', 'saturate': 1}
+
+
+def match_cast_cast(m: Matcher, root: Node) -> Match | None:
+    """wide = Cast(x, to=between); return Cast(wide, to=kind)"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('to',), _CAST):
+        return None
+    kind = root.attrs.get('to')
+    wide = root.inputs[0]
+    n1 = m.producer(wide, 'Cast')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('to',), _CAST):
+        return None
+    between = n1.attrs.get('to')
+    x = n1.inputs[0]
+    if not holds_all(dtype_of(graph, x), between):
+        m.refuse('holds_all(dtype_of(x), between)')
+        return None
+    if not same_class(dtype_of(graph, x), between, kind):
+        m.refuse('same_class(dtype_of(x), between, kind)')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, kind))
+
+
+def make_cast_cast(graph: GraphBuilder, res: Res, x: Result, kind: Any) -> Any:
+    return graph.make_node('Cast', [x], res.outputs, to=kind)
+
+
+def match_cast_same(m: Matcher, root: Node) -> Match | None:
+    """return Cast(x, to=kind)"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('to',), _CAST):
+        return None
+    kind = root.attrs.get('to')
+    x = root.inputs[0]
+    if not kind == dtype_of(graph, x):
+        m.refuse('kind == dtype_of(x)')
+        return None
+    return Match((root,), (root.outputs[0],), (x,))
+
+
+def make_cast_same(graph: GraphBuilder, res: Res, x: Result) -> Any:
+    return x
+
+
+def match_where_one_zero_to_cast(m: Matcher, root: Node) -> Match | None:
+    """return Where(condition, one, zero)"""
+    graph = m.graph
+    if len(root.inputs) != 3 or not m.plain(root):
+        return None
+    condition, one, zero = root.inputs
+    if not number_of(graph, one) == 1:
+        m.refuse('number_of(one) == 1')
+        return None
+    if not is_plus_zero(graph, zero):
+        m.refuse('is_plus_zero(zero)')
+        return None
+    if not is_scalar(graph, one):
+        m.refuse('is_scalar(one)')
+        return None
+    if not is_scalar(graph, zero):
+        m.refuse('is_scalar(zero)')
+        return None
+    return Match((root,), (root.outputs[0],), (condition, one))
+
+
+def make_where_one_zero_to_cast(graph: GraphBuilder, res: Res, condition: Result, one: Result) -> Any:
+    return graph.make_node('Cast', [condition], res.outputs, to=dtype_of(graph, one))
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        name='cast_cast',
+        file='specs/rewrites/casts.yaml',
+        stage='simplify',
+        root='Cast',
+        child='Cast',
+        size=2,
+        match=match_cast_cast,
+        make=make_cast_cast,
+        shared=(1,),
+        why='a cast to a type that holds every value needs not be there when another one follows',
+    ),
+    Rule(
+        name='cast_same',
+        file='specs/rewrites/casts.yaml',
+        stage='simplify',
+        root='Cast',
+        child='',
+        size=1,
+        match=match_cast_same,
+        make=make_cast_same,
+        why='a cast to the type that a tensor has already copies it',
+    ),
+    Rule(
+        name='where_one_zero_to_cast',
+        file='specs/rewrites/casts.yaml',
+        stage='simplify',
+        root='Where',
+        child='',
+        size=1,
+        match=match_where_one_zero_to_cast,
+        make=make_where_one_zero_to_cast,
+        why='one input instead of three, and no selection',
+    ),
+)

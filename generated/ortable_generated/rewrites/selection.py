@@ -1,0 +1,171 @@
+# Generated from specs/rewrites/selection.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ortable.prelude import dtype_of
+from ortable.prelude_make import const
+from ortable.rewrite.rule import Match, Rule
+from ortable.rewrite.words import number_of
+from ortable.rewrite.words_scalar import do_meet, is_interval
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+    from ortable.builder.node import Node
+    from ortable.prelude import Result
+    from ortable.rewrite.matcher import Matcher
+
+
+def match_clip_clip(m: Matcher, root: Node) -> Match | None:
+    """return Clip(Clip(x, low, high), floor, ceiling)"""
+    graph = m.graph
+    if len(root.inputs) != 3 or not m.plain(root):
+        return None
+    r1, floor, ceiling = root.inputs
+    if not floor:
+        return None
+    if not ceiling:
+        return None
+    n1 = m.producer(r1, 'Clip')
+    if n1 is None or len(n1.inputs) != 3 or not m.plain(n1):
+        return None
+    x, low, high = n1.inputs
+    if not low:
+        return None
+    if not high:
+        return None
+    if not is_interval(graph, low, high):
+        m.refuse('is_interval(low, high)')
+        return None
+    if not is_interval(graph, floor, ceiling):
+        m.refuse('is_interval(floor, ceiling)')
+        return None
+    if not do_meet(graph, low, high, floor, ceiling):
+        m.refuse('do_meet(low, high, floor, ceiling)')
+        return None
+    bottom = max(number_of(graph, low), number_of(graph, floor))
+    top = min(number_of(graph, high), number_of(graph, ceiling))
+    return Match((root, n1), (root.outputs[0],), (x, bottom, top))
+
+
+def make_clip_clip(graph: GraphBuilder, res: Res, x: Result, bottom: Any, top: Any) -> Any:
+    return graph.make_node('Clip', [x, const(graph, bottom, dtype_of(graph, x)), const(graph, top, dtype_of(graph, x))], res.outputs)
+
+
+def match_clip_without_bounds(m: Matcher, root: Node) -> Match | None:
+    """return Clip(x)"""
+    if len(root.inputs) != 1 or not m.plain(root):
+        return None
+    x = root.inputs[0]
+    return Match((root,), (root.outputs[0],), (x,))
+
+
+def make_clip_without_bounds(graph: GraphBuilder, res: Res, x: Result) -> Any:
+    return x
+
+
+def match_not_not(m: Matcher, root: Node) -> Match | None:
+    """other = Not(x); return Not(other)"""
+    if len(root.inputs) != 1 or not m.plain(root):
+        return None
+    other = root.inputs[0]
+    n1 = m.producer(other, 'Not')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    x = n1.inputs[0]
+    return Match((root, n1), (root.outputs[0],), (x,))
+
+
+def make_not_not(graph: GraphBuilder, res: Res, x: Result) -> Any:
+    return x
+
+
+def match_where_not(m: Matcher, root: Node) -> Match | None:
+    """other = Not(condition); return Where(other, a, b)"""
+    if len(root.inputs) != 3 or not m.plain(root):
+        return None
+    other, a, b = root.inputs
+    n1 = m.producer(other, 'Not')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    condition = n1.inputs[0]
+    return Match((root, n1), (root.outputs[0],), (condition, a, b))
+
+
+def make_where_not(graph: GraphBuilder, res: Res, condition: Result, a: Result, b: Result) -> Any:
+    return graph.make_node('Where', [condition, b, a], res.outputs)
+
+
+def match_where_same(m: Matcher, root: Node) -> Match | None:
+    """return Where(condition_, x, x)"""
+    if len(root.inputs) != 3 or not m.plain(root):
+        return None
+    _, x, r1 = root.inputs
+    if r1 != x:
+        return None
+    return Match((root,), (root.outputs[0],), (x,))
+
+
+def make_where_same(graph: GraphBuilder, res: Res, x: Result) -> Any:
+    return x
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        name='clip_clip',
+        file='specs/rewrites/selection.yaml',
+        stage='simplify',
+        root='Clip',
+        child='Clip',
+        size=2,
+        match=match_clip_clip,
+        make=make_clip_clip,
+        why='two intervals that meet are one',
+    ),
+    Rule(
+        name='clip_without_bounds',
+        file='specs/rewrites/selection.yaml',
+        stage='simplify',
+        root='Clip',
+        child='',
+        size=1,
+        match=match_clip_without_bounds,
+        make=make_clip_without_bounds,
+        why='without bounds nothing is bounded',
+    ),
+    Rule(
+        name='not_not',
+        file='specs/rewrites/selection.yaml',
+        stage='simplify',
+        root='Not',
+        child='Not',
+        size=2,
+        match=match_not_not,
+        make=make_not_not,
+        shared=(1,),
+        why='negated twice is not negated',
+    ),
+    Rule(
+        name='where_not',
+        file='specs/rewrites/selection.yaml',
+        stage='simplify',
+        root='Where',
+        child='Not',
+        size=2,
+        match=match_where_not,
+        make=make_where_not,
+        shared=(1,),
+        why='the branches change places instead of the condition being negated',
+    ),
+    Rule(
+        name='where_same',
+        file='specs/rewrites/selection.yaml',
+        stage='simplify',
+        root='Where',
+        child='',
+        size=1,
+        match=match_where_same,
+        make=make_where_same,
+        why='both branches are the same tensor',
+    ),
+)

@@ -1,0 +1,46 @@
+"""Golden files of rewrites: each ``fail/*.yaml`` has its errors beside it, each ``pass/*.yaml`` its
+generated Python.
+
+``python -m tests.codegen.rewrites.golden`` rewrites them after a wanted change; read the diff
+before you commit it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ortablegen.diagnostics import Diagnostics
+from ortablegen.rewrites_check import check_rewrites
+from ortablegen.rewrites_emit import rewrites_text
+from ortablegen.rewrites_read import read_rewrites_text
+
+HERE = Path(__file__).parent
+
+
+def errors_of(path: Path) -> str:
+    """What codegen prints for a wrong file."""
+    diagnostics = Diagnostics()
+    rewrites = read_rewrites_text(path.read_text(), path.name, diagnostics)
+    check_rewrites(rewrites, diagnostics)
+    return diagnostics.render() + "\n" if diagnostics.errors else ""
+
+
+def python_of(path: Path) -> str:
+    """What codegen emits for a good file."""
+    diagnostics = Diagnostics()
+    rewrites = read_rewrites_text(path.read_text(), path.name, diagnostics)
+    check_rewrites(rewrites, diagnostics)
+    diagnostics.raise_if_any()
+    return rewrites_text(rewrites, path.name)
+
+
+def main() -> None:
+    """Rewrite every golden file."""
+    for path in sorted((HERE / "fail").glob("*.yaml")):
+        path.with_suffix(".err").write_text(errors_of(path))
+    for path in sorted((HERE / "pass").glob("*.yaml")):
+        path.with_suffix(".out").write_text(python_of(path))
+
+
+if __name__ == "__main__":
+    main()

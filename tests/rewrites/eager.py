@@ -1,0 +1,57 @@
+"""Exported functions, with the rules of rewriting and with more of them, against eager."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import onnx
+import torch
+from torch.utils import _pytree as pytree
+
+import ortable
+
+from .runs import Runner, same_values
+
+
+class Function(torch.nn.Module):
+    """A module around a function."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args: Any) -> Any:
+        return self.function(*args)
+
+
+def program_of(
+    function: Callable[..., Any], args: Sequence[torch.Tensor], dynamic: bool
+) -> torch.export.ExportedProgram:
+    """What torch.export makes of a function, with all sizes dynamic or none."""
+    shapes = (tuple(dict.fromkeys(range(a.ndim), torch.export.Dim.AUTO) for a in args),)
+    return torch.export.export(
+        Function(function), tuple(args), dynamic_shapes=shapes if dynamic else None
+    )
+
+
+def check(
+    function: Callable[..., Any],
+    *args: torch.Tensor,
+    more: Sequence[tuple[torch.Tensor, ...]] = (),
+    tolerance: float = 0.0,
+    signs: bool = True,
+    opset: int = 18,
+) -> None:
+    """Eager against the exported model; ``more``: calls of the dynamic model at other sizes."""
+    for dynamic in (False, True):
+        program = program_of(function, args, dynamic)
+        for options in ({}, {"rewrites": "all"}, {"target": "onnxruntime"}):
+            model = ortable.to_onnx(program, target_opset=opset, **options)
+            onnx.checker.check_model(model, full_check=True)
+            runner = Runner(model)
+            names = [value.name for value in model.graph.input]
+            for call in (args, *(more if dynamic else ())):
+                wanted = pytree.tree_leaves(function(*call))
+                got = runner(dict(zip(names, call, strict=True)))
+                same_values(wanted, got, tolerance, signs, f", {options}, dynamic={dynamic}")
