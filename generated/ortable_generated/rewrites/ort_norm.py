@@ -175,7 +175,6 @@ RULES: tuple[Rule, ...] = (
         match=match_ort_rms_norm_by_division_1,
         make=make_ort_rms_norm_by_division,
         target='onnxruntime',
-        opsets=(0, 22),
         why='ONNX Runtime makes one SimplifiedLayerNormalization of this spelling',
     ),
     Rule(
@@ -188,7 +187,6 @@ RULES: tuple[Rule, ...] = (
         match=match_ort_rms_norm_by_division_2,
         make=make_ort_rms_norm_by_division,
         target='onnxruntime',
-        opsets=(0, 22),
         why='ONNX Runtime makes one SimplifiedLayerNormalization of this spelling',
     ),
     Rule(

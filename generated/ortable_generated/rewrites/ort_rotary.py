@@ -1723,7 +1723,6 @@ RULES: tuple[Rule, ...] = (
         match=match_ort_attention_causal_rotary_places_1,
         make=make_ort_attention_causal_rotary_places,
         target='onnxruntime',
-        opsets=(0, 22),
         why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
     ),
     Rule(
@@ -1736,7 +1735,6 @@ RULES: tuple[Rule, ...] = (
         match=match_ort_attention_causal_rotary_places_2,
         make=make_ort_attention_causal_rotary_places,
         target='onnxruntime',
-        opsets=(0, 22),
         why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
     ),
     Rule(
@@ -1749,7 +1747,6 @@ RULES: tuple[Rule, ...] = (
         match=match_ort_attention_causal_rotary_places_3,
         make=make_ort_attention_causal_rotary_places,
         target='onnxruntime',
-        opsets=(0, 22),
         why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
     ),
     Rule(
@@ -1762,7 +1759,6 @@ RULES: tuple[Rule, ...] = (
         match=match_ort_attention_causal_rotary_places_4,
         make=make_ort_attention_causal_rotary_places,
         target='onnxruntime',
-        opsets=(0, 22),
         why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
     ),
     Rule(
@@ -1775,7 +1771,6 @@ RULES: tuple[Rule, ...] = (
         match=match_ort_attention_causal_rotary_places_5,
         make=make_ort_attention_causal_rotary_places,
         target='onnxruntime',
-        opsets=(0, 22),
         why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
     ),
     Rule(
@@ -1788,7 +1783,6 @@ RULES: tuple[Rule, ...] = (
         match=match_ort_attention_causal_rotary_places_6,
         make=make_ort_attention_causal_rotary_places,
         target='onnxruntime',
-        opsets=(0, 22),
         why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
     ),
     Rule(
@@ -1801,7 +1795,6 @@ RULES: tuple[Rule, ...] = (
         match=match_ort_attention_causal_rotary_places_7,
         make=make_ort_attention_causal_rotary_places,
         target='onnxruntime',
-        opsets=(0, 22),
         why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
     ),
     Rule(
@@ -1814,7 +1807,6 @@ RULES: tuple[Rule, ...] = (
         match=match_ort_attention_causal_rotary_places_8,
         make=make_ort_attention_causal_rotary_places,
         target='onnxruntime',
-        opsets=(0, 22),
         why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
     ),
     Rule(
@@ -1827,7 +1819,6 @@ RULES: tuple[Rule, ...] = (
         match=match_ort_rotary_embedding,
         make=make_ort_rotary_embedding,
         target='onnxruntime',
-        opsets=(0, 22),
         why='one pass over the heads instead of seven',
     ),
 )
