@@ -8,7 +8,7 @@ from ortable.prelude_make import reshape_to
 from ortable.rewrite.matcher import literal_equals
 from ortable.rewrite.rule import Match, Rule
 from ortable.rewrite.words import for_cpu, is_float32
-from ortable.rewrite.words_ort import are_rows, attention_scale, empty_rows_are_zero, is_causal_mask, joined_rows, last_places, masks_scores, total_length, turned_rows, whole_mask
+from ortable.rewrite.words_ort import are_rows, attention_scale, empty_rows_are_zero, is_causal_mask, joined_rows, last_places, masks_scores, sees_itself, total_length, turned_rows, whole_mask
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -161,18 +161,18 @@ def make_ort_attention(graph: GraphBuilder, res: Res, query: Result, turned: Res
 
 
 def match_ort_attention_causal_1(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, turned); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(seen, heads, 0), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+    """product = MatMul(query, turned); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(seen, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
-    joined, _ = root.inputs
-    n1 = m.producer(joined, 'Transpose')
+    r1, _ = root.inputs
+    n1 = m.producer(r1, 'Transpose')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
         return None
     if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
         return None
-    r1 = n1.inputs[0]
-    n2 = m.producer(r1, 'Where')
+    mended = n1.inputs[0]
+    n2 = m.producer(mended, 'Where')
     if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
         return None
     seen, heads, r2 = n2.inputs
@@ -202,22 +202,22 @@ def match_ort_attention_causal_1(m: Matcher, root: Node) -> Match | None:
         if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
             continue
         query, turned = n7.inputs
-        divisor = None
+        hidden = None
         if not for_cpu(graph):
             m.refuse('for_cpu()')
             continue
         if not are_rows(graph, query, turned, value):
             m.refuse('are_rows(query, turned, value)')
             continue
-        scale = attention_scale(graph, factor, divisor)
+        scale = attention_scale(graph, factor, None)
         if not scale:
             m.refuse('scale')
             continue
         if not is_causal_mask(graph, mask, query, turned):
             m.refuse('is_causal_mask(mask, query, turned)')
             continue
-        if not empty_rows_are_zero(graph, mask, seen):
-            m.refuse('empty_rows_are_zero(mask, seen)')
+        if not sees_itself(graph, mask, seen, hidden):
+            m.refuse('sees_itself(mask, seen, hidden)')
             continue
         count = static(dim_of(graph, query, 1))
         width = static(dim_of(graph, query, 3))
@@ -232,87 +232,21 @@ def match_ort_attention_causal_1(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_2(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, turned); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+    """product = MatMul(query, turned); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
-    joined, _ = root.inputs
-    n1 = m.producer(joined, 'Transpose')
+    r1, _ = root.inputs
+    n1 = m.producer(r1, 'Transpose')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
         return None
     if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
         return None
-    heads = n1.inputs[0]
-    n2 = m.producer(heads, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
-        return None
-    chances, value = n2.inputs
-    n3 = m.producer(chances, 'Softmax')
-    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
-        return None
-    if not literal_equals(n3.attrs.get('axis', -1), -1):
-        return None
-    r1 = n3.inputs[0]
-    n4 = m.producer(r1, 'Where')
-    if n4 is None or len(n4.inputs) != 3 or not m.plain(n4):
-        return None
-    mask, scores, r2 = n4.inputs
-    if not m.number(r2, float('-inf')):
-        return None
-    n5 = m.producer(scores, 'Mul')
-    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
-        return None
-    for product, factor in m.orders(n5):
-        n6 = m.producer(product, 'MatMul')
-        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
-            continue
-        query, turned = n6.inputs
-        seen = None
-        divisor = None
-        if not for_cpu(graph):
-            m.refuse('for_cpu()')
-            continue
-        if not are_rows(graph, query, turned, value):
-            m.refuse('are_rows(query, turned, value)')
-            continue
-        scale = attention_scale(graph, factor, divisor)
-        if not scale:
-            m.refuse('scale')
-            continue
-        if not is_causal_mask(graph, mask, query, turned):
-            m.refuse('is_causal_mask(mask, query, turned)')
-            continue
-        if not empty_rows_are_zero(graph, mask, seen):
-            m.refuse('empty_rows_are_zero(mask, seen)')
-            continue
-        count = static(dim_of(graph, query, 1))
-        width = static(dim_of(graph, query, 3))
-        if not width % 8 == 0:
-            m.refuse('width % 8 == 0')
-            continue
-        if not dim_of(graph, value, 3) == width:
-            m.refuse('dim_of(value, 3) == width')
-            continue
-        return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, turned, value, scale, count))
-    return None
-
-
-def match_ort_attention_causal_3(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, turned); scores = Div(product, divisor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(seen, heads, 0), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
-    graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    joined, _ = root.inputs
-    n1 = m.producer(joined, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    r1 = n1.inputs[0]
-    n2 = m.producer(r1, 'Where')
+    mended = n1.inputs[0]
+    n2 = m.producer(mended, 'Where')
     if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
         return None
-    seen, heads, r2 = n2.inputs
+    hidden, r2, heads = n2.inputs
     if not m.number(r2, 0):
         return None
     n3 = m.producer(heads, 'MatMul')
@@ -331,49 +265,50 @@ def match_ort_attention_causal_3(m: Matcher, root: Node) -> Match | None:
     mask, scores, r4 = n5.inputs
     if not m.number(r4, float('-inf')):
         return None
-    n6 = m.producer(scores, 'Div')
+    n6 = m.producer(scores, 'Mul')
     if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
         return None
-    product, divisor = n6.inputs
-    n7 = m.producer(product, 'MatMul')
-    if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
-        return None
-    query, turned = n7.inputs
-    factor = None
-    if not for_cpu(graph):
-        m.refuse('for_cpu()')
-        return None
-    if not are_rows(graph, query, turned, value):
-        m.refuse('are_rows(query, turned, value)')
-        return None
-    scale = attention_scale(graph, factor, divisor)
-    if not scale:
-        m.refuse('scale')
-        return None
-    if not is_causal_mask(graph, mask, query, turned):
-        m.refuse('is_causal_mask(mask, query, turned)')
-        return None
-    if not empty_rows_are_zero(graph, mask, seen):
-        m.refuse('empty_rows_are_zero(mask, seen)')
-        return None
-    count = static(dim_of(graph, query, 1))
-    width = static(dim_of(graph, query, 3))
-    if not width % 8 == 0:
-        m.refuse('width % 8 == 0')
-        return None
-    if not dim_of(graph, value, 3) == width:
-        m.refuse('dim_of(value, 3) == width')
-        return None
-    return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (query, turned, value, scale, count))
+    for product, factor in m.orders(n6):
+        n7 = m.producer(product, 'MatMul')
+        if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+            continue
+        query, turned = n7.inputs
+        seen = None
+        if not for_cpu(graph):
+            m.refuse('for_cpu()')
+            continue
+        if not are_rows(graph, query, turned, value):
+            m.refuse('are_rows(query, turned, value)')
+            continue
+        scale = attention_scale(graph, factor, None)
+        if not scale:
+            m.refuse('scale')
+            continue
+        if not is_causal_mask(graph, mask, query, turned):
+            m.refuse('is_causal_mask(mask, query, turned)')
+            continue
+        if not sees_itself(graph, mask, seen, hidden):
+            m.refuse('sees_itself(mask, seen, hidden)')
+            continue
+        count = static(dim_of(graph, query, 1))
+        width = static(dim_of(graph, query, 3))
+        if not width % 8 == 0:
+            m.refuse('width % 8 == 0')
+            continue
+        if not dim_of(graph, value, 3) == width:
+            m.refuse('dim_of(value, 3) == width')
+            continue
+        return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (query, turned, value, scale, count))
+    return None
 
 
-def match_ort_attention_causal_4(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, turned); scores = Div(product, divisor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+def match_ort_attention_causal_3(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(query, turned); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
-    joined, _ = root.inputs
-    n1 = m.producer(joined, 'Transpose')
+    r1, _ = root.inputs
+    n1 = m.producer(r1, 'Transpose')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
         return None
     if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
@@ -388,63 +323,266 @@ def match_ort_attention_causal_4(m: Matcher, root: Node) -> Match | None:
         return None
     if not literal_equals(n3.attrs.get('axis', -1), -1):
         return None
-    r1 = n3.inputs[0]
-    n4 = m.producer(r1, 'Where')
+    r2 = n3.inputs[0]
+    n4 = m.producer(r2, 'Where')
     if n4 is None or len(n4.inputs) != 3 or not m.plain(n4):
         return None
-    mask, scores, r2 = n4.inputs
-    if not m.number(r2, float('-inf')):
+    mask, scores, r3 = n4.inputs
+    if not m.number(r3, float('-inf')):
         return None
-    n5 = m.producer(scores, 'Div')
+    n5 = m.producer(scores, 'Mul')
     if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
         return None
-    product, divisor = n5.inputs
-    n6 = m.producer(product, 'MatMul')
-    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
-        return None
-    query, turned = n6.inputs
-    factor = None
-    seen = None
-    if not for_cpu(graph):
-        m.refuse('for_cpu()')
-        return None
-    if not are_rows(graph, query, turned, value):
-        m.refuse('are_rows(query, turned, value)')
-        return None
-    scale = attention_scale(graph, factor, divisor)
-    if not scale:
-        m.refuse('scale')
-        return None
-    if not is_causal_mask(graph, mask, query, turned):
-        m.refuse('is_causal_mask(mask, query, turned)')
-        return None
-    if not empty_rows_are_zero(graph, mask, seen):
-        m.refuse('empty_rows_are_zero(mask, seen)')
-        return None
-    count = static(dim_of(graph, query, 1))
-    width = static(dim_of(graph, query, 3))
-    if not width % 8 == 0:
-        m.refuse('width % 8 == 0')
-        return None
-    if not dim_of(graph, value, 3) == width:
-        m.refuse('dim_of(value, 3) == width')
-        return None
-    return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, turned, value, scale, count))
+    for product, factor in m.orders(n5):
+        n6 = m.producer(product, 'MatMul')
+        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+            continue
+        query, turned = n6.inputs
+        seen = None
+        hidden = None
+        if not for_cpu(graph):
+            m.refuse('for_cpu()')
+            continue
+        if not are_rows(graph, query, turned, value):
+            m.refuse('are_rows(query, turned, value)')
+            continue
+        scale = attention_scale(graph, factor, None)
+        if not scale:
+            m.refuse('scale')
+            continue
+        if not is_causal_mask(graph, mask, query, turned):
+            m.refuse('is_causal_mask(mask, query, turned)')
+            continue
+        if not sees_itself(graph, mask, seen, hidden):
+            m.refuse('sees_itself(mask, seen, hidden)')
+            continue
+        count = static(dim_of(graph, query, 1))
+        width = static(dim_of(graph, query, 3))
+        if not width % 8 == 0:
+            m.refuse('width % 8 == 0')
+            continue
+        if not dim_of(graph, value, 3) == width:
+            m.refuse('dim_of(value, 3) == width')
+            continue
+        return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, turned, value, scale, count))
+    return None
 
 
-def match_ort_attention_causal_5(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, turned); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(seen, heads, 0), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+def match_ort_attention_causal_4(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(query, turned); scores = Mul(product, factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(seen, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
-    joined, _ = root.inputs
-    n1 = m.producer(joined, 'Transpose')
+    r1, _ = root.inputs
+    n1 = m.producer(r1, 'Transpose')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
         return None
     if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
         return None
-    r1 = n1.inputs[0]
-    n2 = m.producer(r1, 'Where')
+    mended = n1.inputs[0]
+    n2 = m.producer(mended, 'Where')
+    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+        return None
+    seen, heads, r2 = n2.inputs
+    if not m.number(r2, 0):
+        return None
+    n3 = m.producer(heads, 'MatMul')
+    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+        return None
+    chances, value = n3.inputs
+    n4 = m.producer(chances, 'Softmax')
+    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
+        return None
+    if not literal_equals(n4.attrs.get('axis', -1), -1):
+        return None
+    r3 = n4.inputs[0]
+    n5 = m.producer(r3, 'Add')
+    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+        return None
+    for scores, mask in m.orders(n5):
+        n6 = m.producer(scores, 'Mul')
+        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+            continue
+        for product, factor in m.orders(n6):
+            n7 = m.producer(product, 'MatMul')
+            if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+                continue
+            query, turned = n7.inputs
+            hidden = None
+            if not for_cpu(graph):
+                m.refuse('for_cpu()')
+                continue
+            if not are_rows(graph, query, turned, value):
+                m.refuse('are_rows(query, turned, value)')
+                continue
+            scale = attention_scale(graph, factor, None)
+            if not scale:
+                m.refuse('scale')
+                continue
+            if not is_causal_mask(graph, mask, query, turned):
+                m.refuse('is_causal_mask(mask, query, turned)')
+                continue
+            if not sees_itself(graph, mask, seen, hidden):
+                m.refuse('sees_itself(mask, seen, hidden)')
+                continue
+            count = static(dim_of(graph, query, 1))
+            width = static(dim_of(graph, query, 3))
+            if not width % 8 == 0:
+                m.refuse('width % 8 == 0')
+                continue
+            if not dim_of(graph, value, 3) == width:
+                m.refuse('dim_of(value, 3) == width')
+                continue
+            return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (query, turned, value, scale, count))
+    return None
+
+
+def match_ort_attention_causal_5(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(query, turned); scores = Mul(product, factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    r1, _ = root.inputs
+    n1 = m.producer(r1, 'Transpose')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
+        return None
+    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
+        return None
+    mended = n1.inputs[0]
+    n2 = m.producer(mended, 'Where')
+    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+        return None
+    hidden, r2, heads = n2.inputs
+    if not m.number(r2, 0):
+        return None
+    n3 = m.producer(heads, 'MatMul')
+    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+        return None
+    chances, value = n3.inputs
+    n4 = m.producer(chances, 'Softmax')
+    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
+        return None
+    if not literal_equals(n4.attrs.get('axis', -1), -1):
+        return None
+    r3 = n4.inputs[0]
+    n5 = m.producer(r3, 'Add')
+    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+        return None
+    for scores, mask in m.orders(n5):
+        n6 = m.producer(scores, 'Mul')
+        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+            continue
+        for product, factor in m.orders(n6):
+            n7 = m.producer(product, 'MatMul')
+            if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+                continue
+            query, turned = n7.inputs
+            seen = None
+            if not for_cpu(graph):
+                m.refuse('for_cpu()')
+                continue
+            if not are_rows(graph, query, turned, value):
+                m.refuse('are_rows(query, turned, value)')
+                continue
+            scale = attention_scale(graph, factor, None)
+            if not scale:
+                m.refuse('scale')
+                continue
+            if not is_causal_mask(graph, mask, query, turned):
+                m.refuse('is_causal_mask(mask, query, turned)')
+                continue
+            if not sees_itself(graph, mask, seen, hidden):
+                m.refuse('sees_itself(mask, seen, hidden)')
+                continue
+            count = static(dim_of(graph, query, 1))
+            width = static(dim_of(graph, query, 3))
+            if not width % 8 == 0:
+                m.refuse('width % 8 == 0')
+                continue
+            if not dim_of(graph, value, 3) == width:
+                m.refuse('dim_of(value, 3) == width')
+                continue
+            return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (query, turned, value, scale, count))
+    return None
+
+
+def match_ort_attention_causal_6(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(query, turned); scores = Mul(product, factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    r1, _ = root.inputs
+    n1 = m.producer(r1, 'Transpose')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
+        return None
+    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
+        return None
+    heads = n1.inputs[0]
+    n2 = m.producer(heads, 'MatMul')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+        return None
+    chances, value = n2.inputs
+    n3 = m.producer(chances, 'Softmax')
+    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
+        return None
+    if not literal_equals(n3.attrs.get('axis', -1), -1):
+        return None
+    r2 = n3.inputs[0]
+    n4 = m.producer(r2, 'Add')
+    if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+        return None
+    for scores, mask in m.orders(n4):
+        n5 = m.producer(scores, 'Mul')
+        if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+            continue
+        for product, factor in m.orders(n5):
+            n6 = m.producer(product, 'MatMul')
+            if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+                continue
+            query, turned = n6.inputs
+            seen = None
+            hidden = None
+            if not for_cpu(graph):
+                m.refuse('for_cpu()')
+                continue
+            if not are_rows(graph, query, turned, value):
+                m.refuse('are_rows(query, turned, value)')
+                continue
+            scale = attention_scale(graph, factor, None)
+            if not scale:
+                m.refuse('scale')
+                continue
+            if not is_causal_mask(graph, mask, query, turned):
+                m.refuse('is_causal_mask(mask, query, turned)')
+                continue
+            if not sees_itself(graph, mask, seen, hidden):
+                m.refuse('sees_itself(mask, seen, hidden)')
+                continue
+            count = static(dim_of(graph, query, 1))
+            width = static(dim_of(graph, query, 3))
+            if not width % 8 == 0:
+                m.refuse('width % 8 == 0')
+                continue
+            if not dim_of(graph, value, 3) == width:
+                m.refuse('dim_of(value, 3) == width')
+                continue
+            return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, turned, value, scale, count))
+    return None
+
+
+def match_ort_attention_causal_7(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(query, turned); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(seen, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    r1, _ = root.inputs
+    n1 = m.producer(r1, 'Transpose')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
+        return None
+    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
+        return None
+    mended = n1.inputs[0]
+    n2 = m.producer(mended, 'Where')
     if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
         return None
     seen, heads, r2 = n2.inputs
@@ -471,22 +609,22 @@ def match_ort_attention_causal_5(m: Matcher, root: Node) -> Match | None:
         return None
     query, turned = n6.inputs
     factor = None
-    divisor = None
+    hidden = None
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
     if not are_rows(graph, query, turned, value):
         m.refuse('are_rows(query, turned, value)')
         return None
-    scale = attention_scale(graph, factor, divisor)
+    scale = attention_scale(graph, factor, None)
     if not scale:
         m.refuse('scale')
         return None
     if not is_causal_mask(graph, mask, query, turned):
         m.refuse('is_causal_mask(mask, query, turned)')
         return None
-    if not empty_rows_are_zero(graph, mask, seen):
-        m.refuse('empty_rows_are_zero(mask, seen)')
+    if not sees_itself(graph, mask, seen, hidden):
+        m.refuse('sees_itself(mask, seen, hidden)')
         return None
     count = static(dim_of(graph, query, 1))
     width = static(dim_of(graph, query, 3))
@@ -499,13 +637,80 @@ def match_ort_attention_causal_5(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, turned, value, scale, count))
 
 
-def match_ort_attention_causal_6(m: Matcher, root: Node) -> Match | None:
-    """product = MatMul(query, turned); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+def match_ort_attention_causal_8(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(query, turned); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
-    joined, _ = root.inputs
-    n1 = m.producer(joined, 'Transpose')
+    r1, _ = root.inputs
+    n1 = m.producer(r1, 'Transpose')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
+        return None
+    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
+        return None
+    mended = n1.inputs[0]
+    n2 = m.producer(mended, 'Where')
+    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+        return None
+    hidden, r2, heads = n2.inputs
+    if not m.number(r2, 0):
+        return None
+    n3 = m.producer(heads, 'MatMul')
+    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+        return None
+    chances, value = n3.inputs
+    n4 = m.producer(chances, 'Softmax')
+    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
+        return None
+    if not literal_equals(n4.attrs.get('axis', -1), -1):
+        return None
+    r3 = n4.inputs[0]
+    n5 = m.producer(r3, 'Where')
+    if n5 is None or len(n5.inputs) != 3 or not m.plain(n5):
+        return None
+    mask, product, r4 = n5.inputs
+    if not m.number(r4, float('-inf')):
+        return None
+    n6 = m.producer(product, 'MatMul')
+    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+        return None
+    query, turned = n6.inputs
+    factor = None
+    seen = None
+    if not for_cpu(graph):
+        m.refuse('for_cpu()')
+        return None
+    if not are_rows(graph, query, turned, value):
+        m.refuse('are_rows(query, turned, value)')
+        return None
+    scale = attention_scale(graph, factor, None)
+    if not scale:
+        m.refuse('scale')
+        return None
+    if not is_causal_mask(graph, mask, query, turned):
+        m.refuse('is_causal_mask(mask, query, turned)')
+        return None
+    if not sees_itself(graph, mask, seen, hidden):
+        m.refuse('sees_itself(mask, seen, hidden)')
+        return None
+    count = static(dim_of(graph, query, 1))
+    width = static(dim_of(graph, query, 3))
+    if not width % 8 == 0:
+        m.refuse('width % 8 == 0')
+        return None
+    if not dim_of(graph, value, 3) == width:
+        m.refuse('dim_of(value, 3) == width')
+        return None
+    return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, turned, value, scale, count))
+
+
+def match_ort_attention_causal_9(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(query, turned); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    r1, _ = root.inputs
+    n1 = m.producer(r1, 'Transpose')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
         return None
     if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
@@ -520,12 +725,12 @@ def match_ort_attention_causal_6(m: Matcher, root: Node) -> Match | None:
         return None
     if not literal_equals(n3.attrs.get('axis', -1), -1):
         return None
-    r1 = n3.inputs[0]
-    n4 = m.producer(r1, 'Where')
+    r2 = n3.inputs[0]
+    n4 = m.producer(r2, 'Where')
     if n4 is None or len(n4.inputs) != 3 or not m.plain(n4):
         return None
-    mask, product, r2 = n4.inputs
-    if not m.number(r2, float('-inf')):
+    mask, product, r3 = n4.inputs
+    if not m.number(r3, float('-inf')):
         return None
     n5 = m.producer(product, 'MatMul')
     if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
@@ -533,22 +738,22 @@ def match_ort_attention_causal_6(m: Matcher, root: Node) -> Match | None:
     query, turned = n5.inputs
     factor = None
     seen = None
-    divisor = None
+    hidden = None
     if not for_cpu(graph):
         m.refuse('for_cpu()')
         return None
     if not are_rows(graph, query, turned, value):
         m.refuse('are_rows(query, turned, value)')
         return None
-    scale = attention_scale(graph, factor, divisor)
+    scale = attention_scale(graph, factor, None)
     if not scale:
         m.refuse('scale')
         return None
     if not is_causal_mask(graph, mask, query, turned):
         m.refuse('is_causal_mask(mask, query, turned)')
         return None
-    if not empty_rows_are_zero(graph, mask, seen):
-        m.refuse('empty_rows_are_zero(mask, seen)')
+    if not sees_itself(graph, mask, seen, hidden):
+        m.refuse('sees_itself(mask, seen, hidden)')
         return None
     count = static(dim_of(graph, query, 1))
     width = static(dim_of(graph, query, 3))
@@ -559,6 +764,199 @@ def match_ort_attention_causal_6(m: Matcher, root: Node) -> Match | None:
         m.refuse('dim_of(value, 3) == width')
         return None
     return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (query, turned, value, scale, count))
+
+
+def match_ort_attention_causal_10(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(query, turned); scores = product; chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(seen, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    r1, _ = root.inputs
+    n1 = m.producer(r1, 'Transpose')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
+        return None
+    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
+        return None
+    mended = n1.inputs[0]
+    n2 = m.producer(mended, 'Where')
+    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+        return None
+    seen, heads, r2 = n2.inputs
+    if not m.number(r2, 0):
+        return None
+    n3 = m.producer(heads, 'MatMul')
+    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+        return None
+    chances, value = n3.inputs
+    n4 = m.producer(chances, 'Softmax')
+    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
+        return None
+    if not literal_equals(n4.attrs.get('axis', -1), -1):
+        return None
+    r3 = n4.inputs[0]
+    n5 = m.producer(r3, 'Add')
+    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+        return None
+    for product, mask in m.orders(n5):
+        n6 = m.producer(product, 'MatMul')
+        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+            continue
+        query, turned = n6.inputs
+        factor = None
+        hidden = None
+        if not for_cpu(graph):
+            m.refuse('for_cpu()')
+            continue
+        if not are_rows(graph, query, turned, value):
+            m.refuse('are_rows(query, turned, value)')
+            continue
+        scale = attention_scale(graph, factor, None)
+        if not scale:
+            m.refuse('scale')
+            continue
+        if not is_causal_mask(graph, mask, query, turned):
+            m.refuse('is_causal_mask(mask, query, turned)')
+            continue
+        if not sees_itself(graph, mask, seen, hidden):
+            m.refuse('sees_itself(mask, seen, hidden)')
+            continue
+        count = static(dim_of(graph, query, 1))
+        width = static(dim_of(graph, query, 3))
+        if not width % 8 == 0:
+            m.refuse('width % 8 == 0')
+            continue
+        if not dim_of(graph, value, 3) == width:
+            m.refuse('dim_of(value, 3) == width')
+            continue
+        return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, turned, value, scale, count))
+    return None
+
+
+def match_ort_attention_causal_11(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(query, turned); scores = product; chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    r1, _ = root.inputs
+    n1 = m.producer(r1, 'Transpose')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
+        return None
+    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
+        return None
+    mended = n1.inputs[0]
+    n2 = m.producer(mended, 'Where')
+    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+        return None
+    hidden, r2, heads = n2.inputs
+    if not m.number(r2, 0):
+        return None
+    n3 = m.producer(heads, 'MatMul')
+    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+        return None
+    chances, value = n3.inputs
+    n4 = m.producer(chances, 'Softmax')
+    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
+        return None
+    if not literal_equals(n4.attrs.get('axis', -1), -1):
+        return None
+    r3 = n4.inputs[0]
+    n5 = m.producer(r3, 'Add')
+    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+        return None
+    for product, mask in m.orders(n5):
+        n6 = m.producer(product, 'MatMul')
+        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+            continue
+        query, turned = n6.inputs
+        factor = None
+        seen = None
+        if not for_cpu(graph):
+            m.refuse('for_cpu()')
+            continue
+        if not are_rows(graph, query, turned, value):
+            m.refuse('are_rows(query, turned, value)')
+            continue
+        scale = attention_scale(graph, factor, None)
+        if not scale:
+            m.refuse('scale')
+            continue
+        if not is_causal_mask(graph, mask, query, turned):
+            m.refuse('is_causal_mask(mask, query, turned)')
+            continue
+        if not sees_itself(graph, mask, seen, hidden):
+            m.refuse('sees_itself(mask, seen, hidden)')
+            continue
+        count = static(dim_of(graph, query, 1))
+        width = static(dim_of(graph, query, 3))
+        if not width % 8 == 0:
+            m.refuse('width % 8 == 0')
+            continue
+        if not dim_of(graph, value, 3) == width:
+            m.refuse('dim_of(value, 3) == width')
+            continue
+        return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (query, turned, value, scale, count))
+    return None
+
+
+def match_ort_attention_causal_12(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(query, turned); scores = product; chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    r1, _ = root.inputs
+    n1 = m.producer(r1, 'Transpose')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
+        return None
+    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
+        return None
+    heads = n1.inputs[0]
+    n2 = m.producer(heads, 'MatMul')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+        return None
+    chances, value = n2.inputs
+    n3 = m.producer(chances, 'Softmax')
+    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
+        return None
+    if not literal_equals(n3.attrs.get('axis', -1), -1):
+        return None
+    r2 = n3.inputs[0]
+    n4 = m.producer(r2, 'Add')
+    if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+        return None
+    for product, mask in m.orders(n4):
+        n5 = m.producer(product, 'MatMul')
+        if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+            continue
+        query, turned = n5.inputs
+        factor = None
+        seen = None
+        hidden = None
+        if not for_cpu(graph):
+            m.refuse('for_cpu()')
+            continue
+        if not are_rows(graph, query, turned, value):
+            m.refuse('are_rows(query, turned, value)')
+            continue
+        scale = attention_scale(graph, factor, None)
+        if not scale:
+            m.refuse('scale')
+            continue
+        if not is_causal_mask(graph, mask, query, turned):
+            m.refuse('is_causal_mask(mask, query, turned)')
+            continue
+        if not sees_itself(graph, mask, seen, hidden):
+            m.refuse('sees_itself(mask, seen, hidden)')
+            continue
+        count = static(dim_of(graph, query, 1))
+        width = static(dim_of(graph, query, 3))
+        if not width % 8 == 0:
+            m.refuse('width % 8 == 0')
+            continue
+        if not dim_of(graph, value, 3) == width:
+            m.refuse('dim_of(value, 3) == width')
+            continue
+        return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (query, turned, value, scale, count))
+    return None
 
 
 def make_ort_attention_causal(graph: GraphBuilder, res: Res, query: Result, turned: Result, value: Result, scale: Any, count: Any) -> Any:
@@ -1368,7 +1766,7 @@ RULES: tuple[Rule, ...] = (
         stage='runtime',
         root='Reshape',
         child='Transpose',
-        size=7,
+        size=8,
         match=match_ort_attention_causal_2,
         make=make_ort_attention_causal,
         target='onnxruntime',
@@ -1380,7 +1778,7 @@ RULES: tuple[Rule, ...] = (
         stage='runtime',
         root='Reshape',
         child='Transpose',
-        size=8,
+        size=7,
         match=match_ort_attention_causal_3,
         make=make_ort_attention_causal,
         target='onnxruntime',
@@ -1392,7 +1790,7 @@ RULES: tuple[Rule, ...] = (
         stage='runtime',
         root='Reshape',
         child='Transpose',
-        size=7,
+        size=8,
         match=match_ort_attention_causal_4,
         make=make_ort_attention_causal,
         target='onnxruntime',
@@ -1404,7 +1802,7 @@ RULES: tuple[Rule, ...] = (
         stage='runtime',
         root='Reshape',
         child='Transpose',
-        size=7,
+        size=8,
         match=match_ort_attention_causal_5,
         make=make_ort_attention_causal,
         target='onnxruntime',
@@ -1416,8 +1814,80 @@ RULES: tuple[Rule, ...] = (
         stage='runtime',
         root='Reshape',
         child='Transpose',
-        size=6,
+        size=7,
         match=match_ort_attention_causal_6,
+        make=make_ort_attention_causal,
+        target='onnxruntime',
+        why='what a causal mask hides is not computed',
+    ),
+    Rule(
+        name='ort_attention_causal',
+        file='specs/rewrites/ort_attention.yaml',
+        stage='runtime',
+        root='Reshape',
+        child='Transpose',
+        size=7,
+        match=match_ort_attention_causal_7,
+        make=make_ort_attention_causal,
+        target='onnxruntime',
+        why='what a causal mask hides is not computed',
+    ),
+    Rule(
+        name='ort_attention_causal',
+        file='specs/rewrites/ort_attention.yaml',
+        stage='runtime',
+        root='Reshape',
+        child='Transpose',
+        size=7,
+        match=match_ort_attention_causal_8,
+        make=make_ort_attention_causal,
+        target='onnxruntime',
+        why='what a causal mask hides is not computed',
+    ),
+    Rule(
+        name='ort_attention_causal',
+        file='specs/rewrites/ort_attention.yaml',
+        stage='runtime',
+        root='Reshape',
+        child='Transpose',
+        size=6,
+        match=match_ort_attention_causal_9,
+        make=make_ort_attention_causal,
+        target='onnxruntime',
+        why='what a causal mask hides is not computed',
+    ),
+    Rule(
+        name='ort_attention_causal',
+        file='specs/rewrites/ort_attention.yaml',
+        stage='runtime',
+        root='Reshape',
+        child='Transpose',
+        size=7,
+        match=match_ort_attention_causal_10,
+        make=make_ort_attention_causal,
+        target='onnxruntime',
+        why='what a causal mask hides is not computed',
+    ),
+    Rule(
+        name='ort_attention_causal',
+        file='specs/rewrites/ort_attention.yaml',
+        stage='runtime',
+        root='Reshape',
+        child='Transpose',
+        size=7,
+        match=match_ort_attention_causal_11,
+        make=make_ort_attention_causal,
+        target='onnxruntime',
+        why='what a causal mask hides is not computed',
+    ),
+    Rule(
+        name='ort_attention_causal',
+        file='specs/rewrites/ort_attention.yaml',
+        stage='runtime',
+        root='Reshape',
+        child='Transpose',
+        size=6,
+        match=match_ort_attention_causal_12,
         make=make_ort_attention_causal,
         target='onnxruntime',
         why='what a causal mask hides is not computed',

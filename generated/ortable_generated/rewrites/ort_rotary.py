@@ -9,7 +9,7 @@ from ortable.prelude_make import consts, reshape_to
 from ortable.rewrite.matcher import literal_equals
 from ortable.rewrite.rule import Match, Rule
 from ortable.rewrite.words import for_cpu, is_float32
-from ortable.rewrite.words_ort import are_grouped_rows, attention_scale, empty_rows_are_zero, heads_before_repeat, is_causal_mask, joined_rows, last_places, total_length
+from ortable.rewrite.words_ort import are_grouped_rows, attention_scale, heads_before_repeat, is_causal_mask, joined_rows, last_places, sees_itself, total_length
 from ortable.rewrite.words_ort_rotary import cache_of_all, one_cache, repeats_halves, rotary_cache, same_angles, starts_at_zero, takes_half
 
 if TYPE_CHECKING:
@@ -25,18 +25,18 @@ _SOFTMAX = {'axis': -1}
 
 
 def match_ort_attention_causal_rotary_1(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(seen, heads, 0), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(seen, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
-    joined, _ = root.inputs
-    n1 = m.producer(joined, 'Transpose')
+    r1, _ = root.inputs
+    n1 = m.producer(r1, 'Transpose')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
         return None
     if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
         return None
-    r1 = n1.inputs[0]
-    n2 = m.producer(r1, 'Where')
+    mended = n1.inputs[0]
+    n2 = m.producer(mended, 'Where')
     if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
         return None
     seen, heads, r2 = n2.inputs
@@ -61,15 +61,15 @@ def match_ort_attention_causal_rotary_1(m: Matcher, root: Node) -> Match | None:
     n6 = m.producer(scores, 'Mul')
     if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
         return None
-    for product, factor in m.orders(n6):
-        n7 = m.producer(product, 'MatMul')
+    for r5, factor in m.orders(n6):
+        n7 = m.producer(r5, 'MatMul')
         if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
             continue
-        query, r5 = n7.inputs
+        query, r6 = n7.inputs
         n8 = m.producer(query, 'RotaryEmbedding')
         if n8 is None or len(n8.inputs) != 3 or not m.plain(n8, (), _ROTARY_EMBEDDING):
             continue
-        n9 = m.producer(r5, 'Transpose')
+        n9 = m.producer(r6, 'Transpose')
         if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
             continue
         if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
@@ -79,21 +79,22 @@ def match_ort_attention_causal_rotary_1(m: Matcher, root: Node) -> Match | None:
         n10 = m.producer(keys, 'Reshape')
         if n10 is None or len(n10.inputs) != 2 or not m.plain(n10, ('allowzero',), _RESHAPE):
             continue
-        r6, _ = n10.inputs
-        n11 = m.producer(r6, 'Expand')
+        r7, _ = n10.inputs
+        n11 = m.producer(r7, 'Expand')
         if n11 is None or len(n11.inputs) != 2 or not m.plain(n11):
             continue
-        r7, _ = n11.inputs
-        n12 = m.producer(r7, 'Unsqueeze')
+        r8, _ = n11.inputs
+        n12 = m.producer(r8, 'Unsqueeze')
         if n12 is None or len(n12.inputs) != 2 or not m.plain(n12):
             continue
-        key, r8 = n12.inputs
-        if not m.numbers(r8, [2]):
+        key, r9 = n12.inputs
+        if not m.numbers(r9, [2]):
             continue
         n13 = m.producer(key, 'RotaryEmbedding')
         if n13 is None or len(n13.inputs) != 3 or not m.plain(n13, (), _ROTARY_EMBEDDING):
             continue
         stored, cos2, sin2 = n13.inputs
+        hidden = None
         if not for_cpu(graph):
             m.refuse('for_cpu()')
             continue
@@ -119,8 +120,8 @@ def match_ort_attention_causal_rotary_1(m: Matcher, root: Node) -> Match | None:
         if not is_causal_mask(graph, mask, asked, chances):
             m.refuse('is_causal_mask(mask, asked, chances)')
             continue
-        if not empty_rows_are_zero(graph, mask, seen):
-            m.refuse('empty_rows_are_zero(mask, seen)')
+        if not sees_itself(graph, mask, seen, hidden):
+            m.refuse('sees_itself(mask, seen, hidden)')
             continue
         if not dim_of(graph, asked, 3) % 16 == 0:
             m.refuse('dim_of(asked, 3) % 16 == 0')
@@ -132,69 +133,75 @@ def match_ort_attention_causal_rotary_1(m: Matcher, root: Node) -> Match | None:
 
 
 def match_ort_attention_causal_rotary_2(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
-    joined, _ = root.inputs
-    n1 = m.producer(joined, 'Transpose')
+    r1, _ = root.inputs
+    n1 = m.producer(r1, 'Transpose')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
         return None
     if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
         return None
-    heads = n1.inputs[0]
-    n2 = m.producer(heads, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+    mended = n1.inputs[0]
+    n2 = m.producer(mended, 'Where')
+    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
         return None
-    chances, value = n2.inputs
-    n3 = m.producer(chances, 'Softmax')
-    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
+    hidden, r2, heads = n2.inputs
+    if not m.number(r2, 0):
         return None
-    if not literal_equals(n3.attrs.get('axis', -1), -1):
+    n3 = m.producer(heads, 'MatMul')
+    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
         return None
-    r1 = n3.inputs[0]
-    n4 = m.producer(r1, 'Where')
-    if n4 is None or len(n4.inputs) != 3 or not m.plain(n4):
+    chances, value = n3.inputs
+    n4 = m.producer(chances, 'Softmax')
+    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
-    mask, scores, r2 = n4.inputs
-    if not m.number(r2, float('-inf')):
+    if not literal_equals(n4.attrs.get('axis', -1), -1):
         return None
-    n5 = m.producer(scores, 'Mul')
-    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+    r3 = n4.inputs[0]
+    n5 = m.producer(r3, 'Where')
+    if n5 is None or len(n5.inputs) != 3 or not m.plain(n5):
         return None
-    for product, factor in m.orders(n5):
-        n6 = m.producer(product, 'MatMul')
-        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+    mask, scores, r4 = n5.inputs
+    if not m.number(r4, float('-inf')):
+        return None
+    n6 = m.producer(scores, 'Mul')
+    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+        return None
+    for r5, factor in m.orders(n6):
+        n7 = m.producer(r5, 'MatMul')
+        if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
             continue
-        query, r3 = n6.inputs
-        n7 = m.producer(query, 'RotaryEmbedding')
-        if n7 is None or len(n7.inputs) != 3 or not m.plain(n7, (), _ROTARY_EMBEDDING):
+        query, r6 = n7.inputs
+        n8 = m.producer(query, 'RotaryEmbedding')
+        if n8 is None or len(n8.inputs) != 3 or not m.plain(n8, (), _ROTARY_EMBEDDING):
             continue
-        n8 = m.producer(r3, 'Transpose')
-        if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('perm',)):
+        n9 = m.producer(r6, 'Transpose')
+        if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
             continue
-        if not literal_equals(n8.attrs.get('perm'), [0, 1, 3, 2]):
+        if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
             continue
-        asked, cos, sin = n7.inputs
-        keys = n8.inputs[0]
-        n9 = m.producer(keys, 'Reshape')
-        if n9 is None or len(n9.inputs) != 2 or not m.plain(n9, ('allowzero',), _RESHAPE):
+        asked, cos, sin = n8.inputs
+        keys = n9.inputs[0]
+        n10 = m.producer(keys, 'Reshape')
+        if n10 is None or len(n10.inputs) != 2 or not m.plain(n10, ('allowzero',), _RESHAPE):
             continue
-        r4, _ = n9.inputs
-        n10 = m.producer(r4, 'Expand')
-        if n10 is None or len(n10.inputs) != 2 or not m.plain(n10):
-            continue
-        r5, _ = n10.inputs
-        n11 = m.producer(r5, 'Unsqueeze')
+        r7, _ = n10.inputs
+        n11 = m.producer(r7, 'Expand')
         if n11 is None or len(n11.inputs) != 2 or not m.plain(n11):
             continue
-        key, r6 = n11.inputs
-        if not m.numbers(r6, [2]):
+        r8, _ = n11.inputs
+        n12 = m.producer(r8, 'Unsqueeze')
+        if n12 is None or len(n12.inputs) != 2 or not m.plain(n12):
             continue
-        n12 = m.producer(key, 'RotaryEmbedding')
-        if n12 is None or len(n12.inputs) != 3 or not m.plain(n12, (), _ROTARY_EMBEDDING):
+        key, r9 = n12.inputs
+        if not m.numbers(r9, [2]):
             continue
-        stored, cos2, sin2 = n12.inputs
+        n13 = m.producer(key, 'RotaryEmbedding')
+        if n13 is None or len(n13.inputs) != 3 or not m.plain(n13, (), _ROTARY_EMBEDDING):
+            continue
+        stored, cos2, sin2 = n13.inputs
         seen = None
         if not for_cpu(graph):
             m.refuse('for_cpu()')
@@ -221,128 +228,25 @@ def match_ort_attention_causal_rotary_2(m: Matcher, root: Node) -> Match | None:
         if not is_causal_mask(graph, mask, asked, chances):
             m.refuse('is_causal_mask(mask, asked, chances)')
             continue
-        if not empty_rows_are_zero(graph, mask, seen):
-            m.refuse('empty_rows_are_zero(mask, seen)')
+        if not sees_itself(graph, mask, seen, hidden):
+            m.refuse('sees_itself(mask, seen, hidden)')
             continue
         if not dim_of(graph, asked, 3) % 16 == 0:
             m.refuse('dim_of(asked, 3) % 16 == 0')
             continue
         count = static(dim_of(graph, asked, 1))
         groups = static(dim_of(graph, stored, 1))
-        return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
+        return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
     return None
 
 
 def match_ort_attention_causal_rotary_3(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(seen, heads, 0), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
-    joined, _ = root.inputs
-    n1 = m.producer(joined, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    r1 = n1.inputs[0]
-    n2 = m.producer(r1, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
-        return None
-    seen, heads, r2 = n2.inputs
-    if not m.number(r2, 0):
-        return None
-    n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
-        return None
-    chances, value = n3.inputs
-    n4 = m.producer(chances, 'Softmax')
-    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
-        return None
-    if not literal_equals(n4.attrs.get('axis', -1), -1):
-        return None
-    r3 = n4.inputs[0]
-    n5 = m.producer(r3, 'Where')
-    if n5 is None or len(n5.inputs) != 3 or not m.plain(n5):
-        return None
-    mask, product, r4 = n5.inputs
-    if not m.number(r4, float('-inf')):
-        return None
-    n6 = m.producer(product, 'MatMul')
-    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
-        return None
-    query, r5 = n6.inputs
-    n7 = m.producer(query, 'RotaryEmbedding')
-    if n7 is None or len(n7.inputs) != 3 or not m.plain(n7, (), _ROTARY_EMBEDDING):
-        return None
-    n8 = m.producer(r5, 'Transpose')
-    if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('perm',)):
-        return None
-    if not literal_equals(n8.attrs.get('perm'), [0, 1, 3, 2]):
-        return None
-    asked, cos, sin = n7.inputs
-    keys = n8.inputs[0]
-    n9 = m.producer(keys, 'Reshape')
-    if n9 is None or len(n9.inputs) != 2 or not m.plain(n9, ('allowzero',), _RESHAPE):
-        return None
-    r6, _ = n9.inputs
-    n10 = m.producer(r6, 'Expand')
-    if n10 is None or len(n10.inputs) != 2 or not m.plain(n10):
-        return None
-    r7, _ = n10.inputs
-    n11 = m.producer(r7, 'Unsqueeze')
-    if n11 is None or len(n11.inputs) != 2 or not m.plain(n11):
-        return None
-    key, r8 = n11.inputs
-    if not m.numbers(r8, [2]):
-        return None
-    n12 = m.producer(key, 'RotaryEmbedding')
-    if n12 is None or len(n12.inputs) != 3 or not m.plain(n12, (), _ROTARY_EMBEDDING):
-        return None
-    stored, cos2, sin2 = n12.inputs
-    factor = None
-    if not for_cpu(graph):
-        m.refuse('for_cpu()')
-        return None
-    scale = attention_scale(graph, factor, None)
-    if not scale:
-        m.refuse('scale')
-        return None
-    if not same_angles(graph, cos, cos2):
-        m.refuse('same_angles(cos, cos2)')
-        return None
-    if not same_angles(graph, sin, sin2):
-        m.refuse('same_angles(sin, sin2)')
-        return None
-    if not one_cache(graph, cos):
-        m.refuse('one_cache(cos)')
-        return None
-    if not one_cache(graph, sin):
-        m.refuse('one_cache(sin)')
-        return None
-    if not are_grouped_rows(graph, asked, stored, value):
-        m.refuse('are_grouped_rows(asked, stored, value)')
-        return None
-    if not is_causal_mask(graph, mask, asked, chances):
-        m.refuse('is_causal_mask(mask, asked, chances)')
-        return None
-    if not empty_rows_are_zero(graph, mask, seen):
-        m.refuse('empty_rows_are_zero(mask, seen)')
-        return None
-    if not dim_of(graph, asked, 3) % 16 == 0:
-        m.refuse('dim_of(asked, 3) % 16 == 0')
-        return None
-    count = static(dim_of(graph, asked, 1))
-    groups = static(dim_of(graph, stored, 1))
-    return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
-
-
-def match_ort_attention_causal_rotary_4(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
-    graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    joined, _ = root.inputs
-    n1 = m.producer(joined, 'Transpose')
+    r1, _ = root.inputs
+    n1 = m.producer(r1, 'Transpose')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
         return None
     if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
@@ -357,139 +261,51 @@ def match_ort_attention_causal_rotary_4(m: Matcher, root: Node) -> Match | None:
         return None
     if not literal_equals(n3.attrs.get('axis', -1), -1):
         return None
-    r1 = n3.inputs[0]
-    n4 = m.producer(r1, 'Where')
+    r2 = n3.inputs[0]
+    n4 = m.producer(r2, 'Where')
     if n4 is None or len(n4.inputs) != 3 or not m.plain(n4):
         return None
-    mask, product, r2 = n4.inputs
-    if not m.number(r2, float('-inf')):
+    mask, scores, r3 = n4.inputs
+    if not m.number(r3, float('-inf')):
         return None
-    n5 = m.producer(product, 'MatMul')
+    n5 = m.producer(scores, 'Mul')
     if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
         return None
-    query, r3 = n5.inputs
-    n6 = m.producer(query, 'RotaryEmbedding')
-    if n6 is None or len(n6.inputs) != 3 or not m.plain(n6, (), _ROTARY_EMBEDDING):
-        return None
-    n7 = m.producer(r3, 'Transpose')
-    if n7 is None or len(n7.inputs) != 1 or not m.plain(n7, ('perm',)):
-        return None
-    if not literal_equals(n7.attrs.get('perm'), [0, 1, 3, 2]):
-        return None
-    asked, cos, sin = n6.inputs
-    keys = n7.inputs[0]
-    n8 = m.producer(keys, 'Reshape')
-    if n8 is None or len(n8.inputs) != 2 or not m.plain(n8, ('allowzero',), _RESHAPE):
-        return None
-    r4, _ = n8.inputs
-    n9 = m.producer(r4, 'Expand')
-    if n9 is None or len(n9.inputs) != 2 or not m.plain(n9):
-        return None
-    r5, _ = n9.inputs
-    n10 = m.producer(r5, 'Unsqueeze')
-    if n10 is None or len(n10.inputs) != 2 or not m.plain(n10):
-        return None
-    key, r6 = n10.inputs
-    if not m.numbers(r6, [2]):
-        return None
-    n11 = m.producer(key, 'RotaryEmbedding')
-    if n11 is None or len(n11.inputs) != 3 or not m.plain(n11, (), _ROTARY_EMBEDDING):
-        return None
-    stored, cos2, sin2 = n11.inputs
-    factor = None
-    seen = None
-    if not for_cpu(graph):
-        m.refuse('for_cpu()')
-        return None
-    scale = attention_scale(graph, factor, None)
-    if not scale:
-        m.refuse('scale')
-        return None
-    if not same_angles(graph, cos, cos2):
-        m.refuse('same_angles(cos, cos2)')
-        return None
-    if not same_angles(graph, sin, sin2):
-        m.refuse('same_angles(sin, sin2)')
-        return None
-    if not one_cache(graph, cos):
-        m.refuse('one_cache(cos)')
-        return None
-    if not one_cache(graph, sin):
-        m.refuse('one_cache(sin)')
-        return None
-    if not are_grouped_rows(graph, asked, stored, value):
-        m.refuse('are_grouped_rows(asked, stored, value)')
-        return None
-    if not is_causal_mask(graph, mask, asked, chances):
-        m.refuse('is_causal_mask(mask, asked, chances)')
-        return None
-    if not empty_rows_are_zero(graph, mask, seen):
-        m.refuse('empty_rows_are_zero(mask, seen)')
-        return None
-    if not dim_of(graph, asked, 3) % 16 == 0:
-        m.refuse('dim_of(asked, 3) % 16 == 0')
-        return None
-    count = static(dim_of(graph, asked, 1))
-    groups = static(dim_of(graph, stored, 1))
-    return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
-
-
-def match_ort_attention_causal_rotary_5(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(seen, heads, 0), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
-    graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    joined, _ = root.inputs
-    n1 = m.producer(joined, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    r1 = n1.inputs[0]
-    n2 = m.producer(r1, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
-        return None
-    seen, heads, r2 = n2.inputs
-    if not m.number(r2, 0):
-        return None
-    n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
-        return None
-    chances, value = n3.inputs
-    n4 = m.producer(chances, 'Softmax')
-    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
-        return None
-    if not literal_equals(n4.attrs.get('axis', -1), -1):
-        return None
-    r3 = n4.inputs[0]
-    n5 = m.producer(r3, 'Where')
-    if n5 is None or len(n5.inputs) != 3 or not m.plain(n5):
-        return None
-    mask, scores, r4 = n5.inputs
-    if not m.number(r4, float('-inf')):
-        return None
-    n6 = m.producer(scores, 'Mul')
-    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
-        return None
-    for product, factor in m.orders(n6):
-        n7 = m.producer(product, 'MatMul')
-        if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+    for r4, factor in m.orders(n5):
+        n6 = m.producer(r4, 'MatMul')
+        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
             continue
-        query, r5 = n7.inputs
-        n8 = m.producer(query, 'RotaryEmbedding')
-        if n8 is None or len(n8.inputs) != 3 or not m.plain(n8, (), _ROTARY_EMBEDDING):
+        query, r5 = n6.inputs
+        n7 = m.producer(query, 'RotaryEmbedding')
+        if n7 is None or len(n7.inputs) != 3 or not m.plain(n7, (), _ROTARY_EMBEDDING):
             continue
-        n9 = m.producer(r5, 'Transpose')
-        if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
+        n8 = m.producer(r5, 'Transpose')
+        if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('perm',)):
             continue
-        if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
+        if not literal_equals(n8.attrs.get('perm'), [0, 1, 3, 2]):
             continue
-        asked, cos, sin = n8.inputs
-        key = n9.inputs[0]
-        n10 = m.producer(key, 'RotaryEmbedding')
-        if n10 is None or len(n10.inputs) != 3 or not m.plain(n10, (), _ROTARY_EMBEDDING):
+        asked, cos, sin = n7.inputs
+        keys = n8.inputs[0]
+        n9 = m.producer(keys, 'Reshape')
+        if n9 is None or len(n9.inputs) != 2 or not m.plain(n9, ('allowzero',), _RESHAPE):
             continue
-        stored, cos2, sin2 = n10.inputs
+        r6, _ = n9.inputs
+        n10 = m.producer(r6, 'Expand')
+        if n10 is None or len(n10.inputs) != 2 or not m.plain(n10):
+            continue
+        r7, _ = n10.inputs
+        n11 = m.producer(r7, 'Unsqueeze')
+        if n11 is None or len(n11.inputs) != 2 or not m.plain(n11):
+            continue
+        key, r8 = n11.inputs
+        if not m.numbers(r8, [2]):
+            continue
+        n12 = m.producer(key, 'RotaryEmbedding')
+        if n12 is None or len(n12.inputs) != 3 or not m.plain(n12, (), _ROTARY_EMBEDDING):
+            continue
+        stored, cos2, sin2 = n12.inputs
+        seen = None
+        hidden = None
         if not for_cpu(graph):
             m.refuse('for_cpu()')
             continue
@@ -515,25 +331,237 @@ def match_ort_attention_causal_rotary_5(m: Matcher, root: Node) -> Match | None:
         if not is_causal_mask(graph, mask, asked, chances):
             m.refuse('is_causal_mask(mask, asked, chances)')
             continue
-        if not empty_rows_are_zero(graph, mask, seen):
-            m.refuse('empty_rows_are_zero(mask, seen)')
+        if not sees_itself(graph, mask, seen, hidden):
+            m.refuse('sees_itself(mask, seen, hidden)')
             continue
         if not dim_of(graph, asked, 3) % 16 == 0:
             m.refuse('dim_of(asked, 3) % 16 == 0')
             continue
         count = static(dim_of(graph, asked, 1))
         groups = static(dim_of(graph, stored, 1))
-        return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
+        return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
+    return None
+
+
+def match_ort_attention_causal_rotary_4(m: Matcher, root: Node) -> Match | None:
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(seen, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    r1, _ = root.inputs
+    n1 = m.producer(r1, 'Transpose')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
+        return None
+    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
+        return None
+    mended = n1.inputs[0]
+    n2 = m.producer(mended, 'Where')
+    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+        return None
+    seen, heads, r2 = n2.inputs
+    if not m.number(r2, 0):
+        return None
+    n3 = m.producer(heads, 'MatMul')
+    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+        return None
+    chances, value = n3.inputs
+    n4 = m.producer(chances, 'Softmax')
+    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
+        return None
+    if not literal_equals(n4.attrs.get('axis', -1), -1):
+        return None
+    r3 = n4.inputs[0]
+    n5 = m.producer(r3, 'Add')
+    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+        return None
+    for scores, mask in m.orders(n5):
+        n6 = m.producer(scores, 'Mul')
+        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+            continue
+        for r4, factor in m.orders(n6):
+            n7 = m.producer(r4, 'MatMul')
+            if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+                continue
+            query, r5 = n7.inputs
+            n8 = m.producer(query, 'RotaryEmbedding')
+            if n8 is None or len(n8.inputs) != 3 or not m.plain(n8, (), _ROTARY_EMBEDDING):
+                continue
+            n9 = m.producer(r5, 'Transpose')
+            if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
+                continue
+            if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
+                continue
+            asked, cos, sin = n8.inputs
+            keys = n9.inputs[0]
+            n10 = m.producer(keys, 'Reshape')
+            if n10 is None or len(n10.inputs) != 2 or not m.plain(n10, ('allowzero',), _RESHAPE):
+                continue
+            r6, _ = n10.inputs
+            n11 = m.producer(r6, 'Expand')
+            if n11 is None or len(n11.inputs) != 2 or not m.plain(n11):
+                continue
+            r7, _ = n11.inputs
+            n12 = m.producer(r7, 'Unsqueeze')
+            if n12 is None or len(n12.inputs) != 2 or not m.plain(n12):
+                continue
+            key, r8 = n12.inputs
+            if not m.numbers(r8, [2]):
+                continue
+            n13 = m.producer(key, 'RotaryEmbedding')
+            if n13 is None or len(n13.inputs) != 3 or not m.plain(n13, (), _ROTARY_EMBEDDING):
+                continue
+            stored, cos2, sin2 = n13.inputs
+            hidden = None
+            if not for_cpu(graph):
+                m.refuse('for_cpu()')
+                continue
+            scale = attention_scale(graph, factor, None)
+            if not scale:
+                m.refuse('scale')
+                continue
+            if not same_angles(graph, cos, cos2):
+                m.refuse('same_angles(cos, cos2)')
+                continue
+            if not same_angles(graph, sin, sin2):
+                m.refuse('same_angles(sin, sin2)')
+                continue
+            if not one_cache(graph, cos):
+                m.refuse('one_cache(cos)')
+                continue
+            if not one_cache(graph, sin):
+                m.refuse('one_cache(sin)')
+                continue
+            if not are_grouped_rows(graph, asked, stored, value):
+                m.refuse('are_grouped_rows(asked, stored, value)')
+                continue
+            if not is_causal_mask(graph, mask, asked, chances):
+                m.refuse('is_causal_mask(mask, asked, chances)')
+                continue
+            if not sees_itself(graph, mask, seen, hidden):
+                m.refuse('sees_itself(mask, seen, hidden)')
+                continue
+            if not dim_of(graph, asked, 3) % 16 == 0:
+                m.refuse('dim_of(asked, 3) % 16 == 0')
+                continue
+            count = static(dim_of(graph, asked, 1))
+            groups = static(dim_of(graph, stored, 1))
+            return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
+    return None
+
+
+def match_ort_attention_causal_rotary_5(m: Matcher, root: Node) -> Match | None:
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    r1, _ = root.inputs
+    n1 = m.producer(r1, 'Transpose')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
+        return None
+    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
+        return None
+    mended = n1.inputs[0]
+    n2 = m.producer(mended, 'Where')
+    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+        return None
+    hidden, r2, heads = n2.inputs
+    if not m.number(r2, 0):
+        return None
+    n3 = m.producer(heads, 'MatMul')
+    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+        return None
+    chances, value = n3.inputs
+    n4 = m.producer(chances, 'Softmax')
+    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
+        return None
+    if not literal_equals(n4.attrs.get('axis', -1), -1):
+        return None
+    r3 = n4.inputs[0]
+    n5 = m.producer(r3, 'Add')
+    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+        return None
+    for scores, mask in m.orders(n5):
+        n6 = m.producer(scores, 'Mul')
+        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+            continue
+        for r4, factor in m.orders(n6):
+            n7 = m.producer(r4, 'MatMul')
+            if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+                continue
+            query, r5 = n7.inputs
+            n8 = m.producer(query, 'RotaryEmbedding')
+            if n8 is None or len(n8.inputs) != 3 or not m.plain(n8, (), _ROTARY_EMBEDDING):
+                continue
+            n9 = m.producer(r5, 'Transpose')
+            if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
+                continue
+            if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
+                continue
+            asked, cos, sin = n8.inputs
+            keys = n9.inputs[0]
+            n10 = m.producer(keys, 'Reshape')
+            if n10 is None or len(n10.inputs) != 2 or not m.plain(n10, ('allowzero',), _RESHAPE):
+                continue
+            r6, _ = n10.inputs
+            n11 = m.producer(r6, 'Expand')
+            if n11 is None or len(n11.inputs) != 2 or not m.plain(n11):
+                continue
+            r7, _ = n11.inputs
+            n12 = m.producer(r7, 'Unsqueeze')
+            if n12 is None or len(n12.inputs) != 2 or not m.plain(n12):
+                continue
+            key, r8 = n12.inputs
+            if not m.numbers(r8, [2]):
+                continue
+            n13 = m.producer(key, 'RotaryEmbedding')
+            if n13 is None or len(n13.inputs) != 3 or not m.plain(n13, (), _ROTARY_EMBEDDING):
+                continue
+            stored, cos2, sin2 = n13.inputs
+            seen = None
+            if not for_cpu(graph):
+                m.refuse('for_cpu()')
+                continue
+            scale = attention_scale(graph, factor, None)
+            if not scale:
+                m.refuse('scale')
+                continue
+            if not same_angles(graph, cos, cos2):
+                m.refuse('same_angles(cos, cos2)')
+                continue
+            if not same_angles(graph, sin, sin2):
+                m.refuse('same_angles(sin, sin2)')
+                continue
+            if not one_cache(graph, cos):
+                m.refuse('one_cache(cos)')
+                continue
+            if not one_cache(graph, sin):
+                m.refuse('one_cache(sin)')
+                continue
+            if not are_grouped_rows(graph, asked, stored, value):
+                m.refuse('are_grouped_rows(asked, stored, value)')
+                continue
+            if not is_causal_mask(graph, mask, asked, chances):
+                m.refuse('is_causal_mask(mask, asked, chances)')
+                continue
+            if not sees_itself(graph, mask, seen, hidden):
+                m.refuse('sees_itself(mask, seen, hidden)')
+                continue
+            if not dim_of(graph, asked, 3) % 16 == 0:
+                m.refuse('dim_of(asked, 3) % 16 == 0')
+                continue
+            count = static(dim_of(graph, asked, 1))
+            groups = static(dim_of(graph, stored, 1))
+            return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
     return None
 
 
 def match_ort_attention_causal_rotary_6(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
-    joined, _ = root.inputs
-    n1 = m.producer(joined, 'Transpose')
+    r1, _ = root.inputs
+    n1 = m.producer(r1, 'Transpose')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
         return None
     if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
@@ -548,25 +576,314 @@ def match_ort_attention_causal_rotary_6(m: Matcher, root: Node) -> Match | None:
         return None
     if not literal_equals(n3.attrs.get('axis', -1), -1):
         return None
-    r1 = n3.inputs[0]
-    n4 = m.producer(r1, 'Where')
+    r2 = n3.inputs[0]
+    n4 = m.producer(r2, 'Add')
+    if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+        return None
+    for scores, mask in m.orders(n4):
+        n5 = m.producer(scores, 'Mul')
+        if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+            continue
+        for r3, factor in m.orders(n5):
+            n6 = m.producer(r3, 'MatMul')
+            if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+                continue
+            query, r4 = n6.inputs
+            n7 = m.producer(query, 'RotaryEmbedding')
+            if n7 is None or len(n7.inputs) != 3 or not m.plain(n7, (), _ROTARY_EMBEDDING):
+                continue
+            n8 = m.producer(r4, 'Transpose')
+            if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('perm',)):
+                continue
+            if not literal_equals(n8.attrs.get('perm'), [0, 1, 3, 2]):
+                continue
+            asked, cos, sin = n7.inputs
+            keys = n8.inputs[0]
+            n9 = m.producer(keys, 'Reshape')
+            if n9 is None or len(n9.inputs) != 2 or not m.plain(n9, ('allowzero',), _RESHAPE):
+                continue
+            r5, _ = n9.inputs
+            n10 = m.producer(r5, 'Expand')
+            if n10 is None or len(n10.inputs) != 2 or not m.plain(n10):
+                continue
+            r6, _ = n10.inputs
+            n11 = m.producer(r6, 'Unsqueeze')
+            if n11 is None or len(n11.inputs) != 2 or not m.plain(n11):
+                continue
+            key, r7 = n11.inputs
+            if not m.numbers(r7, [2]):
+                continue
+            n12 = m.producer(key, 'RotaryEmbedding')
+            if n12 is None or len(n12.inputs) != 3 or not m.plain(n12, (), _ROTARY_EMBEDDING):
+                continue
+            stored, cos2, sin2 = n12.inputs
+            seen = None
+            hidden = None
+            if not for_cpu(graph):
+                m.refuse('for_cpu()')
+                continue
+            scale = attention_scale(graph, factor, None)
+            if not scale:
+                m.refuse('scale')
+                continue
+            if not same_angles(graph, cos, cos2):
+                m.refuse('same_angles(cos, cos2)')
+                continue
+            if not same_angles(graph, sin, sin2):
+                m.refuse('same_angles(sin, sin2)')
+                continue
+            if not one_cache(graph, cos):
+                m.refuse('one_cache(cos)')
+                continue
+            if not one_cache(graph, sin):
+                m.refuse('one_cache(sin)')
+                continue
+            if not are_grouped_rows(graph, asked, stored, value):
+                m.refuse('are_grouped_rows(asked, stored, value)')
+                continue
+            if not is_causal_mask(graph, mask, asked, chances):
+                m.refuse('is_causal_mask(mask, asked, chances)')
+                continue
+            if not sees_itself(graph, mask, seen, hidden):
+                m.refuse('sees_itself(mask, seen, hidden)')
+                continue
+            if not dim_of(graph, asked, 3) % 16 == 0:
+                m.refuse('dim_of(asked, 3) % 16 == 0')
+                continue
+            count = static(dim_of(graph, asked, 1))
+            groups = static(dim_of(graph, stored, 1))
+            return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
+    return None
+
+
+def match_ort_attention_causal_rotary_7(m: Matcher, root: Node) -> Match | None:
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(seen, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    r1, _ = root.inputs
+    n1 = m.producer(r1, 'Transpose')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
+        return None
+    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
+        return None
+    mended = n1.inputs[0]
+    n2 = m.producer(mended, 'Where')
+    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+        return None
+    seen, heads, r2 = n2.inputs
+    if not m.number(r2, 0):
+        return None
+    n3 = m.producer(heads, 'MatMul')
+    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+        return None
+    chances, value = n3.inputs
+    n4 = m.producer(chances, 'Softmax')
+    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
+        return None
+    if not literal_equals(n4.attrs.get('axis', -1), -1):
+        return None
+    r3 = n4.inputs[0]
+    n5 = m.producer(r3, 'Where')
+    if n5 is None or len(n5.inputs) != 3 or not m.plain(n5):
+        return None
+    mask, scores, r4 = n5.inputs
+    if not m.number(r4, float('-inf')):
+        return None
+    n6 = m.producer(scores, 'Mul')
+    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+        return None
+    for r5, factor in m.orders(n6):
+        n7 = m.producer(r5, 'MatMul')
+        if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+            continue
+        query, r6 = n7.inputs
+        n8 = m.producer(query, 'RotaryEmbedding')
+        if n8 is None or len(n8.inputs) != 3 or not m.plain(n8, (), _ROTARY_EMBEDDING):
+            continue
+        n9 = m.producer(r6, 'Transpose')
+        if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
+            continue
+        if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
+            continue
+        asked, cos, sin = n8.inputs
+        key = n9.inputs[0]
+        n10 = m.producer(key, 'RotaryEmbedding')
+        if n10 is None or len(n10.inputs) != 3 or not m.plain(n10, (), _ROTARY_EMBEDDING):
+            continue
+        stored, cos2, sin2 = n10.inputs
+        hidden = None
+        if not for_cpu(graph):
+            m.refuse('for_cpu()')
+            continue
+        scale = attention_scale(graph, factor, None)
+        if not scale:
+            m.refuse('scale')
+            continue
+        if not same_angles(graph, cos, cos2):
+            m.refuse('same_angles(cos, cos2)')
+            continue
+        if not same_angles(graph, sin, sin2):
+            m.refuse('same_angles(sin, sin2)')
+            continue
+        if not one_cache(graph, cos):
+            m.refuse('one_cache(cos)')
+            continue
+        if not one_cache(graph, sin):
+            m.refuse('one_cache(sin)')
+            continue
+        if not are_grouped_rows(graph, asked, stored, value):
+            m.refuse('are_grouped_rows(asked, stored, value)')
+            continue
+        if not is_causal_mask(graph, mask, asked, chances):
+            m.refuse('is_causal_mask(mask, asked, chances)')
+            continue
+        if not sees_itself(graph, mask, seen, hidden):
+            m.refuse('sees_itself(mask, seen, hidden)')
+            continue
+        if not dim_of(graph, asked, 3) % 16 == 0:
+            m.refuse('dim_of(asked, 3) % 16 == 0')
+            continue
+        count = static(dim_of(graph, asked, 1))
+        groups = static(dim_of(graph, stored, 1))
+        return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
+    return None
+
+
+def match_ort_attention_causal_rotary_8(m: Matcher, root: Node) -> Match | None:
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    r1, _ = root.inputs
+    n1 = m.producer(r1, 'Transpose')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
+        return None
+    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
+        return None
+    mended = n1.inputs[0]
+    n2 = m.producer(mended, 'Where')
+    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+        return None
+    hidden, r2, heads = n2.inputs
+    if not m.number(r2, 0):
+        return None
+    n3 = m.producer(heads, 'MatMul')
+    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+        return None
+    chances, value = n3.inputs
+    n4 = m.producer(chances, 'Softmax')
+    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
+        return None
+    if not literal_equals(n4.attrs.get('axis', -1), -1):
+        return None
+    r3 = n4.inputs[0]
+    n5 = m.producer(r3, 'Where')
+    if n5 is None or len(n5.inputs) != 3 or not m.plain(n5):
+        return None
+    mask, scores, r4 = n5.inputs
+    if not m.number(r4, float('-inf')):
+        return None
+    n6 = m.producer(scores, 'Mul')
+    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+        return None
+    for r5, factor in m.orders(n6):
+        n7 = m.producer(r5, 'MatMul')
+        if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+            continue
+        query, r6 = n7.inputs
+        n8 = m.producer(query, 'RotaryEmbedding')
+        if n8 is None or len(n8.inputs) != 3 or not m.plain(n8, (), _ROTARY_EMBEDDING):
+            continue
+        n9 = m.producer(r6, 'Transpose')
+        if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
+            continue
+        if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
+            continue
+        asked, cos, sin = n8.inputs
+        key = n9.inputs[0]
+        n10 = m.producer(key, 'RotaryEmbedding')
+        if n10 is None or len(n10.inputs) != 3 or not m.plain(n10, (), _ROTARY_EMBEDDING):
+            continue
+        stored, cos2, sin2 = n10.inputs
+        seen = None
+        if not for_cpu(graph):
+            m.refuse('for_cpu()')
+            continue
+        scale = attention_scale(graph, factor, None)
+        if not scale:
+            m.refuse('scale')
+            continue
+        if not same_angles(graph, cos, cos2):
+            m.refuse('same_angles(cos, cos2)')
+            continue
+        if not same_angles(graph, sin, sin2):
+            m.refuse('same_angles(sin, sin2)')
+            continue
+        if not one_cache(graph, cos):
+            m.refuse('one_cache(cos)')
+            continue
+        if not one_cache(graph, sin):
+            m.refuse('one_cache(sin)')
+            continue
+        if not are_grouped_rows(graph, asked, stored, value):
+            m.refuse('are_grouped_rows(asked, stored, value)')
+            continue
+        if not is_causal_mask(graph, mask, asked, chances):
+            m.refuse('is_causal_mask(mask, asked, chances)')
+            continue
+        if not sees_itself(graph, mask, seen, hidden):
+            m.refuse('sees_itself(mask, seen, hidden)')
+            continue
+        if not dim_of(graph, asked, 3) % 16 == 0:
+            m.refuse('dim_of(asked, 3) % 16 == 0')
+            continue
+        count = static(dim_of(graph, asked, 1))
+        groups = static(dim_of(graph, stored, 1))
+        return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
+    return None
+
+
+def match_ort_attention_causal_rotary_9(m: Matcher, root: Node) -> Match | None:
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    r1, _ = root.inputs
+    n1 = m.producer(r1, 'Transpose')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
+        return None
+    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
+        return None
+    heads = n1.inputs[0]
+    n2 = m.producer(heads, 'MatMul')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+        return None
+    chances, value = n2.inputs
+    n3 = m.producer(chances, 'Softmax')
+    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
+        return None
+    if not literal_equals(n3.attrs.get('axis', -1), -1):
+        return None
+    r2 = n3.inputs[0]
+    n4 = m.producer(r2, 'Where')
     if n4 is None or len(n4.inputs) != 3 or not m.plain(n4):
         return None
-    mask, scores, r2 = n4.inputs
-    if not m.number(r2, float('-inf')):
+    mask, scores, r3 = n4.inputs
+    if not m.number(r3, float('-inf')):
         return None
     n5 = m.producer(scores, 'Mul')
     if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
         return None
-    for product, factor in m.orders(n5):
-        n6 = m.producer(product, 'MatMul')
+    for r4, factor in m.orders(n5):
+        n6 = m.producer(r4, 'MatMul')
         if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
             continue
-        query, r3 = n6.inputs
+        query, r5 = n6.inputs
         n7 = m.producer(query, 'RotaryEmbedding')
         if n7 is None or len(n7.inputs) != 3 or not m.plain(n7, (), _ROTARY_EMBEDDING):
             continue
-        n8 = m.producer(r3, 'Transpose')
+        n8 = m.producer(r5, 'Transpose')
         if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('perm',)):
             continue
         if not literal_equals(n8.attrs.get('perm'), [0, 1, 3, 2]):
@@ -578,6 +895,7 @@ def match_ort_attention_causal_rotary_6(m: Matcher, root: Node) -> Match | None:
             continue
         stored, cos2, sin2 = n9.inputs
         seen = None
+        hidden = None
         if not for_cpu(graph):
             m.refuse('for_cpu()')
             continue
@@ -603,8 +921,8 @@ def match_ort_attention_causal_rotary_6(m: Matcher, root: Node) -> Match | None:
         if not is_causal_mask(graph, mask, asked, chances):
             m.refuse('is_causal_mask(mask, asked, chances)')
             continue
-        if not empty_rows_are_zero(graph, mask, seen):
-            m.refuse('empty_rows_are_zero(mask, seen)')
+        if not sees_itself(graph, mask, seen, hidden):
+            m.refuse('sees_itself(mask, seen, hidden)')
             continue
         if not dim_of(graph, asked, 3) % 16 == 0:
             m.refuse('dim_of(asked, 3) % 16 == 0')
@@ -615,19 +933,19 @@ def match_ort_attention_causal_rotary_6(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def match_ort_attention_causal_rotary_7(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(seen, heads, 0), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+def match_ort_attention_causal_rotary_10(m: Matcher, root: Node) -> Match | None:
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(seen, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
-    joined, _ = root.inputs
-    n1 = m.producer(joined, 'Transpose')
+    r1, _ = root.inputs
+    n1 = m.producer(r1, 'Transpose')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
         return None
     if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
         return None
-    r1 = n1.inputs[0]
-    n2 = m.producer(r1, 'Where')
+    mended = n1.inputs[0]
+    n2 = m.producer(mended, 'Where')
     if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
         return None
     seen, heads, r2 = n2.inputs
@@ -643,74 +961,169 @@ def match_ort_attention_causal_rotary_7(m: Matcher, root: Node) -> Match | None:
     if not literal_equals(n4.attrs.get('axis', -1), -1):
         return None
     r3 = n4.inputs[0]
-    n5 = m.producer(r3, 'Where')
-    if n5 is None or len(n5.inputs) != 3 or not m.plain(n5):
+    n5 = m.producer(r3, 'Add')
+    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
         return None
-    mask, product, r4 = n5.inputs
-    if not m.number(r4, float('-inf')):
-        return None
-    n6 = m.producer(product, 'MatMul')
-    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
-        return None
-    query, r5 = n6.inputs
-    n7 = m.producer(query, 'RotaryEmbedding')
-    if n7 is None or len(n7.inputs) != 3 or not m.plain(n7, (), _ROTARY_EMBEDDING):
-        return None
-    n8 = m.producer(r5, 'Transpose')
-    if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('perm',)):
-        return None
-    if not literal_equals(n8.attrs.get('perm'), [0, 1, 3, 2]):
-        return None
-    asked, cos, sin = n7.inputs
-    key = n8.inputs[0]
-    n9 = m.producer(key, 'RotaryEmbedding')
-    if n9 is None or len(n9.inputs) != 3 or not m.plain(n9, (), _ROTARY_EMBEDDING):
-        return None
-    stored, cos2, sin2 = n9.inputs
-    factor = None
-    if not for_cpu(graph):
-        m.refuse('for_cpu()')
-        return None
-    scale = attention_scale(graph, factor, None)
-    if not scale:
-        m.refuse('scale')
-        return None
-    if not same_angles(graph, cos, cos2):
-        m.refuse('same_angles(cos, cos2)')
-        return None
-    if not same_angles(graph, sin, sin2):
-        m.refuse('same_angles(sin, sin2)')
-        return None
-    if not one_cache(graph, cos):
-        m.refuse('one_cache(cos)')
-        return None
-    if not one_cache(graph, sin):
-        m.refuse('one_cache(sin)')
-        return None
-    if not are_grouped_rows(graph, asked, stored, value):
-        m.refuse('are_grouped_rows(asked, stored, value)')
-        return None
-    if not is_causal_mask(graph, mask, asked, chances):
-        m.refuse('is_causal_mask(mask, asked, chances)')
-        return None
-    if not empty_rows_are_zero(graph, mask, seen):
-        m.refuse('empty_rows_are_zero(mask, seen)')
-        return None
-    if not dim_of(graph, asked, 3) % 16 == 0:
-        m.refuse('dim_of(asked, 3) % 16 == 0')
-        return None
-    count = static(dim_of(graph, asked, 1))
-    groups = static(dim_of(graph, stored, 1))
-    return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
+    for scores, mask in m.orders(n5):
+        n6 = m.producer(scores, 'Mul')
+        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+            continue
+        for r4, factor in m.orders(n6):
+            n7 = m.producer(r4, 'MatMul')
+            if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+                continue
+            query, r5 = n7.inputs
+            n8 = m.producer(query, 'RotaryEmbedding')
+            if n8 is None or len(n8.inputs) != 3 or not m.plain(n8, (), _ROTARY_EMBEDDING):
+                continue
+            n9 = m.producer(r5, 'Transpose')
+            if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
+                continue
+            if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
+                continue
+            asked, cos, sin = n8.inputs
+            key = n9.inputs[0]
+            n10 = m.producer(key, 'RotaryEmbedding')
+            if n10 is None or len(n10.inputs) != 3 or not m.plain(n10, (), _ROTARY_EMBEDDING):
+                continue
+            stored, cos2, sin2 = n10.inputs
+            hidden = None
+            if not for_cpu(graph):
+                m.refuse('for_cpu()')
+                continue
+            scale = attention_scale(graph, factor, None)
+            if not scale:
+                m.refuse('scale')
+                continue
+            if not same_angles(graph, cos, cos2):
+                m.refuse('same_angles(cos, cos2)')
+                continue
+            if not same_angles(graph, sin, sin2):
+                m.refuse('same_angles(sin, sin2)')
+                continue
+            if not one_cache(graph, cos):
+                m.refuse('one_cache(cos)')
+                continue
+            if not one_cache(graph, sin):
+                m.refuse('one_cache(sin)')
+                continue
+            if not are_grouped_rows(graph, asked, stored, value):
+                m.refuse('are_grouped_rows(asked, stored, value)')
+                continue
+            if not is_causal_mask(graph, mask, asked, chances):
+                m.refuse('is_causal_mask(mask, asked, chances)')
+                continue
+            if not sees_itself(graph, mask, seen, hidden):
+                m.refuse('sees_itself(mask, seen, hidden)')
+                continue
+            if not dim_of(graph, asked, 3) % 16 == 0:
+                m.refuse('dim_of(asked, 3) % 16 == 0')
+                continue
+            count = static(dim_of(graph, asked, 1))
+            groups = static(dim_of(graph, stored, 1))
+            return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
+    return None
 
 
-def match_ort_attention_causal_rotary_8(m: Matcher, root: Node) -> Match | None:
-    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+def match_ort_attention_causal_rotary_11(m: Matcher, root: Node) -> Match | None:
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
-    joined, _ = root.inputs
-    n1 = m.producer(joined, 'Transpose')
+    r1, _ = root.inputs
+    n1 = m.producer(r1, 'Transpose')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
+        return None
+    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
+        return None
+    mended = n1.inputs[0]
+    n2 = m.producer(mended, 'Where')
+    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+        return None
+    hidden, r2, heads = n2.inputs
+    if not m.number(r2, 0):
+        return None
+    n3 = m.producer(heads, 'MatMul')
+    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+        return None
+    chances, value = n3.inputs
+    n4 = m.producer(chances, 'Softmax')
+    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
+        return None
+    if not literal_equals(n4.attrs.get('axis', -1), -1):
+        return None
+    r3 = n4.inputs[0]
+    n5 = m.producer(r3, 'Add')
+    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+        return None
+    for scores, mask in m.orders(n5):
+        n6 = m.producer(scores, 'Mul')
+        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+            continue
+        for r4, factor in m.orders(n6):
+            n7 = m.producer(r4, 'MatMul')
+            if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+                continue
+            query, r5 = n7.inputs
+            n8 = m.producer(query, 'RotaryEmbedding')
+            if n8 is None or len(n8.inputs) != 3 or not m.plain(n8, (), _ROTARY_EMBEDDING):
+                continue
+            n9 = m.producer(r5, 'Transpose')
+            if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
+                continue
+            if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
+                continue
+            asked, cos, sin = n8.inputs
+            key = n9.inputs[0]
+            n10 = m.producer(key, 'RotaryEmbedding')
+            if n10 is None or len(n10.inputs) != 3 or not m.plain(n10, (), _ROTARY_EMBEDDING):
+                continue
+            stored, cos2, sin2 = n10.inputs
+            seen = None
+            if not for_cpu(graph):
+                m.refuse('for_cpu()')
+                continue
+            scale = attention_scale(graph, factor, None)
+            if not scale:
+                m.refuse('scale')
+                continue
+            if not same_angles(graph, cos, cos2):
+                m.refuse('same_angles(cos, cos2)')
+                continue
+            if not same_angles(graph, sin, sin2):
+                m.refuse('same_angles(sin, sin2)')
+                continue
+            if not one_cache(graph, cos):
+                m.refuse('one_cache(cos)')
+                continue
+            if not one_cache(graph, sin):
+                m.refuse('one_cache(sin)')
+                continue
+            if not are_grouped_rows(graph, asked, stored, value):
+                m.refuse('are_grouped_rows(asked, stored, value)')
+                continue
+            if not is_causal_mask(graph, mask, asked, chances):
+                m.refuse('is_causal_mask(mask, asked, chances)')
+                continue
+            if not sees_itself(graph, mask, seen, hidden):
+                m.refuse('sees_itself(mask, seen, hidden)')
+                continue
+            if not dim_of(graph, asked, 3) % 16 == 0:
+                m.refuse('dim_of(asked, 3) % 16 == 0')
+                continue
+            count = static(dim_of(graph, asked, 1))
+            groups = static(dim_of(graph, stored, 1))
+            return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
+    return None
+
+
+def match_ort_attention_causal_rotary_12(m: Matcher, root: Node) -> Match | None:
+    """query = RotaryEmbedding(asked, cos, sin); key = RotaryEmbedding(stored, cos2, sin2); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    r1, _ = root.inputs
+    n1 = m.producer(r1, 'Transpose')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
         return None
     if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
@@ -725,67 +1138,70 @@ def match_ort_attention_causal_rotary_8(m: Matcher, root: Node) -> Match | None:
         return None
     if not literal_equals(n3.attrs.get('axis', -1), -1):
         return None
-    r1 = n3.inputs[0]
-    n4 = m.producer(r1, 'Where')
-    if n4 is None or len(n4.inputs) != 3 or not m.plain(n4):
+    r2 = n3.inputs[0]
+    n4 = m.producer(r2, 'Add')
+    if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
         return None
-    mask, product, r2 = n4.inputs
-    if not m.number(r2, float('-inf')):
-        return None
-    n5 = m.producer(product, 'MatMul')
-    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
-        return None
-    query, r3 = n5.inputs
-    n6 = m.producer(query, 'RotaryEmbedding')
-    if n6 is None or len(n6.inputs) != 3 or not m.plain(n6, (), _ROTARY_EMBEDDING):
-        return None
-    n7 = m.producer(r3, 'Transpose')
-    if n7 is None or len(n7.inputs) != 1 or not m.plain(n7, ('perm',)):
-        return None
-    if not literal_equals(n7.attrs.get('perm'), [0, 1, 3, 2]):
-        return None
-    asked, cos, sin = n6.inputs
-    key = n7.inputs[0]
-    n8 = m.producer(key, 'RotaryEmbedding')
-    if n8 is None or len(n8.inputs) != 3 or not m.plain(n8, (), _ROTARY_EMBEDDING):
-        return None
-    stored, cos2, sin2 = n8.inputs
-    factor = None
-    seen = None
-    if not for_cpu(graph):
-        m.refuse('for_cpu()')
-        return None
-    scale = attention_scale(graph, factor, None)
-    if not scale:
-        m.refuse('scale')
-        return None
-    if not same_angles(graph, cos, cos2):
-        m.refuse('same_angles(cos, cos2)')
-        return None
-    if not same_angles(graph, sin, sin2):
-        m.refuse('same_angles(sin, sin2)')
-        return None
-    if not one_cache(graph, cos):
-        m.refuse('one_cache(cos)')
-        return None
-    if not one_cache(graph, sin):
-        m.refuse('one_cache(sin)')
-        return None
-    if not are_grouped_rows(graph, asked, stored, value):
-        m.refuse('are_grouped_rows(asked, stored, value)')
-        return None
-    if not is_causal_mask(graph, mask, asked, chances):
-        m.refuse('is_causal_mask(mask, asked, chances)')
-        return None
-    if not empty_rows_are_zero(graph, mask, seen):
-        m.refuse('empty_rows_are_zero(mask, seen)')
-        return None
-    if not dim_of(graph, asked, 3) % 16 == 0:
-        m.refuse('dim_of(asked, 3) % 16 == 0')
-        return None
-    count = static(dim_of(graph, asked, 1))
-    groups = static(dim_of(graph, stored, 1))
-    return Match((root, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
+    for scores, mask in m.orders(n4):
+        n5 = m.producer(scores, 'Mul')
+        if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+            continue
+        for r3, factor in m.orders(n5):
+            n6 = m.producer(r3, 'MatMul')
+            if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+                continue
+            query, r4 = n6.inputs
+            n7 = m.producer(query, 'RotaryEmbedding')
+            if n7 is None or len(n7.inputs) != 3 or not m.plain(n7, (), _ROTARY_EMBEDDING):
+                continue
+            n8 = m.producer(r4, 'Transpose')
+            if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('perm',)):
+                continue
+            if not literal_equals(n8.attrs.get('perm'), [0, 1, 3, 2]):
+                continue
+            asked, cos, sin = n7.inputs
+            key = n8.inputs[0]
+            n9 = m.producer(key, 'RotaryEmbedding')
+            if n9 is None or len(n9.inputs) != 3 or not m.plain(n9, (), _ROTARY_EMBEDDING):
+                continue
+            stored, cos2, sin2 = n9.inputs
+            seen = None
+            hidden = None
+            if not for_cpu(graph):
+                m.refuse('for_cpu()')
+                continue
+            scale = attention_scale(graph, factor, None)
+            if not scale:
+                m.refuse('scale')
+                continue
+            if not same_angles(graph, cos, cos2):
+                m.refuse('same_angles(cos, cos2)')
+                continue
+            if not same_angles(graph, sin, sin2):
+                m.refuse('same_angles(sin, sin2)')
+                continue
+            if not one_cache(graph, cos):
+                m.refuse('one_cache(cos)')
+                continue
+            if not one_cache(graph, sin):
+                m.refuse('one_cache(sin)')
+                continue
+            if not are_grouped_rows(graph, asked, stored, value):
+                m.refuse('are_grouped_rows(asked, stored, value)')
+                continue
+            if not is_causal_mask(graph, mask, asked, chances):
+                m.refuse('is_causal_mask(mask, asked, chances)')
+                continue
+            if not sees_itself(graph, mask, seen, hidden):
+                m.refuse('sees_itself(mask, seen, hidden)')
+                continue
+            if not dim_of(graph, asked, 3) % 16 == 0:
+                m.refuse('dim_of(asked, 3) % 16 == 0')
+                continue
+            count = static(dim_of(graph, asked, 1))
+            groups = static(dim_of(graph, stored, 1))
+            return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
+    return None
 
 
 def make_ort_attention_causal_rotary(graph: GraphBuilder, res: Res, asked: Result, cos: Result, sin: Result, stored: Result, value: Result, scale: Any, count: Any, groups: Any) -> Any:
@@ -795,18 +1211,18 @@ def make_ort_attention_causal_rotary(graph: GraphBuilder, res: Res, asked: Resul
 
 
 def match_ort_attention_causal_rotary_places_1(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, places, cos, sin); key = ms.RotaryEmbedding(stored, places, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(seen, heads, 0), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+    """query = ms.RotaryEmbedding(asked, places, cos, sin); key = ms.RotaryEmbedding(stored, places, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(seen, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
-    joined, _ = root.inputs
-    n1 = m.producer(joined, 'Transpose')
+    r1, _ = root.inputs
+    n1 = m.producer(r1, 'Transpose')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
         return None
     if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
         return None
-    r1 = n1.inputs[0]
-    n2 = m.producer(r1, 'Where')
+    mended = n1.inputs[0]
+    n2 = m.producer(mended, 'Where')
     if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
         return None
     seen, heads, r2 = n2.inputs
@@ -831,15 +1247,15 @@ def match_ort_attention_causal_rotary_places_1(m: Matcher, root: Node) -> Match 
     n6 = m.producer(scores, 'Mul')
     if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
         return None
-    for product, factor in m.orders(n6):
-        n7 = m.producer(product, 'MatMul')
+    for r5, factor in m.orders(n6):
+        n7 = m.producer(r5, 'MatMul')
         if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
             continue
-        query, r5 = n7.inputs
+        query, r6 = n7.inputs
         n8 = m.producer(query, 'com.microsoft::RotaryEmbedding')
         if n8 is None or len(n8.inputs) != 4 or not m.plain(n8):
             continue
-        n9 = m.producer(r5, 'Transpose')
+        n9 = m.producer(r6, 'Transpose')
         if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
             continue
         if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
@@ -849,27 +1265,28 @@ def match_ort_attention_causal_rotary_places_1(m: Matcher, root: Node) -> Match 
         n10 = m.producer(keys, 'Reshape')
         if n10 is None or len(n10.inputs) != 2 or not m.plain(n10, ('allowzero',), _RESHAPE):
             continue
-        r6, _ = n10.inputs
-        n11 = m.producer(r6, 'Expand')
+        r7, _ = n10.inputs
+        n11 = m.producer(r7, 'Expand')
         if n11 is None or len(n11.inputs) != 2 or not m.plain(n11):
             continue
-        r7, _ = n11.inputs
-        n12 = m.producer(r7, 'Unsqueeze')
+        r8, _ = n11.inputs
+        n12 = m.producer(r8, 'Unsqueeze')
         if n12 is None or len(n12.inputs) != 2 or not m.plain(n12):
             continue
-        key, r8 = n12.inputs
-        if not m.numbers(r8, [2]):
+        key, r9 = n12.inputs
+        if not m.numbers(r9, [2]):
             continue
         n13 = m.producer(key, 'com.microsoft::RotaryEmbedding')
         if n13 is None or len(n13.inputs) != 4 or not m.plain(n13):
             continue
-        stored, r9, r10, r11 = n13.inputs
-        if r9 != places:
+        stored, r10, r11, r12 = n13.inputs
+        if r10 != places:
             continue
-        if r10 != cos:
+        if r11 != cos:
             continue
-        if r11 != sin:
+        if r12 != sin:
             continue
+        hidden = None
         if not for_cpu(graph):
             m.refuse('for_cpu()')
             continue
@@ -886,8 +1303,8 @@ def match_ort_attention_causal_rotary_places_1(m: Matcher, root: Node) -> Match 
         if not is_causal_mask(graph, mask, asked, chances):
             m.refuse('is_causal_mask(mask, asked, chances)')
             continue
-        if not empty_rows_are_zero(graph, mask, seen):
-            m.refuse('empty_rows_are_zero(mask, seen)')
+        if not sees_itself(graph, mask, seen, hidden):
+            m.refuse('sees_itself(mask, seen, hidden)')
             continue
         if not dim_of(graph, asked, 3) % 16 == 0:
             m.refuse('dim_of(asked, 3) % 16 == 0')
@@ -899,12 +1316,117 @@ def match_ort_attention_causal_rotary_places_1(m: Matcher, root: Node) -> Match 
 
 
 def match_ort_attention_causal_rotary_places_2(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, places, cos, sin); key = ms.RotaryEmbedding(stored, places, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+    """query = ms.RotaryEmbedding(asked, places, cos, sin); key = ms.RotaryEmbedding(stored, places, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
-    joined, _ = root.inputs
-    n1 = m.producer(joined, 'Transpose')
+    r1, _ = root.inputs
+    n1 = m.producer(r1, 'Transpose')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
+        return None
+    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
+        return None
+    mended = n1.inputs[0]
+    n2 = m.producer(mended, 'Where')
+    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+        return None
+    hidden, r2, heads = n2.inputs
+    if not m.number(r2, 0):
+        return None
+    n3 = m.producer(heads, 'MatMul')
+    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+        return None
+    chances, value = n3.inputs
+    n4 = m.producer(chances, 'Softmax')
+    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
+        return None
+    if not literal_equals(n4.attrs.get('axis', -1), -1):
+        return None
+    r3 = n4.inputs[0]
+    n5 = m.producer(r3, 'Where')
+    if n5 is None or len(n5.inputs) != 3 or not m.plain(n5):
+        return None
+    mask, scores, r4 = n5.inputs
+    if not m.number(r4, float('-inf')):
+        return None
+    n6 = m.producer(scores, 'Mul')
+    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+        return None
+    for r5, factor in m.orders(n6):
+        n7 = m.producer(r5, 'MatMul')
+        if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+            continue
+        query, r6 = n7.inputs
+        n8 = m.producer(query, 'com.microsoft::RotaryEmbedding')
+        if n8 is None or len(n8.inputs) != 4 or not m.plain(n8):
+            continue
+        n9 = m.producer(r6, 'Transpose')
+        if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
+            continue
+        if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
+            continue
+        asked, places, cos, sin = n8.inputs
+        keys = n9.inputs[0]
+        n10 = m.producer(keys, 'Reshape')
+        if n10 is None or len(n10.inputs) != 2 or not m.plain(n10, ('allowzero',), _RESHAPE):
+            continue
+        r7, _ = n10.inputs
+        n11 = m.producer(r7, 'Expand')
+        if n11 is None or len(n11.inputs) != 2 or not m.plain(n11):
+            continue
+        r8, _ = n11.inputs
+        n12 = m.producer(r8, 'Unsqueeze')
+        if n12 is None or len(n12.inputs) != 2 or not m.plain(n12):
+            continue
+        key, r9 = n12.inputs
+        if not m.numbers(r9, [2]):
+            continue
+        n13 = m.producer(key, 'com.microsoft::RotaryEmbedding')
+        if n13 is None or len(n13.inputs) != 4 or not m.plain(n13):
+            continue
+        stored, r10, r11, r12 = n13.inputs
+        if r10 != places:
+            continue
+        if r11 != cos:
+            continue
+        if r12 != sin:
+            continue
+        seen = None
+        if not for_cpu(graph):
+            m.refuse('for_cpu()')
+            continue
+        scale = attention_scale(graph, factor, None)
+        if not scale:
+            m.refuse('scale')
+            continue
+        if not starts_at_zero(graph, places):
+            m.refuse('starts_at_zero(places)')
+            continue
+        if not are_grouped_rows(graph, asked, stored, value):
+            m.refuse('are_grouped_rows(asked, stored, value)')
+            continue
+        if not is_causal_mask(graph, mask, asked, chances):
+            m.refuse('is_causal_mask(mask, asked, chances)')
+            continue
+        if not sees_itself(graph, mask, seen, hidden):
+            m.refuse('sees_itself(mask, seen, hidden)')
+            continue
+        if not dim_of(graph, asked, 3) % 16 == 0:
+            m.refuse('dim_of(asked, 3) % 16 == 0')
+            continue
+        count = static(dim_of(graph, asked, 1))
+        groups = static(dim_of(graph, stored, 1))
+        return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
+    return None
+
+
+def match_ort_attention_causal_rotary_places_3(m: Matcher, root: Node) -> Match | None:
+    """query = ms.RotaryEmbedding(asked, places, cos, sin); key = ms.RotaryEmbedding(stored, places, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    r1, _ = root.inputs
+    n1 = m.producer(r1, 'Transpose')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
         return None
     if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
@@ -919,25 +1441,25 @@ def match_ort_attention_causal_rotary_places_2(m: Matcher, root: Node) -> Match 
         return None
     if not literal_equals(n3.attrs.get('axis', -1), -1):
         return None
-    r1 = n3.inputs[0]
-    n4 = m.producer(r1, 'Where')
+    r2 = n3.inputs[0]
+    n4 = m.producer(r2, 'Where')
     if n4 is None or len(n4.inputs) != 3 or not m.plain(n4):
         return None
-    mask, scores, r2 = n4.inputs
-    if not m.number(r2, float('-inf')):
+    mask, scores, r3 = n4.inputs
+    if not m.number(r3, float('-inf')):
         return None
     n5 = m.producer(scores, 'Mul')
     if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
         return None
-    for product, factor in m.orders(n5):
-        n6 = m.producer(product, 'MatMul')
+    for r4, factor in m.orders(n5):
+        n6 = m.producer(r4, 'MatMul')
         if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
             continue
-        query, r3 = n6.inputs
+        query, r5 = n6.inputs
         n7 = m.producer(query, 'com.microsoft::RotaryEmbedding')
         if n7 is None or len(n7.inputs) != 4 or not m.plain(n7):
             continue
-        n8 = m.producer(r3, 'Transpose')
+        n8 = m.producer(r5, 'Transpose')
         if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('perm',)):
             continue
         if not literal_equals(n8.attrs.get('perm'), [0, 1, 3, 2]):
@@ -947,21 +1469,508 @@ def match_ort_attention_causal_rotary_places_2(m: Matcher, root: Node) -> Match 
         n9 = m.producer(keys, 'Reshape')
         if n9 is None or len(n9.inputs) != 2 or not m.plain(n9, ('allowzero',), _RESHAPE):
             continue
-        r4, _ = n9.inputs
-        n10 = m.producer(r4, 'Expand')
+        r6, _ = n9.inputs
+        n10 = m.producer(r6, 'Expand')
         if n10 is None or len(n10.inputs) != 2 or not m.plain(n10):
             continue
-        r5, _ = n10.inputs
-        n11 = m.producer(r5, 'Unsqueeze')
+        r7, _ = n10.inputs
+        n11 = m.producer(r7, 'Unsqueeze')
         if n11 is None or len(n11.inputs) != 2 or not m.plain(n11):
             continue
-        key, r6 = n11.inputs
-        if not m.numbers(r6, [2]):
+        key, r8 = n11.inputs
+        if not m.numbers(r8, [2]):
             continue
         n12 = m.producer(key, 'com.microsoft::RotaryEmbedding')
         if n12 is None or len(n12.inputs) != 4 or not m.plain(n12):
             continue
-        stored, r7, r8, r9 = n12.inputs
+        stored, r9, r10, r11 = n12.inputs
+        if r9 != places:
+            continue
+        if r10 != cos:
+            continue
+        if r11 != sin:
+            continue
+        seen = None
+        hidden = None
+        if not for_cpu(graph):
+            m.refuse('for_cpu()')
+            continue
+        scale = attention_scale(graph, factor, None)
+        if not scale:
+            m.refuse('scale')
+            continue
+        if not starts_at_zero(graph, places):
+            m.refuse('starts_at_zero(places)')
+            continue
+        if not are_grouped_rows(graph, asked, stored, value):
+            m.refuse('are_grouped_rows(asked, stored, value)')
+            continue
+        if not is_causal_mask(graph, mask, asked, chances):
+            m.refuse('is_causal_mask(mask, asked, chances)')
+            continue
+        if not sees_itself(graph, mask, seen, hidden):
+            m.refuse('sees_itself(mask, seen, hidden)')
+            continue
+        if not dim_of(graph, asked, 3) % 16 == 0:
+            m.refuse('dim_of(asked, 3) % 16 == 0')
+            continue
+        count = static(dim_of(graph, asked, 1))
+        groups = static(dim_of(graph, stored, 1))
+        return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
+    return None
+
+
+def match_ort_attention_causal_rotary_places_4(m: Matcher, root: Node) -> Match | None:
+    """query = ms.RotaryEmbedding(asked, places, cos, sin); key = ms.RotaryEmbedding(stored, places, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(seen, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    r1, _ = root.inputs
+    n1 = m.producer(r1, 'Transpose')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
+        return None
+    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
+        return None
+    mended = n1.inputs[0]
+    n2 = m.producer(mended, 'Where')
+    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+        return None
+    seen, heads, r2 = n2.inputs
+    if not m.number(r2, 0):
+        return None
+    n3 = m.producer(heads, 'MatMul')
+    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+        return None
+    chances, value = n3.inputs
+    n4 = m.producer(chances, 'Softmax')
+    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
+        return None
+    if not literal_equals(n4.attrs.get('axis', -1), -1):
+        return None
+    r3 = n4.inputs[0]
+    n5 = m.producer(r3, 'Add')
+    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+        return None
+    for scores, mask in m.orders(n5):
+        n6 = m.producer(scores, 'Mul')
+        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+            continue
+        for r4, factor in m.orders(n6):
+            n7 = m.producer(r4, 'MatMul')
+            if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+                continue
+            query, r5 = n7.inputs
+            n8 = m.producer(query, 'com.microsoft::RotaryEmbedding')
+            if n8 is None or len(n8.inputs) != 4 or not m.plain(n8):
+                continue
+            n9 = m.producer(r5, 'Transpose')
+            if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
+                continue
+            if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
+                continue
+            asked, places, cos, sin = n8.inputs
+            keys = n9.inputs[0]
+            n10 = m.producer(keys, 'Reshape')
+            if n10 is None or len(n10.inputs) != 2 or not m.plain(n10, ('allowzero',), _RESHAPE):
+                continue
+            r6, _ = n10.inputs
+            n11 = m.producer(r6, 'Expand')
+            if n11 is None or len(n11.inputs) != 2 or not m.plain(n11):
+                continue
+            r7, _ = n11.inputs
+            n12 = m.producer(r7, 'Unsqueeze')
+            if n12 is None or len(n12.inputs) != 2 or not m.plain(n12):
+                continue
+            key, r8 = n12.inputs
+            if not m.numbers(r8, [2]):
+                continue
+            n13 = m.producer(key, 'com.microsoft::RotaryEmbedding')
+            if n13 is None or len(n13.inputs) != 4 or not m.plain(n13):
+                continue
+            stored, r9, r10, r11 = n13.inputs
+            if r9 != places:
+                continue
+            if r10 != cos:
+                continue
+            if r11 != sin:
+                continue
+            hidden = None
+            if not for_cpu(graph):
+                m.refuse('for_cpu()')
+                continue
+            scale = attention_scale(graph, factor, None)
+            if not scale:
+                m.refuse('scale')
+                continue
+            if not starts_at_zero(graph, places):
+                m.refuse('starts_at_zero(places)')
+                continue
+            if not are_grouped_rows(graph, asked, stored, value):
+                m.refuse('are_grouped_rows(asked, stored, value)')
+                continue
+            if not is_causal_mask(graph, mask, asked, chances):
+                m.refuse('is_causal_mask(mask, asked, chances)')
+                continue
+            if not sees_itself(graph, mask, seen, hidden):
+                m.refuse('sees_itself(mask, seen, hidden)')
+                continue
+            if not dim_of(graph, asked, 3) % 16 == 0:
+                m.refuse('dim_of(asked, 3) % 16 == 0')
+                continue
+            count = static(dim_of(graph, asked, 1))
+            groups = static(dim_of(graph, stored, 1))
+            return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
+    return None
+
+
+def match_ort_attention_causal_rotary_places_5(m: Matcher, root: Node) -> Match | None:
+    """query = ms.RotaryEmbedding(asked, places, cos, sin); key = ms.RotaryEmbedding(stored, places, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    r1, _ = root.inputs
+    n1 = m.producer(r1, 'Transpose')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
+        return None
+    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
+        return None
+    mended = n1.inputs[0]
+    n2 = m.producer(mended, 'Where')
+    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+        return None
+    hidden, r2, heads = n2.inputs
+    if not m.number(r2, 0):
+        return None
+    n3 = m.producer(heads, 'MatMul')
+    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+        return None
+    chances, value = n3.inputs
+    n4 = m.producer(chances, 'Softmax')
+    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
+        return None
+    if not literal_equals(n4.attrs.get('axis', -1), -1):
+        return None
+    r3 = n4.inputs[0]
+    n5 = m.producer(r3, 'Add')
+    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+        return None
+    for scores, mask in m.orders(n5):
+        n6 = m.producer(scores, 'Mul')
+        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+            continue
+        for r4, factor in m.orders(n6):
+            n7 = m.producer(r4, 'MatMul')
+            if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+                continue
+            query, r5 = n7.inputs
+            n8 = m.producer(query, 'com.microsoft::RotaryEmbedding')
+            if n8 is None or len(n8.inputs) != 4 or not m.plain(n8):
+                continue
+            n9 = m.producer(r5, 'Transpose')
+            if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
+                continue
+            if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
+                continue
+            asked, places, cos, sin = n8.inputs
+            keys = n9.inputs[0]
+            n10 = m.producer(keys, 'Reshape')
+            if n10 is None or len(n10.inputs) != 2 or not m.plain(n10, ('allowzero',), _RESHAPE):
+                continue
+            r6, _ = n10.inputs
+            n11 = m.producer(r6, 'Expand')
+            if n11 is None or len(n11.inputs) != 2 or not m.plain(n11):
+                continue
+            r7, _ = n11.inputs
+            n12 = m.producer(r7, 'Unsqueeze')
+            if n12 is None or len(n12.inputs) != 2 or not m.plain(n12):
+                continue
+            key, r8 = n12.inputs
+            if not m.numbers(r8, [2]):
+                continue
+            n13 = m.producer(key, 'com.microsoft::RotaryEmbedding')
+            if n13 is None or len(n13.inputs) != 4 or not m.plain(n13):
+                continue
+            stored, r9, r10, r11 = n13.inputs
+            if r9 != places:
+                continue
+            if r10 != cos:
+                continue
+            if r11 != sin:
+                continue
+            seen = None
+            if not for_cpu(graph):
+                m.refuse('for_cpu()')
+                continue
+            scale = attention_scale(graph, factor, None)
+            if not scale:
+                m.refuse('scale')
+                continue
+            if not starts_at_zero(graph, places):
+                m.refuse('starts_at_zero(places)')
+                continue
+            if not are_grouped_rows(graph, asked, stored, value):
+                m.refuse('are_grouped_rows(asked, stored, value)')
+                continue
+            if not is_causal_mask(graph, mask, asked, chances):
+                m.refuse('is_causal_mask(mask, asked, chances)')
+                continue
+            if not sees_itself(graph, mask, seen, hidden):
+                m.refuse('sees_itself(mask, seen, hidden)')
+                continue
+            if not dim_of(graph, asked, 3) % 16 == 0:
+                m.refuse('dim_of(asked, 3) % 16 == 0')
+                continue
+            count = static(dim_of(graph, asked, 1))
+            groups = static(dim_of(graph, stored, 1))
+            return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
+    return None
+
+
+def match_ort_attention_causal_rotary_places_6(m: Matcher, root: Node) -> Match | None:
+    """query = ms.RotaryEmbedding(asked, places, cos, sin); key = ms.RotaryEmbedding(stored, places, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    r1, _ = root.inputs
+    n1 = m.producer(r1, 'Transpose')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
+        return None
+    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
+        return None
+    heads = n1.inputs[0]
+    n2 = m.producer(heads, 'MatMul')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+        return None
+    chances, value = n2.inputs
+    n3 = m.producer(chances, 'Softmax')
+    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
+        return None
+    if not literal_equals(n3.attrs.get('axis', -1), -1):
+        return None
+    r2 = n3.inputs[0]
+    n4 = m.producer(r2, 'Add')
+    if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+        return None
+    for scores, mask in m.orders(n4):
+        n5 = m.producer(scores, 'Mul')
+        if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+            continue
+        for r3, factor in m.orders(n5):
+            n6 = m.producer(r3, 'MatMul')
+            if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+                continue
+            query, r4 = n6.inputs
+            n7 = m.producer(query, 'com.microsoft::RotaryEmbedding')
+            if n7 is None or len(n7.inputs) != 4 or not m.plain(n7):
+                continue
+            n8 = m.producer(r4, 'Transpose')
+            if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('perm',)):
+                continue
+            if not literal_equals(n8.attrs.get('perm'), [0, 1, 3, 2]):
+                continue
+            asked, places, cos, sin = n7.inputs
+            keys = n8.inputs[0]
+            n9 = m.producer(keys, 'Reshape')
+            if n9 is None or len(n9.inputs) != 2 or not m.plain(n9, ('allowzero',), _RESHAPE):
+                continue
+            r5, _ = n9.inputs
+            n10 = m.producer(r5, 'Expand')
+            if n10 is None or len(n10.inputs) != 2 or not m.plain(n10):
+                continue
+            r6, _ = n10.inputs
+            n11 = m.producer(r6, 'Unsqueeze')
+            if n11 is None or len(n11.inputs) != 2 or not m.plain(n11):
+                continue
+            key, r7 = n11.inputs
+            if not m.numbers(r7, [2]):
+                continue
+            n12 = m.producer(key, 'com.microsoft::RotaryEmbedding')
+            if n12 is None or len(n12.inputs) != 4 or not m.plain(n12):
+                continue
+            stored, r8, r9, r10 = n12.inputs
+            if r8 != places:
+                continue
+            if r9 != cos:
+                continue
+            if r10 != sin:
+                continue
+            seen = None
+            hidden = None
+            if not for_cpu(graph):
+                m.refuse('for_cpu()')
+                continue
+            scale = attention_scale(graph, factor, None)
+            if not scale:
+                m.refuse('scale')
+                continue
+            if not starts_at_zero(graph, places):
+                m.refuse('starts_at_zero(places)')
+                continue
+            if not are_grouped_rows(graph, asked, stored, value):
+                m.refuse('are_grouped_rows(asked, stored, value)')
+                continue
+            if not is_causal_mask(graph, mask, asked, chances):
+                m.refuse('is_causal_mask(mask, asked, chances)')
+                continue
+            if not sees_itself(graph, mask, seen, hidden):
+                m.refuse('sees_itself(mask, seen, hidden)')
+                continue
+            if not dim_of(graph, asked, 3) % 16 == 0:
+                m.refuse('dim_of(asked, 3) % 16 == 0')
+                continue
+            count = static(dim_of(graph, asked, 1))
+            groups = static(dim_of(graph, stored, 1))
+            return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
+    return None
+
+
+def match_ort_attention_causal_rotary_places_7(m: Matcher, root: Node) -> Match | None:
+    """query = ms.RotaryEmbedding(asked, places, cos, sin); key = ms.RotaryEmbedding(stored, places, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(seen, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    r1, _ = root.inputs
+    n1 = m.producer(r1, 'Transpose')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
+        return None
+    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
+        return None
+    mended = n1.inputs[0]
+    n2 = m.producer(mended, 'Where')
+    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+        return None
+    seen, heads, r2 = n2.inputs
+    if not m.number(r2, 0):
+        return None
+    n3 = m.producer(heads, 'MatMul')
+    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+        return None
+    chances, value = n3.inputs
+    n4 = m.producer(chances, 'Softmax')
+    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
+        return None
+    if not literal_equals(n4.attrs.get('axis', -1), -1):
+        return None
+    r3 = n4.inputs[0]
+    n5 = m.producer(r3, 'Where')
+    if n5 is None or len(n5.inputs) != 3 or not m.plain(n5):
+        return None
+    mask, scores, r4 = n5.inputs
+    if not m.number(r4, float('-inf')):
+        return None
+    n6 = m.producer(scores, 'Mul')
+    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+        return None
+    for r5, factor in m.orders(n6):
+        n7 = m.producer(r5, 'MatMul')
+        if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+            continue
+        query, r6 = n7.inputs
+        n8 = m.producer(query, 'com.microsoft::RotaryEmbedding')
+        if n8 is None or len(n8.inputs) != 4 or not m.plain(n8):
+            continue
+        n9 = m.producer(r6, 'Transpose')
+        if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
+            continue
+        if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
+            continue
+        asked, places, cos, sin = n8.inputs
+        key = n9.inputs[0]
+        n10 = m.producer(key, 'com.microsoft::RotaryEmbedding')
+        if n10 is None or len(n10.inputs) != 4 or not m.plain(n10):
+            continue
+        stored, r7, r8, r9 = n10.inputs
+        if r7 != places:
+            continue
+        if r8 != cos:
+            continue
+        if r9 != sin:
+            continue
+        hidden = None
+        if not for_cpu(graph):
+            m.refuse('for_cpu()')
+            continue
+        scale = attention_scale(graph, factor, None)
+        if not scale:
+            m.refuse('scale')
+            continue
+        if not starts_at_zero(graph, places):
+            m.refuse('starts_at_zero(places)')
+            continue
+        if not are_grouped_rows(graph, asked, stored, value):
+            m.refuse('are_grouped_rows(asked, stored, value)')
+            continue
+        if not is_causal_mask(graph, mask, asked, chances):
+            m.refuse('is_causal_mask(mask, asked, chances)')
+            continue
+        if not sees_itself(graph, mask, seen, hidden):
+            m.refuse('sees_itself(mask, seen, hidden)')
+            continue
+        if not dim_of(graph, asked, 3) % 16 == 0:
+            m.refuse('dim_of(asked, 3) % 16 == 0')
+            continue
+        count = static(dim_of(graph, asked, 1))
+        groups = static(dim_of(graph, stored, 1))
+        return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
+    return None
+
+
+def match_ort_attention_causal_rotary_places_8(m: Matcher, root: Node) -> Match | None:
+    """query = ms.RotaryEmbedding(asked, places, cos, sin); key = ms.RotaryEmbedding(stored, places, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    r1, _ = root.inputs
+    n1 = m.producer(r1, 'Transpose')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
+        return None
+    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
+        return None
+    mended = n1.inputs[0]
+    n2 = m.producer(mended, 'Where')
+    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+        return None
+    hidden, r2, heads = n2.inputs
+    if not m.number(r2, 0):
+        return None
+    n3 = m.producer(heads, 'MatMul')
+    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+        return None
+    chances, value = n3.inputs
+    n4 = m.producer(chances, 'Softmax')
+    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
+        return None
+    if not literal_equals(n4.attrs.get('axis', -1), -1):
+        return None
+    r3 = n4.inputs[0]
+    n5 = m.producer(r3, 'Where')
+    if n5 is None or len(n5.inputs) != 3 or not m.plain(n5):
+        return None
+    mask, scores, r4 = n5.inputs
+    if not m.number(r4, float('-inf')):
+        return None
+    n6 = m.producer(scores, 'Mul')
+    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+        return None
+    for r5, factor in m.orders(n6):
+        n7 = m.producer(r5, 'MatMul')
+        if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+            continue
+        query, r6 = n7.inputs
+        n8 = m.producer(query, 'com.microsoft::RotaryEmbedding')
+        if n8 is None or len(n8.inputs) != 4 or not m.plain(n8):
+            continue
+        n9 = m.producer(r6, 'Transpose')
+        if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
+            continue
+        if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
+            continue
+        asked, places, cos, sin = n8.inputs
+        key = n9.inputs[0]
+        n10 = m.producer(key, 'com.microsoft::RotaryEmbedding')
+        if n10 is None or len(n10.inputs) != 4 or not m.plain(n10):
+            continue
+        stored, r7, r8, r9 = n10.inputs
         if r7 != places:
             continue
         if r8 != cos:
@@ -985,293 +1994,8 @@ def match_ort_attention_causal_rotary_places_2(m: Matcher, root: Node) -> Match 
         if not is_causal_mask(graph, mask, asked, chances):
             m.refuse('is_causal_mask(mask, asked, chances)')
             continue
-        if not empty_rows_are_zero(graph, mask, seen):
-            m.refuse('empty_rows_are_zero(mask, seen)')
-            continue
-        if not dim_of(graph, asked, 3) % 16 == 0:
-            m.refuse('dim_of(asked, 3) % 16 == 0')
-            continue
-        count = static(dim_of(graph, asked, 1))
-        groups = static(dim_of(graph, stored, 1))
-        return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
-    return None
-
-
-def match_ort_attention_causal_rotary_places_3(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, places, cos, sin); key = ms.RotaryEmbedding(stored, places, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(seen, heads, 0), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
-    graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    joined, _ = root.inputs
-    n1 = m.producer(joined, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    r1 = n1.inputs[0]
-    n2 = m.producer(r1, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
-        return None
-    seen, heads, r2 = n2.inputs
-    if not m.number(r2, 0):
-        return None
-    n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
-        return None
-    chances, value = n3.inputs
-    n4 = m.producer(chances, 'Softmax')
-    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
-        return None
-    if not literal_equals(n4.attrs.get('axis', -1), -1):
-        return None
-    r3 = n4.inputs[0]
-    n5 = m.producer(r3, 'Where')
-    if n5 is None or len(n5.inputs) != 3 or not m.plain(n5):
-        return None
-    mask, product, r4 = n5.inputs
-    if not m.number(r4, float('-inf')):
-        return None
-    n6 = m.producer(product, 'MatMul')
-    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
-        return None
-    query, r5 = n6.inputs
-    n7 = m.producer(query, 'com.microsoft::RotaryEmbedding')
-    if n7 is None or len(n7.inputs) != 4 or not m.plain(n7):
-        return None
-    n8 = m.producer(r5, 'Transpose')
-    if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('perm',)):
-        return None
-    if not literal_equals(n8.attrs.get('perm'), [0, 1, 3, 2]):
-        return None
-    asked, places, cos, sin = n7.inputs
-    keys = n8.inputs[0]
-    n9 = m.producer(keys, 'Reshape')
-    if n9 is None or len(n9.inputs) != 2 or not m.plain(n9, ('allowzero',), _RESHAPE):
-        return None
-    r6, _ = n9.inputs
-    n10 = m.producer(r6, 'Expand')
-    if n10 is None or len(n10.inputs) != 2 or not m.plain(n10):
-        return None
-    r7, _ = n10.inputs
-    n11 = m.producer(r7, 'Unsqueeze')
-    if n11 is None or len(n11.inputs) != 2 or not m.plain(n11):
-        return None
-    key, r8 = n11.inputs
-    if not m.numbers(r8, [2]):
-        return None
-    n12 = m.producer(key, 'com.microsoft::RotaryEmbedding')
-    if n12 is None or len(n12.inputs) != 4 or not m.plain(n12):
-        return None
-    stored, r9, r10, r11 = n12.inputs
-    if r9 != places:
-        return None
-    if r10 != cos:
-        return None
-    if r11 != sin:
-        return None
-    factor = None
-    if not for_cpu(graph):
-        m.refuse('for_cpu()')
-        return None
-    scale = attention_scale(graph, factor, None)
-    if not scale:
-        m.refuse('scale')
-        return None
-    if not starts_at_zero(graph, places):
-        m.refuse('starts_at_zero(places)')
-        return None
-    if not are_grouped_rows(graph, asked, stored, value):
-        m.refuse('are_grouped_rows(asked, stored, value)')
-        return None
-    if not is_causal_mask(graph, mask, asked, chances):
-        m.refuse('is_causal_mask(mask, asked, chances)')
-        return None
-    if not empty_rows_are_zero(graph, mask, seen):
-        m.refuse('empty_rows_are_zero(mask, seen)')
-        return None
-    if not dim_of(graph, asked, 3) % 16 == 0:
-        m.refuse('dim_of(asked, 3) % 16 == 0')
-        return None
-    count = static(dim_of(graph, asked, 1))
-    groups = static(dim_of(graph, stored, 1))
-    return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
-
-
-def match_ort_attention_causal_rotary_places_4(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, places, cos, sin); key = ms.RotaryEmbedding(stored, places, cos, sin); keys = Reshape(Expand(Unsqueeze(key, [2]), _), _, allowzero=_); product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
-    graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    joined, _ = root.inputs
-    n1 = m.producer(joined, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    heads = n1.inputs[0]
-    n2 = m.producer(heads, 'MatMul')
-    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
-        return None
-    chances, value = n2.inputs
-    n3 = m.producer(chances, 'Softmax')
-    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('axis',), _SOFTMAX):
-        return None
-    if not literal_equals(n3.attrs.get('axis', -1), -1):
-        return None
-    r1 = n3.inputs[0]
-    n4 = m.producer(r1, 'Where')
-    if n4 is None or len(n4.inputs) != 3 or not m.plain(n4):
-        return None
-    mask, product, r2 = n4.inputs
-    if not m.number(r2, float('-inf')):
-        return None
-    n5 = m.producer(product, 'MatMul')
-    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
-        return None
-    query, r3 = n5.inputs
-    n6 = m.producer(query, 'com.microsoft::RotaryEmbedding')
-    if n6 is None or len(n6.inputs) != 4 or not m.plain(n6):
-        return None
-    n7 = m.producer(r3, 'Transpose')
-    if n7 is None or len(n7.inputs) != 1 or not m.plain(n7, ('perm',)):
-        return None
-    if not literal_equals(n7.attrs.get('perm'), [0, 1, 3, 2]):
-        return None
-    asked, places, cos, sin = n6.inputs
-    keys = n7.inputs[0]
-    n8 = m.producer(keys, 'Reshape')
-    if n8 is None or len(n8.inputs) != 2 or not m.plain(n8, ('allowzero',), _RESHAPE):
-        return None
-    r4, _ = n8.inputs
-    n9 = m.producer(r4, 'Expand')
-    if n9 is None or len(n9.inputs) != 2 or not m.plain(n9):
-        return None
-    r5, _ = n9.inputs
-    n10 = m.producer(r5, 'Unsqueeze')
-    if n10 is None or len(n10.inputs) != 2 or not m.plain(n10):
-        return None
-    key, r6 = n10.inputs
-    if not m.numbers(r6, [2]):
-        return None
-    n11 = m.producer(key, 'com.microsoft::RotaryEmbedding')
-    if n11 is None or len(n11.inputs) != 4 or not m.plain(n11):
-        return None
-    stored, r7, r8, r9 = n11.inputs
-    if r7 != places:
-        return None
-    if r8 != cos:
-        return None
-    if r9 != sin:
-        return None
-    factor = None
-    seen = None
-    if not for_cpu(graph):
-        m.refuse('for_cpu()')
-        return None
-    scale = attention_scale(graph, factor, None)
-    if not scale:
-        m.refuse('scale')
-        return None
-    if not starts_at_zero(graph, places):
-        m.refuse('starts_at_zero(places)')
-        return None
-    if not are_grouped_rows(graph, asked, stored, value):
-        m.refuse('are_grouped_rows(asked, stored, value)')
-        return None
-    if not is_causal_mask(graph, mask, asked, chances):
-        m.refuse('is_causal_mask(mask, asked, chances)')
-        return None
-    if not empty_rows_are_zero(graph, mask, seen):
-        m.refuse('empty_rows_are_zero(mask, seen)')
-        return None
-    if not dim_of(graph, asked, 3) % 16 == 0:
-        m.refuse('dim_of(asked, 3) % 16 == 0')
-        return None
-    count = static(dim_of(graph, asked, 1))
-    groups = static(dim_of(graph, stored, 1))
-    return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
-
-
-def match_ort_attention_causal_rotary_places_5(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, places, cos, sin); key = ms.RotaryEmbedding(stored, places, cos, sin); keys = key; product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(seen, heads, 0), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
-    graph = m.graph
-    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
-        return None
-    joined, _ = root.inputs
-    n1 = m.producer(joined, 'Transpose')
-    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
-        return None
-    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
-        return None
-    r1 = n1.inputs[0]
-    n2 = m.producer(r1, 'Where')
-    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
-        return None
-    seen, heads, r2 = n2.inputs
-    if not m.number(r2, 0):
-        return None
-    n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
-        return None
-    chances, value = n3.inputs
-    n4 = m.producer(chances, 'Softmax')
-    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
-        return None
-    if not literal_equals(n4.attrs.get('axis', -1), -1):
-        return None
-    r3 = n4.inputs[0]
-    n5 = m.producer(r3, 'Where')
-    if n5 is None or len(n5.inputs) != 3 or not m.plain(n5):
-        return None
-    mask, scores, r4 = n5.inputs
-    if not m.number(r4, float('-inf')):
-        return None
-    n6 = m.producer(scores, 'Mul')
-    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
-        return None
-    for product, factor in m.orders(n6):
-        n7 = m.producer(product, 'MatMul')
-        if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
-            continue
-        query, r5 = n7.inputs
-        n8 = m.producer(query, 'com.microsoft::RotaryEmbedding')
-        if n8 is None or len(n8.inputs) != 4 or not m.plain(n8):
-            continue
-        n9 = m.producer(r5, 'Transpose')
-        if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
-            continue
-        if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
-            continue
-        asked, places, cos, sin = n8.inputs
-        key = n9.inputs[0]
-        n10 = m.producer(key, 'com.microsoft::RotaryEmbedding')
-        if n10 is None or len(n10.inputs) != 4 or not m.plain(n10):
-            continue
-        stored, r6, r7, r8 = n10.inputs
-        if r6 != places:
-            continue
-        if r7 != cos:
-            continue
-        if r8 != sin:
-            continue
-        if not for_cpu(graph):
-            m.refuse('for_cpu()')
-            continue
-        scale = attention_scale(graph, factor, None)
-        if not scale:
-            m.refuse('scale')
-            continue
-        if not starts_at_zero(graph, places):
-            m.refuse('starts_at_zero(places)')
-            continue
-        if not are_grouped_rows(graph, asked, stored, value):
-            m.refuse('are_grouped_rows(asked, stored, value)')
-            continue
-        if not is_causal_mask(graph, mask, asked, chances):
-            m.refuse('is_causal_mask(mask, asked, chances)')
-            continue
-        if not empty_rows_are_zero(graph, mask, seen):
-            m.refuse('empty_rows_are_zero(mask, seen)')
+        if not sees_itself(graph, mask, seen, hidden):
+            m.refuse('sees_itself(mask, seen, hidden)')
             continue
         if not dim_of(graph, asked, 3) % 16 == 0:
             m.refuse('dim_of(asked, 3) % 16 == 0')
@@ -1282,13 +2006,13 @@ def match_ort_attention_causal_rotary_places_5(m: Matcher, root: Node) -> Match 
     return None
 
 
-def match_ort_attention_causal_rotary_places_6(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, places, cos, sin); key = ms.RotaryEmbedding(stored, places, cos, sin); keys = key; product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = Mul(product, factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+def match_ort_attention_causal_rotary_places_9(m: Matcher, root: Node) -> Match | None:
+    """query = ms.RotaryEmbedding(asked, places, cos, sin); key = ms.RotaryEmbedding(stored, places, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
-    joined, _ = root.inputs
-    n1 = m.producer(joined, 'Transpose')
+    r1, _ = root.inputs
+    n1 = m.producer(r1, 'Transpose')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
         return None
     if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
@@ -1303,25 +2027,25 @@ def match_ort_attention_causal_rotary_places_6(m: Matcher, root: Node) -> Match 
         return None
     if not literal_equals(n3.attrs.get('axis', -1), -1):
         return None
-    r1 = n3.inputs[0]
-    n4 = m.producer(r1, 'Where')
+    r2 = n3.inputs[0]
+    n4 = m.producer(r2, 'Where')
     if n4 is None or len(n4.inputs) != 3 or not m.plain(n4):
         return None
-    mask, scores, r2 = n4.inputs
-    if not m.number(r2, float('-inf')):
+    mask, scores, r3 = n4.inputs
+    if not m.number(r3, float('-inf')):
         return None
     n5 = m.producer(scores, 'Mul')
     if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
         return None
-    for product, factor in m.orders(n5):
-        n6 = m.producer(product, 'MatMul')
+    for r4, factor in m.orders(n5):
+        n6 = m.producer(r4, 'MatMul')
         if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
             continue
-        query, r3 = n6.inputs
+        query, r5 = n6.inputs
         n7 = m.producer(query, 'com.microsoft::RotaryEmbedding')
         if n7 is None or len(n7.inputs) != 4 or not m.plain(n7):
             continue
-        n8 = m.producer(r3, 'Transpose')
+        n8 = m.producer(r5, 'Transpose')
         if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('perm',)):
             continue
         if not literal_equals(n8.attrs.get('perm'), [0, 1, 3, 2]):
@@ -1331,14 +2055,15 @@ def match_ort_attention_causal_rotary_places_6(m: Matcher, root: Node) -> Match 
         n9 = m.producer(key, 'com.microsoft::RotaryEmbedding')
         if n9 is None or len(n9.inputs) != 4 or not m.plain(n9):
             continue
-        stored, r4, r5, r6 = n9.inputs
-        if r4 != places:
+        stored, r6, r7, r8 = n9.inputs
+        if r6 != places:
             continue
-        if r5 != cos:
+        if r7 != cos:
             continue
-        if r6 != sin:
+        if r8 != sin:
             continue
         seen = None
+        hidden = None
         if not for_cpu(graph):
             m.refuse('for_cpu()')
             continue
@@ -1355,8 +2080,8 @@ def match_ort_attention_causal_rotary_places_6(m: Matcher, root: Node) -> Match 
         if not is_causal_mask(graph, mask, asked, chances):
             m.refuse('is_causal_mask(mask, asked, chances)')
             continue
-        if not empty_rows_are_zero(graph, mask, seen):
-            m.refuse('empty_rows_are_zero(mask, seen)')
+        if not sees_itself(graph, mask, seen, hidden):
+            m.refuse('sees_itself(mask, seen, hidden)')
             continue
         if not dim_of(graph, asked, 3) % 16 == 0:
             m.refuse('dim_of(asked, 3) % 16 == 0')
@@ -1367,19 +2092,19 @@ def match_ort_attention_causal_rotary_places_6(m: Matcher, root: Node) -> Match 
     return None
 
 
-def match_ort_attention_causal_rotary_places_7(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, places, cos, sin); key = ms.RotaryEmbedding(stored, places, cos, sin); keys = key; product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(Where(seen, heads, 0), perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+def match_ort_attention_causal_rotary_places_10(m: Matcher, root: Node) -> Match | None:
+    """query = ms.RotaryEmbedding(asked, places, cos, sin); key = ms.RotaryEmbedding(stored, places, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(seen, heads, 0); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
-    joined, _ = root.inputs
-    n1 = m.producer(joined, 'Transpose')
+    r1, _ = root.inputs
+    n1 = m.producer(r1, 'Transpose')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
         return None
     if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
         return None
-    r1 = n1.inputs[0]
-    n2 = m.producer(r1, 'Where')
+    mended = n1.inputs[0]
+    n2 = m.producer(mended, 'Where')
     if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
         return None
     seen, heads, r2 = n2.inputs
@@ -1395,71 +2120,163 @@ def match_ort_attention_causal_rotary_places_7(m: Matcher, root: Node) -> Match 
     if not literal_equals(n4.attrs.get('axis', -1), -1):
         return None
     r3 = n4.inputs[0]
-    n5 = m.producer(r3, 'Where')
-    if n5 is None or len(n5.inputs) != 3 or not m.plain(n5):
+    n5 = m.producer(r3, 'Add')
+    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
         return None
-    mask, product, r4 = n5.inputs
-    if not m.number(r4, float('-inf')):
-        return None
-    n6 = m.producer(product, 'MatMul')
-    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
-        return None
-    query, r5 = n6.inputs
-    n7 = m.producer(query, 'com.microsoft::RotaryEmbedding')
-    if n7 is None or len(n7.inputs) != 4 or not m.plain(n7):
-        return None
-    n8 = m.producer(r5, 'Transpose')
-    if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('perm',)):
-        return None
-    if not literal_equals(n8.attrs.get('perm'), [0, 1, 3, 2]):
-        return None
-    asked, places, cos, sin = n7.inputs
-    key = n8.inputs[0]
-    n9 = m.producer(key, 'com.microsoft::RotaryEmbedding')
-    if n9 is None or len(n9.inputs) != 4 or not m.plain(n9):
-        return None
-    stored, r6, r7, r8 = n9.inputs
-    if r6 != places:
-        return None
-    if r7 != cos:
-        return None
-    if r8 != sin:
-        return None
-    factor = None
-    if not for_cpu(graph):
-        m.refuse('for_cpu()')
-        return None
-    scale = attention_scale(graph, factor, None)
-    if not scale:
-        m.refuse('scale')
-        return None
-    if not starts_at_zero(graph, places):
-        m.refuse('starts_at_zero(places)')
-        return None
-    if not are_grouped_rows(graph, asked, stored, value):
-        m.refuse('are_grouped_rows(asked, stored, value)')
-        return None
-    if not is_causal_mask(graph, mask, asked, chances):
-        m.refuse('is_causal_mask(mask, asked, chances)')
-        return None
-    if not empty_rows_are_zero(graph, mask, seen):
-        m.refuse('empty_rows_are_zero(mask, seen)')
-        return None
-    if not dim_of(graph, asked, 3) % 16 == 0:
-        m.refuse('dim_of(asked, 3) % 16 == 0')
-        return None
-    count = static(dim_of(graph, asked, 1))
-    groups = static(dim_of(graph, stored, 1))
-    return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
+    for scores, mask in m.orders(n5):
+        n6 = m.producer(scores, 'Mul')
+        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+            continue
+        for r4, factor in m.orders(n6):
+            n7 = m.producer(r4, 'MatMul')
+            if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+                continue
+            query, r5 = n7.inputs
+            n8 = m.producer(query, 'com.microsoft::RotaryEmbedding')
+            if n8 is None or len(n8.inputs) != 4 or not m.plain(n8):
+                continue
+            n9 = m.producer(r5, 'Transpose')
+            if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
+                continue
+            if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
+                continue
+            asked, places, cos, sin = n8.inputs
+            key = n9.inputs[0]
+            n10 = m.producer(key, 'com.microsoft::RotaryEmbedding')
+            if n10 is None or len(n10.inputs) != 4 or not m.plain(n10):
+                continue
+            stored, r6, r7, r8 = n10.inputs
+            if r6 != places:
+                continue
+            if r7 != cos:
+                continue
+            if r8 != sin:
+                continue
+            hidden = None
+            if not for_cpu(graph):
+                m.refuse('for_cpu()')
+                continue
+            scale = attention_scale(graph, factor, None)
+            if not scale:
+                m.refuse('scale')
+                continue
+            if not starts_at_zero(graph, places):
+                m.refuse('starts_at_zero(places)')
+                continue
+            if not are_grouped_rows(graph, asked, stored, value):
+                m.refuse('are_grouped_rows(asked, stored, value)')
+                continue
+            if not is_causal_mask(graph, mask, asked, chances):
+                m.refuse('is_causal_mask(mask, asked, chances)')
+                continue
+            if not sees_itself(graph, mask, seen, hidden):
+                m.refuse('sees_itself(mask, seen, hidden)')
+                continue
+            if not dim_of(graph, asked, 3) % 16 == 0:
+                m.refuse('dim_of(asked, 3) % 16 == 0')
+                continue
+            count = static(dim_of(graph, asked, 1))
+            groups = static(dim_of(graph, stored, 1))
+            return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
+    return None
 
 
-def match_ort_attention_causal_rotary_places_8(m: Matcher, root: Node) -> Match | None:
-    """query = ms.RotaryEmbedding(asked, places, cos, sin); key = ms.RotaryEmbedding(stored, places, cos, sin); keys = key; product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = product; chances = Softmax(Where(mask, scores, -inf), axis=-1); heads = MatMul(chances, value); joined = Transpose(heads, perm=[0, 2, 1, 3]); return Reshape(joined, _, allowzero=_)"""
+def match_ort_attention_causal_rotary_places_11(m: Matcher, root: Node) -> Match | None:
+    """query = ms.RotaryEmbedding(asked, places, cos, sin); key = ms.RotaryEmbedding(stored, places, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = Where(hidden, 0, heads); return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
-    joined, _ = root.inputs
-    n1 = m.producer(joined, 'Transpose')
+    r1, _ = root.inputs
+    n1 = m.producer(r1, 'Transpose')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
+        return None
+    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
+        return None
+    mended = n1.inputs[0]
+    n2 = m.producer(mended, 'Where')
+    if n2 is None or len(n2.inputs) != 3 or not m.plain(n2):
+        return None
+    hidden, r2, heads = n2.inputs
+    if not m.number(r2, 0):
+        return None
+    n3 = m.producer(heads, 'MatMul')
+    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+        return None
+    chances, value = n3.inputs
+    n4 = m.producer(chances, 'Softmax')
+    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
+        return None
+    if not literal_equals(n4.attrs.get('axis', -1), -1):
+        return None
+    r3 = n4.inputs[0]
+    n5 = m.producer(r3, 'Add')
+    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+        return None
+    for scores, mask in m.orders(n5):
+        n6 = m.producer(scores, 'Mul')
+        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+            continue
+        for r4, factor in m.orders(n6):
+            n7 = m.producer(r4, 'MatMul')
+            if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+                continue
+            query, r5 = n7.inputs
+            n8 = m.producer(query, 'com.microsoft::RotaryEmbedding')
+            if n8 is None or len(n8.inputs) != 4 or not m.plain(n8):
+                continue
+            n9 = m.producer(r5, 'Transpose')
+            if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
+                continue
+            if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
+                continue
+            asked, places, cos, sin = n8.inputs
+            key = n9.inputs[0]
+            n10 = m.producer(key, 'com.microsoft::RotaryEmbedding')
+            if n10 is None or len(n10.inputs) != 4 or not m.plain(n10):
+                continue
+            stored, r6, r7, r8 = n10.inputs
+            if r6 != places:
+                continue
+            if r7 != cos:
+                continue
+            if r8 != sin:
+                continue
+            seen = None
+            if not for_cpu(graph):
+                m.refuse('for_cpu()')
+                continue
+            scale = attention_scale(graph, factor, None)
+            if not scale:
+                m.refuse('scale')
+                continue
+            if not starts_at_zero(graph, places):
+                m.refuse('starts_at_zero(places)')
+                continue
+            if not are_grouped_rows(graph, asked, stored, value):
+                m.refuse('are_grouped_rows(asked, stored, value)')
+                continue
+            if not is_causal_mask(graph, mask, asked, chances):
+                m.refuse('is_causal_mask(mask, asked, chances)')
+                continue
+            if not sees_itself(graph, mask, seen, hidden):
+                m.refuse('sees_itself(mask, seen, hidden)')
+                continue
+            if not dim_of(graph, asked, 3) % 16 == 0:
+                m.refuse('dim_of(asked, 3) % 16 == 0')
+                continue
+            count = static(dim_of(graph, asked, 1))
+            groups = static(dim_of(graph, stored, 1))
+            return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
+    return None
+
+
+def match_ort_attention_causal_rotary_places_12(m: Matcher, root: Node) -> Match | None:
+    """query = ms.RotaryEmbedding(asked, places, cos, sin); key = ms.RotaryEmbedding(stored, places, cos, sin); keys = key; scores = Mul(MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])), factor); chances = Softmax(Add(scores, mask), axis=-1); heads = MatMul(chances, value); mended = heads; return Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    r1, _ = root.inputs
+    n1 = m.producer(r1, 'Transpose')
     if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
         return None
     if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
@@ -1474,64 +2291,67 @@ def match_ort_attention_causal_rotary_places_8(m: Matcher, root: Node) -> Match 
         return None
     if not literal_equals(n3.attrs.get('axis', -1), -1):
         return None
-    r1 = n3.inputs[0]
-    n4 = m.producer(r1, 'Where')
-    if n4 is None or len(n4.inputs) != 3 or not m.plain(n4):
+    r2 = n3.inputs[0]
+    n4 = m.producer(r2, 'Add')
+    if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
         return None
-    mask, product, r2 = n4.inputs
-    if not m.number(r2, float('-inf')):
-        return None
-    n5 = m.producer(product, 'MatMul')
-    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
-        return None
-    query, r3 = n5.inputs
-    n6 = m.producer(query, 'com.microsoft::RotaryEmbedding')
-    if n6 is None or len(n6.inputs) != 4 or not m.plain(n6):
-        return None
-    n7 = m.producer(r3, 'Transpose')
-    if n7 is None or len(n7.inputs) != 1 or not m.plain(n7, ('perm',)):
-        return None
-    if not literal_equals(n7.attrs.get('perm'), [0, 1, 3, 2]):
-        return None
-    asked, places, cos, sin = n6.inputs
-    key = n7.inputs[0]
-    n8 = m.producer(key, 'com.microsoft::RotaryEmbedding')
-    if n8 is None or len(n8.inputs) != 4 or not m.plain(n8):
-        return None
-    stored, r4, r5, r6 = n8.inputs
-    if r4 != places:
-        return None
-    if r5 != cos:
-        return None
-    if r6 != sin:
-        return None
-    factor = None
-    seen = None
-    if not for_cpu(graph):
-        m.refuse('for_cpu()')
-        return None
-    scale = attention_scale(graph, factor, None)
-    if not scale:
-        m.refuse('scale')
-        return None
-    if not starts_at_zero(graph, places):
-        m.refuse('starts_at_zero(places)')
-        return None
-    if not are_grouped_rows(graph, asked, stored, value):
-        m.refuse('are_grouped_rows(asked, stored, value)')
-        return None
-    if not is_causal_mask(graph, mask, asked, chances):
-        m.refuse('is_causal_mask(mask, asked, chances)')
-        return None
-    if not empty_rows_are_zero(graph, mask, seen):
-        m.refuse('empty_rows_are_zero(mask, seen)')
-        return None
-    if not dim_of(graph, asked, 3) % 16 == 0:
-        m.refuse('dim_of(asked, 3) % 16 == 0')
-        return None
-    count = static(dim_of(graph, asked, 1))
-    groups = static(dim_of(graph, stored, 1))
-    return Match((root, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
+    for scores, mask in m.orders(n4):
+        n5 = m.producer(scores, 'Mul')
+        if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+            continue
+        for r3, factor in m.orders(n5):
+            n6 = m.producer(r3, 'MatMul')
+            if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+                continue
+            query, r4 = n6.inputs
+            n7 = m.producer(query, 'com.microsoft::RotaryEmbedding')
+            if n7 is None or len(n7.inputs) != 4 or not m.plain(n7):
+                continue
+            n8 = m.producer(r4, 'Transpose')
+            if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('perm',)):
+                continue
+            if not literal_equals(n8.attrs.get('perm'), [0, 1, 3, 2]):
+                continue
+            asked, places, cos, sin = n7.inputs
+            key = n8.inputs[0]
+            n9 = m.producer(key, 'com.microsoft::RotaryEmbedding')
+            if n9 is None or len(n9.inputs) != 4 or not m.plain(n9):
+                continue
+            stored, r5, r6, r7 = n9.inputs
+            if r5 != places:
+                continue
+            if r6 != cos:
+                continue
+            if r7 != sin:
+                continue
+            seen = None
+            hidden = None
+            if not for_cpu(graph):
+                m.refuse('for_cpu()')
+                continue
+            scale = attention_scale(graph, factor, None)
+            if not scale:
+                m.refuse('scale')
+                continue
+            if not starts_at_zero(graph, places):
+                m.refuse('starts_at_zero(places)')
+                continue
+            if not are_grouped_rows(graph, asked, stored, value):
+                m.refuse('are_grouped_rows(asked, stored, value)')
+                continue
+            if not is_causal_mask(graph, mask, asked, chances):
+                m.refuse('is_causal_mask(mask, asked, chances)')
+                continue
+            if not sees_itself(graph, mask, seen, hidden):
+                m.refuse('sees_itself(mask, seen, hidden)')
+                continue
+            if not dim_of(graph, asked, 3) % 16 == 0:
+                m.refuse('dim_of(asked, 3) % 16 == 0')
+                continue
+            count = static(dim_of(graph, asked, 1))
+            groups = static(dim_of(graph, stored, 1))
+            return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9), (root.outputs[0],), (asked, cos, sin, stored, value, scale, count, groups))
+    return None
 
 
 def make_ort_attention_causal_rotary_places(graph: GraphBuilder, res: Res, asked: Result, cos: Result, sin: Result, stored: Result, value: Result, scale: Any, count: Any, groups: Any) -> Any:
@@ -1628,7 +2448,7 @@ RULES: tuple[Rule, ...] = (
         stage='runtime',
         root='Reshape',
         child='Transpose',
-        size=13,
+        size=14,
         match=match_ort_attention_causal_rotary_2,
         make=make_ort_attention_causal_rotary,
         target='onnxruntime',
@@ -1654,7 +2474,7 @@ RULES: tuple[Rule, ...] = (
         stage='runtime',
         root='Reshape',
         child='Transpose',
-        size=12,
+        size=14,
         match=match_ort_attention_causal_rotary_4,
         make=make_ort_attention_causal_rotary,
         target='onnxruntime',
@@ -1667,7 +2487,7 @@ RULES: tuple[Rule, ...] = (
         stage='runtime',
         root='Reshape',
         child='Transpose',
-        size=11,
+        size=14,
         match=match_ort_attention_causal_rotary_5,
         make=make_ort_attention_causal_rotary,
         target='onnxruntime',
@@ -1680,7 +2500,7 @@ RULES: tuple[Rule, ...] = (
         stage='runtime',
         root='Reshape',
         child='Transpose',
-        size=10,
+        size=13,
         match=match_ort_attention_causal_rotary_6,
         make=make_ort_attention_causal_rotary,
         target='onnxruntime',
@@ -1693,7 +2513,7 @@ RULES: tuple[Rule, ...] = (
         stage='runtime',
         root='Reshape',
         child='Transpose',
-        size=10,
+        size=11,
         match=match_ort_attention_causal_rotary_7,
         make=make_ort_attention_causal_rotary,
         target='onnxruntime',
@@ -1706,8 +2526,60 @@ RULES: tuple[Rule, ...] = (
         stage='runtime',
         root='Reshape',
         child='Transpose',
-        size=9,
+        size=11,
         match=match_ort_attention_causal_rotary_8,
+        make=make_ort_attention_causal_rotary,
+        target='onnxruntime',
+        opsets=(23, 1000),
+        why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
+    ),
+    Rule(
+        name='ort_attention_causal_rotary',
+        file='specs/rewrites/ort_rotary.yaml',
+        stage='runtime',
+        root='Reshape',
+        child='Transpose',
+        size=10,
+        match=match_ort_attention_causal_rotary_9,
+        make=make_ort_attention_causal_rotary,
+        target='onnxruntime',
+        opsets=(23, 1000),
+        why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
+    ),
+    Rule(
+        name='ort_attention_causal_rotary',
+        file='specs/rewrites/ort_rotary.yaml',
+        stage='runtime',
+        root='Reshape',
+        child='Transpose',
+        size=11,
+        match=match_ort_attention_causal_rotary_10,
+        make=make_ort_attention_causal_rotary,
+        target='onnxruntime',
+        opsets=(23, 1000),
+        why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
+    ),
+    Rule(
+        name='ort_attention_causal_rotary',
+        file='specs/rewrites/ort_rotary.yaml',
+        stage='runtime',
+        root='Reshape',
+        child='Transpose',
+        size=11,
+        match=match_ort_attention_causal_rotary_11,
+        make=make_ort_attention_causal_rotary,
+        target='onnxruntime',
+        opsets=(23, 1000),
+        why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
+    ),
+    Rule(
+        name='ort_attention_causal_rotary',
+        file='specs/rewrites/ort_rotary.yaml',
+        stage='runtime',
+        root='Reshape',
+        child='Transpose',
+        size=10,
+        match=match_ort_attention_causal_rotary_12,
         make=make_ort_attention_causal_rotary,
         target='onnxruntime',
         opsets=(23, 1000),
@@ -1731,7 +2603,7 @@ RULES: tuple[Rule, ...] = (
         stage='runtime',
         root='Reshape',
         child='Transpose',
-        size=13,
+        size=14,
         match=match_ort_attention_causal_rotary_places_2,
         make=make_ort_attention_causal_rotary_places,
         target='onnxruntime',
@@ -1755,7 +2627,7 @@ RULES: tuple[Rule, ...] = (
         stage='runtime',
         root='Reshape',
         child='Transpose',
-        size=12,
+        size=14,
         match=match_ort_attention_causal_rotary_places_4,
         make=make_ort_attention_causal_rotary_places,
         target='onnxruntime',
@@ -1767,7 +2639,7 @@ RULES: tuple[Rule, ...] = (
         stage='runtime',
         root='Reshape',
         child='Transpose',
-        size=11,
+        size=14,
         match=match_ort_attention_causal_rotary_places_5,
         make=make_ort_attention_causal_rotary_places,
         target='onnxruntime',
@@ -1779,7 +2651,7 @@ RULES: tuple[Rule, ...] = (
         stage='runtime',
         root='Reshape',
         child='Transpose',
-        size=10,
+        size=13,
         match=match_ort_attention_causal_rotary_places_6,
         make=make_ort_attention_causal_rotary_places,
         target='onnxruntime',
@@ -1791,7 +2663,7 @@ RULES: tuple[Rule, ...] = (
         stage='runtime',
         root='Reshape',
         child='Transpose',
-        size=10,
+        size=11,
         match=match_ort_attention_causal_rotary_places_7,
         make=make_ort_attention_causal_rotary_places,
         target='onnxruntime',
@@ -1803,8 +2675,56 @@ RULES: tuple[Rule, ...] = (
         stage='runtime',
         root='Reshape',
         child='Transpose',
-        size=9,
+        size=11,
         match=match_ort_attention_causal_rotary_places_8,
+        make=make_ort_attention_causal_rotary_places,
+        target='onnxruntime',
+        why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
+    ),
+    Rule(
+        name='ort_attention_causal_rotary_places',
+        file='specs/rewrites/ort_rotary.yaml',
+        stage='runtime',
+        root='Reshape',
+        child='Transpose',
+        size=10,
+        match=match_ort_attention_causal_rotary_places_9,
+        make=make_ort_attention_causal_rotary_places,
+        target='onnxruntime',
+        why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
+    ),
+    Rule(
+        name='ort_attention_causal_rotary_places',
+        file='specs/rewrites/ort_rotary.yaml',
+        stage='runtime',
+        root='Reshape',
+        child='Transpose',
+        size=11,
+        match=match_ort_attention_causal_rotary_places_10,
+        make=make_ort_attention_causal_rotary_places,
+        target='onnxruntime',
+        why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
+    ),
+    Rule(
+        name='ort_attention_causal_rotary_places',
+        file='specs/rewrites/ort_rotary.yaml',
+        stage='runtime',
+        root='Reshape',
+        child='Transpose',
+        size=11,
+        match=match_ort_attention_causal_rotary_places_11,
+        make=make_ort_attention_causal_rotary_places,
+        target='onnxruntime',
+        why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',
+    ),
+    Rule(
+        name='ort_attention_causal_rotary_places',
+        file='specs/rewrites/ort_rotary.yaml',
+        stage='runtime',
+        root='Reshape',
+        child='Transpose',
+        size=10,
+        match=match_ort_attention_causal_rotary_places_12,
         make=make_ort_attention_causal_rotary_places,
         target='onnxruntime',
         why='queries and keys are turned where they are read, what a causal mask hides is not computed, and keys and values of grouped heads are not repeated',

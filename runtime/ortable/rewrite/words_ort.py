@@ -19,12 +19,10 @@ from ortable.prelude import Bool, Float, Result, dim_of, is_static, shape_of
 from ortable.prelude_make import (
     as_scalar,
     cast,
-    const,
     consts,
     filled,
     permuted,
     reshape_to,
-    squeezed,
 )
 from ortable.prelude_shape import stretched
 from ortable.rewrite.matcher import small_constant
@@ -186,21 +184,6 @@ def whole_mask(graph: Graph, mask: Result, query: Result, turned: Result) -> Res
     return stretched(graph, mask, [*leading, *_score_sizes(graph, query, turned)])
 
 
-def added_mask(graph: Graph, mask: Result, query: Result, turned: Result) -> Result:
-    """The mask as what is added to scores [B, H, S, T]: 0 where it is True, -inf elsewhere; None
-    for a constant that hides nothing. A mask of floats is added as it is."""
-    if _hides_nothing(graph, mask):
-        return None
-    found = mask
-    if graph.get_type(mask) == dtypes.boolean:
-        low = const(graph, -math.inf, dtypes.float32)
-        found = graph.make_node("Where", [mask, const(graph, 0, dtypes.float32), low])
-    given = list(shape_of(graph, found))
-    found = reshape_to(graph, found, [1] * (4 - len(given)) + given)
-    leading = list(shape_of(graph, found))[:2]
-    return stretched(graph, found, [*leading, *_score_sizes(graph, query, turned)])
-
-
 def _hides_nothing(graph: Graph, mask: str) -> bool:
     known = whole_constant(graph, mask)
     if known is None:
@@ -214,7 +197,7 @@ def _score_sizes(graph: Graph, query: str, turned: str) -> list[Any]:
 
 def is_causal_mask(graph: Graph, mask: Result, query: Result, turned: Result) -> Bool:
     """Whether a mask lets every place look at itself and at what is before it, and at nothing
-    else, for all heads: a constant, or Trilu of True."""
+    else, for all heads: a constant, of bools or of 0 and -inf, or Trilu of True."""
     size, keys = _score_sizes(graph, query, turned)
     if not dims.same(size, keys) or not graph.has_shape(mask):
         return False
@@ -223,7 +206,9 @@ def is_causal_mask(graph: Graph, mask: Result, query: Result, turned: Result) ->
         return False
     known = whole_constant(graph, mask)
     if known is not None:
-        return bool(known.size and (known == np.tri(known.shape[-1], dtype=bool)).all())
+        before = np.tri(known.shape[-1], dtype=bool)
+        wanted = before if known.dtype == bool else np.where(before, 0.0, -np.inf)
+        return bool(known.size and (known == wanted).all())
     node = maker_of(graph, mask, "Trilu")
     if node is None or node.attrs.get("upper", 1) != 0 or len(node.inputs) > 1:
         return False
@@ -279,37 +264,20 @@ def empty_rows_are_zero(graph: Graph, mask: Result, seen: Result | None) -> Bool
     return _is_row_max(graph, node.outputs[0], before.outputs[0])
 
 
-def mends_rows(graph: Graph, seen: Result | None, kept: Bool) -> Bool:
-    """Whether a repair of rows that see no key, [B, 1, S, 1] or less, can be made on joined heads;
-    it can when there is none, or one that a constant says is never needed."""
-    if seen is None or _never_mends(graph, seen, kept):
+def sees_itself(graph: Graph, mask: Result, seen: Result | None, hidden: Result | None) -> Bool:
+    """Whether the Where that puts 0 in rows without a key does nothing beside a causal mask: there
+    is none, or it asks the mask. ``seen`` goes with a mask of bools, ``hidden`` with another."""
+    if seen is None and hidden is None:
         return True
-    if not graph.has_shape(seen):
+    if (hidden is None) != (graph.get_type(mask) == dtypes.boolean):
         return False
-    shape = graph.get_shape(seen)
-    ones = [*shape[-1:], *shape[-3:-2]]
-    return 2 <= len(shape) <= 4 and all(dims.same(each, 1) for each in ones)
-
-
-def mended(graph: Graph, rows: Result, seen: Result | None, kept: Bool) -> Result:
-    """Rows [B, S, H * E] with 0 where ``seen`` is not ``kept``: places that see no key."""
-    if seen is None or _never_mends(graph, seen, kept):
-        return rows
-    mask = squeezed(graph, seen, [1]) if known_rank(graph, seen) == 4 else seen
-    zero = const(graph, 0, dtypes.float32)
-    return graph.make_node("Where", [mask, rows, zero] if kept else [mask, zero, rows])
+    return empty_rows_are_zero(graph, mask, seen if hidden is None else hidden)
 
 
 def _rows_that_see(mask: np.ndarray) -> np.ndarray:
     if mask.dtype == bool:
         return np.asarray(mask.any(axis=-1, keepdims=True))
     return np.asarray(mask.max(axis=-1, keepdims=True) != -np.inf)
-
-
-def _never_mends(graph: Graph, seen: str, kept: bool) -> bool:
-    """Whether a constant says that every place sees a key."""
-    known = whole_constant(graph, seen)
-    return known is not None and bool((known == kept).all())
 
 
 def _is_row_max(graph: Graph, x: str, source: str) -> bool:
