@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help run test codegen check format opsets conformance bench bench-conversion bench-large bench-training clean
+.PHONY: help run test codegen check format opsets conformance bench bench-conversion bench-large bench-training bench-rewrites clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -57,6 +57,9 @@ bench-large: $(READY)  ## memory of the export of 3 GB of weights
 
 bench-training: $(READY)  ## training steps, next to eager
 	$(BIN)/python benchmarks/training.py $(ARGS)
+
+bench-rewrites: $(READY)  ## rewrites: latency next to torch.onnx's graphs, nodes, seconds
+	$(BIN)/python benchmarks/rewrites.py $(ARGS)
 
 clean:  ## remove the environment, caches and build products
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

@@ -12,9 +12,7 @@ import gc
 import json
 import os
 import statistics
-import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -122,24 +120,6 @@ def measure_overhead(options: argparse.Namespace) -> dict[str, Any]:
     return record
 
 
-def run_in_process(name: str, arguments: list[str], threads: int) -> dict[str, Any]:
-    """The record of one model, measured by a process of its own."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "record.json"
-        command = [sys.executable, str(Path(__file__).resolve()), *arguments]
-        environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
-        done = subprocess.run(
-            [*command, "--one", name, "--json", str(path)],
-            env=environment,
-            capture_output=True,
-            text=True,
-        )
-        if done.returncode or not path.exists():
-            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-            return {"name": name, "failed": f"exit code {done.returncode}: {last}"}
-        return dict(json.loads(path.read_text()))
-
-
 def parse() -> argparse.Namespace:
     from benchmarks.models import MODELS
 
@@ -186,7 +166,8 @@ def main() -> None:
     names = options.names + ([] if options.no_overhead else [OVERHEAD])
     records = []
     for name in names:
-        records.append(run_in_process(name, passed, options.threads))
+        found = harness.in_process(str(Path(__file__).resolve()), name, passed, options.threads)
+        records.append({"name": name, **found})
         print(report.one_line(records[-1]), flush=True)
         gc.collect()
     described = harness.machine(options.threads)

@@ -14,9 +14,7 @@ import gc
 import json
 import os
 import pstats
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -102,22 +100,11 @@ def profile_models(options: argparse.Namespace) -> None:
 
 def run_in_process(job: str, passed: list[str], threads: int) -> dict[str, Any]:
     """The record of one job, ``name:mode`` or ``layers:mode``, measured by a process of its own."""
+    from benchmarks import harness
+
     name, _, mode = job.partition(":")
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "record.json"
-        command = [sys.executable, str(Path(__file__).resolve()), *passed]
-        environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
-        done = subprocess.run(
-            [*command, "--one", job, "--json", str(path)],
-            env=environment,
-            capture_output=True,
-            text=True,
-        )
-        if done.returncode or not path.exists():
-            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-            failed = f"exit code {done.returncode}: {last}"
-            return {"name": name, "dynamic": mode == "dynamic", "failed": failed}
-        return dict(json.loads(path.read_text()))
+    found = harness.in_process(str(Path(__file__).resolve()), job, passed, threads)
+    return {"name": name, "dynamic": mode == "dynamic", **found}
 
 
 def run_one(job: str, options: argparse.Namespace) -> dict[str, Any]:

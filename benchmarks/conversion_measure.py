@@ -22,7 +22,10 @@ import torch
 
 from benchmarks import harness
 
-__all__ = ["exported", "measure", "measure_depth", "timed", "torch_onnx"]
+__all__ = [
+    "deep_bert", "difference", "exported", "measure", "measure_depth", "operators", "quiet",
+    "session", "timed", "torch_onnx",
+]  # fmt: skip
 
 OURS, THEIRS = "ortable", "torch.onnx"
 LARGE, WHOLE = "weights left in torch", "one ModelProto"
@@ -62,8 +65,11 @@ def exported(
     return module, call, program
 
 
-def torch_onnx(ep: torch.export.ExportedProgram, opset: int) -> torch.onnx.ONNXProgram:
-    """``torch.onnx.export(ep, dynamo=True)`` with its optimizer, without its progress lines."""
+def torch_onnx(
+    ep: torch.export.ExportedProgram, opset: int | None = None
+) -> torch.onnx.ONNXProgram:
+    """``torch.onnx.export(ep, dynamo=True)`` with its optimizer, without its progress lines; None
+    is the opset that torch takes by default."""
     with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         program = torch.onnx.export(ep, dynamo=True, opset_version=opset, verbose=False)
@@ -170,21 +176,21 @@ def _measure_models(
         models[label] = maker()
         if before is not None:
             record["memory"][label] = (peak() - before) / 1e6
-        operators = collections.Counter(_operators(models[label].graph))
-        record["nodes"][label] = sum(operators.values())
-        record["operators"][label] = dict(sorted(operators.items()))
+        found = collections.Counter(operators(models[label].graph))
+        record["nodes"][label] = sum(found.values())
+        record["operators"][label] = dict(sorted(found.items()))
     if not options.no_latency:
         _measure_latency(module, call, models, options, record)
 
 
-def _operators(graph: Any) -> list[str]:
+def operators(graph: Any) -> list[str]:
     """Operators of the graph and of the graphs inside its nodes."""
     found = []
     for node in graph.node:
         found.append(node.op_type)
         for attribute in node.attribute:
             for inner in (attribute.g, *attribute.graphs):
-                found += _operators(inner)
+                found += operators(inner)
     return found
 
 
@@ -232,7 +238,7 @@ def _measure_latency(
         made = session(models[label.partition(",")[0]], options.threads)
         feeds = dict(zip([x.name for x in made.get_inputs()], values, strict=True))
         calls[label] = lambda made=made, feeds=feeds: made.run(None, feeds)
-        record["difference"][label] = max(map(_difference, calls[label](), expected), default=0.0)
+        record["difference"][label] = max(map(difference, calls[label](), expected), default=0.0)
     found = harness.interleave(calls, options.latency_rounds)
     record["latency"] = {label: statistics.median(times) for label, times in found.items()}
     record["band"] = harness.band(found, OURS, f"{OURS}, again")
@@ -240,13 +246,15 @@ def _measure_latency(
         record["latency_ratio"] = harness.median_ratio(found, OURS, THEIRS)
 
 
-def _difference(value: Any, wanted: torch.Tensor) -> float:
+def difference(value: Any, wanted: torch.Tensor) -> float:
     """Largest difference, relative to the largest value."""
     if not wanted.is_floating_point() or not wanted.numel():
         return float(not torch.equal(torch.as_tensor(value), wanted))
-    gap = (torch.as_tensor(value) - wanted).abs()
-    gap = gap.nan_to_num(0.0)  # equal infinities
-    return float(gap.max() / wanted[wanted.isfinite()].abs().max().clamp_min(1e-12))
+    given = torch.as_tensor(value)
+    same = (given == wanted) | (given.isnan() & wanted.isnan())
+    gap = (given - wanted).abs().nan_to_num(float("inf")).masked_fill(same, 0.0)
+    finite = wanted[wanted.isfinite()].abs()
+    return float(gap.max() / (finite.max().clamp_min(1e-12) if finite.numel() else 1.0))
 
 
 def reset_peak() -> int | None:
@@ -272,15 +280,11 @@ def _status(field: str) -> int:
     return 1024 * int(line.split()[1])
 
 
-def measure_depth(layers: int, dynamic: bool, options: argparse.Namespace) -> Record:
-    """Microseconds of ortable for each FX node of a BERT of that many narrow layers, weights left
-    in torch: what a node costs does not depend on how wide it is."""
-    import ortable
+def deep_bert(layers: int, dynamic: bool) -> torch.export.ExportedProgram:
+    """A BERT of that many narrow layers: what a node costs does not depend on how wide it is."""
     from tests.models.architectures import ARCHITECTURES
     from tests.models.bert import bert
 
-    quiet()
-    torch.set_num_threads(options.threads)
     narrow: dict[str, Any] = {
         "hidden_size": 64,
         "num_attention_heads": 4,
@@ -289,13 +293,23 @@ def measure_depth(layers: int, dynamic: bool, options: argparse.Namespace) -> Re
     }
     architecture = ARCHITECTURES["bert"]
     args, kwargs = architecture.call(small=True)
-    ep = torch.export.export(
+    return torch.export.export(
         bert(layers, **narrow),
         args,
         kwargs,
         dynamic_shapes=architecture.dynamic_shapes() if dynamic else None,
         strict=False,
     )
+
+
+def measure_depth(layers: int, dynamic: bool, options: argparse.Namespace) -> Record:
+    """Microseconds of ortable for each FX node of a BERT of that many narrow layers, weights left
+    in torch."""
+    import ortable
+
+    quiet()
+    torch.set_num_threads(options.threads)
+    ep = deep_bert(layers, dynamic)
 
     def convert() -> Any:
         return ortable.to_onnx(ep, target_opset=options.opset, large_model=True)

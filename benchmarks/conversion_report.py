@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from benchmarks.harness import geomean
+from benchmarks.report import table
 
 __all__ = ["markdown", "one_line"]
 
@@ -31,11 +32,6 @@ def one_line(record: Record) -> str:
         parts.append(f"latency / theirs {record['latency_ratio']:.3f} +- {record['band']:.3f}")
     parts += [f"{name}: {text}" for name, text in record["errors"].items()]
     return "; ".join(parts)
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
-    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
 
 
 def _number(value: float | None, digits: int) -> str:
@@ -78,7 +74,7 @@ def conversions(records: Sequence[Record]) -> str:
         for label in (LARGE, WHOLE):
             means += ["", "", _mean(chosen, _ratio(label), 1)]
         rows.append(means)
-    return _table(head, rows)
+    return table(head, rows)
 
 
 def _node_ratio(record: Record) -> float | None:
@@ -120,7 +116,7 @@ def graphs(records: Sequence[Record]) -> str:
     if timed:
         means += ["", "", "", _mean(both, lambda record: record.get("latency_ratio"), 3), ""]
     rows.append([*means, "", ""])
-    return _table(head, rows)
+    return table(head, rows)
 
 
 def shares(records: Sequence[Record]) -> str:
@@ -135,7 +131,7 @@ def shares(records: Sequence[Record]) -> str:
                 for record, total in zip(records, totals, strict=True)
             ]
             rows.append([label, name, f"{100 * sum(parts) / len(parts):.1f} %"])
-    return _table(["result", "phase", "share, mean over the models"], rows)
+    return table(["result", "phase", "share, mean over the models"], rows)
 
 
 def depths(records: Sequence[Record]) -> str:
@@ -151,7 +147,7 @@ def depths(records: Sequence[Record]) -> str:
         for record in sorted(records, key=lambda record: record["dynamic"])
     ]
     head = ["layers of BERT", "dimensions", "FX nodes", "ms", "microseconds for each FX node"]
-    return _table(head, rows)
+    return table(head, rows)
 
 
 def markdown(found: Mapping[str, Any]) -> str:

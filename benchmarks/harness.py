@@ -8,13 +8,20 @@ is the band in which nothing can be told (the A/A band).
 from __future__ import annotations
 
 import gc
+import json
 import os
 import statistics
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-__all__ = ["band", "geomean", "interleave", "machine", "median_ratio", "seconds", "settle"]
+__all__ = [
+    "band", "geomean", "in_process", "interleave", "machine", "median_ratio", "seconds", "settle",
+]  # fmt: skip
 
 Call = Callable[[], object]
 
@@ -44,17 +51,21 @@ def _block(call: Call, count: int) -> float:
 
 
 def interleave(
-    calls: Mapping[str, Call], rounds: int, block: float = 0.03
+    calls: Mapping[str, Call],
+    rounds: int,
+    block: float = 0.03,
+    once: Mapping[str, float] | None = None,
 ) -> dict[str, list[float]]:
     """Seconds per call of every candidate, one figure per round.
 
     :param calls: name -> call; each round starts at the next one
     :param block: seconds that the calls in a row of one candidate should last
+    :param once: seconds of one call of each, when they are known; they are taken here otherwise
     """
     names = list(calls)
     counts = {}
     for name, call in calls.items():
-        first = min(_block(call, 1) for _ in range(3))
+        first = once[name] if once is not None else min(_block(call, 1) for _ in range(3))
         counts[name] = max(1, min(2000, round(block / max(first, 1e-7))))
     found: dict[str, list[float]] = {name: [] for name in names}
     gc.collect()
@@ -86,6 +97,23 @@ def band(found: Mapping[str, Sequence[float]], name: str, again: str) -> float:
 def geomean(values: Sequence[float]) -> float:
     """Geometric mean; NaN for no values."""
     return statistics.geometric_mean(values) if values else float("nan")
+
+
+def in_process(script: str, job: str, passed: Sequence[str], threads: int) -> dict[str, Any]:
+    """The record of one job of a script (``--one``, ``--json``), measured by a process of its own;
+    ``failed`` in it says why there is none."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "record.json"
+        done = subprocess.run(
+            [sys.executable, script, *passed, "--one", job, "--json", str(path)],
+            env={**os.environ, "OMP_NUM_THREADS": str(threads)},
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode or not path.exists():
+            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            return {"failed": f"exit code {done.returncode}: {last}"}
+        return dict(json.loads(path.read_text()))
 
 
 def machine(threads: int) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import geomean
 
-__all__ = ["insert", "markdown", "one_line", "plot"]
+__all__ = ["insert", "markdown", "one_line", "plot", "table"]
 
 Record = Mapping[str, Any]
 COLUMNS = ("bare session", "inductor", "inductor, freezing", "ortable", "ortable, grad on")
@@ -27,7 +27,8 @@ def one_line(record: Record) -> str:
     return f"{record['name']}: ratios to eager: {ratios}{errors}"
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown."""
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
 
@@ -62,7 +63,7 @@ def latency(records: Sequence[Record]) -> str:
     to_bare = [r["to_bare"] for r in records if "to_bare" in r]
     last = f"{geomean(to_bare):.3f}" if to_bare else "-"
     rows.append(["geometric mean", "", *_means(records, "ratio", COLUMNS, 2), last, "", ""])
-    return _table(head, rows)
+    return table(head, rows)
 
 
 def compilation(records: Sequence[Record]) -> str:
@@ -79,7 +80,7 @@ def compilation(records: Sequence[Record]) -> str:
         rows.append([r["name"], *cells, quotient])
     last = f"{geomean(quotients):.1f}" if quotients else "-"
     rows.append(["geometric mean", *_means(records, "compile", COMPILED, 2), last])
-    return _table(head, rows)
+    return table(head, rows)
 
 
 def overhead(record: Record) -> str:
@@ -96,7 +97,7 @@ def overhead(record: Record) -> str:
         both = "ortable" in found and "AOTAutograd floor" in found
         own.append(f"{found['ortable'] - found['AOTAutograd floor']:.1f}" if both else "-")
     rows.append(["ortable over the floor", *own])
-    return _table(["microseconds per call", *columns], rows)
+    return table(["microseconds per call", *columns], rows)
 
 
 def markdown(records: Sequence[Record], machine: str) -> str:
