@@ -49,3 +49,14 @@ def test_getting_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         expected = model(x)
     got = torch.from_numpy(session.run(None, {"x": x.numpy()})[0])
     torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.usefixtures("fresh_dynamo")
+def test_rewrites(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page's file of rules is the one that its snippets read."""
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs" / "rewrites.md").read_text(encoding="utf-8")
+    (rules,) = re.findall(r"^```yaml\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    (tmp_path / "squares.yaml").write_text(rules)
+    names = run_all("docs/rewrites.md")
+    assert names["first"].made and names["statistics"].refused  # type: ignore[attr-defined]

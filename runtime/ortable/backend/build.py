@@ -238,6 +238,7 @@ def _record(
         "frozen": getattr(callable_graph, "frozen", "not run by ONNX Runtime"),
         "timings": dict(compiled.timings),
         "rewrites": dict(compiled.rewrites),
+        "refused": {rule: dict(reasons) for rule, reasons in compiled.refused.items()},
         "cache": compiled.cache,
     }
 
@@ -255,6 +256,7 @@ def _torch_record(kind: str, graph_module: GraphModule | None) -> dict[str, Any]
         "frozen": "not run by ONNX Runtime",
         "timings": {},
         "rewrites": {},
+        "refused": {},
         "cache": "disk" if graph_module is None else "miss",
     }
 

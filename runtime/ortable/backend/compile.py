@@ -41,9 +41,9 @@ class CompiledGraph:
     `inputs` and `outputs` follow the arguments and the results; `mutations` copy hidden results
     (those of `outputs` past `n_results`) into arguments.  `fed` holds the names of the ONNX inputs
     that a node reads.  `device` is where it runs.  `part` tells a region of a graph, which torch
-    runs around it.  `timings` are seconds per phase, `rewrites`
-    tells how often each rule of rewriting fired.  `fx_names` tells which FX node a result of
-    the ONNX graph is the value of, for those that have one.  `key` is a digest of all that the
+    runs around it.  `timings` are seconds per phase, `rewrites` tells how often each rule of
+    rewriting fired, `refused` why rules did not.  `fx_names` tells which FX node a result of the
+    ONNX graph is the value of, for those that have one.  `key` is a digest of all that the
     conversion read, None where there is none; `cache` says where the conversion was found: `miss`
     (nowhere), `memory` or `disk`.
     """
@@ -61,6 +61,7 @@ class CompiledGraph:
     part: bool = False
     timings: dict[str, float] = field(default_factory=dict)
     rewrites: Mapping[str, int] = field(default_factory=dict)
+    refused: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     fx_names: Mapping[str, str] = field(default_factory=dict)
     key: str | None = None
     cache: str = "miss"
@@ -136,6 +137,7 @@ def compile_graph(
             "to_onnx": serialized - optimized,
         },
         rewrites=rewrites.counts(),
+        refused=rewrites.refusals(),
         fx_names=_fx_names(interpreter.values, copies, outputs, fetches),
     )
 

@@ -37,6 +37,7 @@ def onnx_custom_backend(
     dump_prefix: str | None = None,
     verbose: int | None = None,
     optimize: bool | None = None,
+    rewrites: str | Sequence[str] | None = None,
     session_options: Any = None,
     run_options: Any = None,
     pre_ort_model_transforms: Any = None,

@@ -37,6 +37,7 @@ def onnx_debug_backend(
     dump_prefix: str | None = None,
     verbose: int | None = None,
     optimize: bool | None = None,
+    rewrites: str | Sequence[str] | None = None,
     pre_ort_model_transforms: Any = None,
     freeze: str | None = None,
     fallback: str | None = None,

@@ -14,6 +14,7 @@ from ortable.errors import OrtableError
 
 from .cli_compile import add_compile_commands
 from .cli_export import add_export
+from .cli_rewrites import add_rewrites
 
 __all__ = ["main"]
 
@@ -50,6 +51,7 @@ def _parser() -> argparse.ArgumentParser:
 
     add_export(commands)
     add_compile_commands(commands)
+    add_rewrites(commands)
 
     specs = commands.add_parser("specs", help="work with spec files")
     actions = specs.add_subparsers(dest="action", required=True, metavar="action")

@@ -15,6 +15,8 @@ from typing import Any
 from ortable.errors import OrtableError
 
 from .cli_export import load_target
+from .cli_rewrites import add_choice, chosen_names
+from .rewrites_text import fired_lines, refused_lines, summary
 
 __all__ = ["add_compile_commands"]
 
@@ -30,6 +32,7 @@ def add_compile_commands(commands: Any) -> None:
     debug = commands.add_parser("debug", help="find the first node that differs from eager")
     debug.set_defaults(run=_debug)
     for command in (explain, bench, debug):
+        add_choice(command)
         command.add_argument("target", metavar="module:callable", help=about)
         command.add_argument("--dynamic", action="store_true", help="free sizes from the start")
 
@@ -86,7 +89,9 @@ def _explain(args: argparse.Namespace) -> int:
     storage: dict[str, Any] = {}
 
     def backend(graph_module: Any, arguments: Any) -> Any:
-        return onnx_custom_backend(graph_module, arguments, storage=storage)
+        return onnx_custom_backend(
+            graph_module, arguments, storage=storage, rewrites=chosen_names(args)
+        )
 
     call.run(call.compiled(backend, args.dynamic))
     for number, record in enumerate(storage.get("instance", []), 1):
@@ -108,9 +113,22 @@ def _print_graph(number: int, record: dict[str, Any]) -> None:
     print(f"  {nodes.total()} ONNX nodes: {_counted(nodes)}")
     after = _after_fusion(model)
     fused = {name: count for name, count in after.items() if name not in nodes}
+    _print_rewrites(record)
     print(f"  {after.total()} nodes in the session: {_counted(Counter(fused)) or 'none fused'}")
     phases = (f"{phase} {seconds:.3f}" for phase, seconds in record["timings"].items())
     print(f"  seconds: {', '.join(phases)}")
+
+
+def _print_rewrites(record: dict[str, Any]) -> None:
+    """Rules that fired, with lines of the model, and why others did not."""
+    counts, refused = record["rewrites"], record["refused"]
+    print(f"  {summary(counts)}")
+    for line in fired_lines(counts, record["onnx"]):
+        print(f"    {line}")
+    if refused:
+        print("  rules that were refused, most often first:")
+    for line in refused_lines(refused):
+        print(f"    {line}")
 
 
 def _counted(counts: Counter[str]) -> str:
@@ -135,8 +153,14 @@ def _after_fusion(model: Any) -> Counter[str]:
 
 
 def _bench(args: argparse.Namespace) -> int:
+    from ortable import onnx_custom_backend
+
     call = _Call(args.target)
-    compiled = call.compiled("ortable", args.dynamic)
+
+    def backend(graph_module: Any, arguments: Any) -> Any:
+        return onnx_custom_backend(graph_module, arguments, rewrites=chosen_names(args))
+
+    compiled = call.compiled(backend, args.dynamic)
     begin = time.perf_counter()
     call.run(compiled)
     first = time.perf_counter() - begin
@@ -186,7 +210,9 @@ def _debug(args: argparse.Namespace) -> int:
     call = _Call(args.target)
 
     def backend(graph_module: Any, arguments: Any) -> Any:
-        return onnx_debug_backend(graph_module, arguments, compare=True)
+        return onnx_debug_backend(
+            graph_module, arguments, compare=True, rewrites=chosen_names(args)
+        )
 
     call.run(call.compiled(backend, args.dynamic))
     print("no node differs from eager")

@@ -13,6 +13,9 @@ from typing import Any
 from ortable.errors import ExportError
 from ortable.export.pt2 import opened
 
+from .cli_rewrites import add_choice, chosen_names
+from .rewrites_text import fired_lines, summary
+
 __all__ = ["add_export"]
 
 DESCRIPTION = (
@@ -32,6 +35,7 @@ def add_export(commands: Any) -> None:
     export.add_argument("--target", dest="runtime", choices=["onnxruntime"], default=None)
     export.add_argument("--large", action="store_true", help="weights in a file beside the model")
     export.add_argument("--functions", action="store_true", help="submodules as local functions")
+    add_choice(export)
     export.add_argument("--no-optimize", action="store_true", help="leave out the graph passes")
     export.add_argument("--no-validate", action="store_true", help="do not run the model")
     export.add_argument("--atol", type=float, default=None, help="largest difference accepted")
@@ -48,7 +52,7 @@ def _export(args: argparse.Namespace) -> int:
         steps.remove("export")
     steps += ["serialise"] + ([] if args.no_validate else ["validate"]) + ["write"]
     progress = Progress(steps)
-    _, builder = ortable.to_onnx(
+    made, builder = ortable.to_onnx(
         model,
         inputs,
         kwargs,
@@ -56,6 +60,7 @@ def _export(args: argparse.Namespace) -> int:
         target_opset=args.opset,
         target=args.runtime,
         optimize=not args.no_optimize,
+        rewrites=chosen_names(args),
         large_model=args.large,
         export_modules_as_functions=args.functions,
         validate=False if args.no_validate else (True if args.atol is None else args.atol),
@@ -64,7 +69,11 @@ def _export(args: argparse.Namespace) -> int:
         return_builder=True,
         export_options=ortable.ExportOptions(progress=progress.done),
     )
-    print(f"wrote {args.output}: {len(builder.nodes)} nodes, opset {builder.opset}")
+    rewrites = builder.record.rewrites.counts()
+    about = f"{len(builder.nodes)} nodes, opset {builder.opset}, {summary(rewrites)}"
+    print(f"wrote {args.output}: {about}")
+    for line in fired_lines(rewrites, getattr(made, "proto", made)):
+        print(f"  {line}")
     return 0
 
 

@@ -48,3 +48,12 @@ class RewriteRecord:
     def counts(self) -> dict[str, int]:
         """How often each rule fired, the most frequent first."""
         return dict(Counter(fired.rule for fired in self.fired).most_common())
+
+    def refusals(self, rules: int = 20, reasons: int = 3) -> dict[str, dict[str, int]]:
+        """Why rules were refused, those refused most first, with the most frequent reasons.
+
+        A place counts as often as it was tried; a rule that fired elsewhere is among them.
+        """
+        found = {name: each.refused for name, each in self.statistics.items() if each.refused}
+        names = sorted(found, key=lambda name: (-found[name].total(), name))
+        return {name: dict(found[name].most_common(reasons)) for name in names[:rules]}

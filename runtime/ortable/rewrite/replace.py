@@ -94,16 +94,14 @@ class Replacement:
         return made
 
     def _check_order(self, nodes: list[Node]) -> None:
-        """Everything that the nodes read must be there already where they are put."""
+        """Everything that the nodes read must be there already where they are put, or be brought
+        there: what was made of weights only for a node far below, for instance."""
         own = {name for node in nodes for name in node.outputs}
         for node in nodes:
             passes.replace_inputs(node, self.tables.aliases)
             for name in self.tables.reads(node) - own:
                 self.tables.revive(name)
-                producer = self.tables.matcher.producers.get(name)
-                if producer is not None and (
-                    producer in self.roots or self.tables.keys[producer] >= self.place
-                ):
+                if not self.tables.bring_before(name, self.place, self.roots):
                     raise Refused(f"{name} comes later in the graph")
 
     def _checked(self, name: str, made: str | None) -> str | None:

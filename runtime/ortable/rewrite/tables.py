@@ -13,6 +13,9 @@ from .matcher import Matcher
 
 Key = tuple[int, ...]
 
+_MOVED = 32  # nodes that are brought forward for one replacement, at most
+_LAST = 1 << 62  # after every place inside the one before it
+
 
 class Tables:
     """Nodes of a graph by place, producer and reader.
@@ -29,9 +32,11 @@ class Tables:
         self.keys: dict[Node, Key] = {}
         self.removed: dict[str, tuple[Node, Key]] = {}  # results of nodes that nothing read
         self.aliases: dict[str, str] = {}  # results replaced by others
+        self.moved = 0
         for place, node in enumerate(graph.nodes):
             self.add(node, (place,))
         graph.nodes[:] = []
+        graph.readers = self.matcher.uses
 
     def in_order(self) -> list[Node]:
         """The nodes, each after what it reads."""
@@ -102,6 +107,26 @@ class Tables:
             self.add(node, key)
             for each in self.reads(node):
                 self.revive(each)
+
+    def bring_before(self, name: str, place: Key, not_these: Iterable[Node]) -> bool:
+        """Whether the result is made before ``place``, after what makes it was moved there; False
+        when that needs one of ``not_these``, or more than a few nodes."""
+        barred = set(not_these)
+        found: dict[Node, None] = {}
+        stack = [name]
+        while stack:
+            node = self.matcher.producers.get(stack.pop())
+            if node is None or node in found:
+                continue
+            if node in barred or len(found) > _MOVED:
+                return False
+            if self.keys[node] >= place:
+                found[node] = None
+                stack += self.reads(node)
+        for node in sorted(found, key=self.keys.__getitem__):
+            self.moved += 1
+            self.keys[node] = (*place[:-1], place[-1] - 1, _LAST, self.moved)
+        return True
 
     def redirect(self, name: str, other: str) -> list[Node]:
         """Every reader of a result reads another one; these readers."""

@@ -28,6 +28,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import GraphModule
 
 from ortable.errors import OrtableError
+from ortable.rewrite.choose import content
 
 from ..compile import CompiledGraph
 from ..mixed import MixedGraph
@@ -210,6 +211,7 @@ def _salt(graph_module: GraphModule, options: OrtOptions, own_decompositions: bo
     settings = [
         str(options.target_opset),
         options.optimize,
+        content(options.rewrites),
         options.providers,
         options.raise_on,
         options.fallback,

@@ -1,0 +1,81 @@
+"""What rewriting did to a graph, in words: which rules fired, for which lines of the model, and why
+others did not."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ortable.builder.origins import KEY
+
+__all__ = ["counted", "fired_lines", "made_by_rules", "refused_lines", "summary"]
+
+_PLACES = 3
+_NAMED = re.compile(r"^(\S+) (is read elsewhere|is an output|comes later in the graph)$")
+
+
+def counted(number: int, what: str) -> str:
+    """``1 rule``, ``2 rules``."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def summary(counts: Mapping[str, int]) -> str:
+    """How many replacements there were, by how many rules."""
+    return f"{counted(sum(counts.values()), 'rewrite')} by {counted(len(counts), 'rule')}"
+
+
+def fired_lines(counts: Mapping[str, int], model: Any) -> Iterator[str]:
+    """A line for each rule that fired: how often, and for which lines of the model."""
+    places = made_by_rules(model)
+    width = max(map(len, counts), default=0)
+    for rule, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])):
+        found = places.get(rule, Counter())
+        shown = [where for where, _ in found.most_common(_PLACES)]
+        more = f" and {len(found) - _PLACES} more lines" if len(found) > _PLACES else ""
+        yield f"{rule:{width}} {count:4}  {', '.join(shown)}{more}".rstrip()
+
+
+def made_by_rules(model: Any) -> dict[str, Counter[str]]:
+    """The lines of the model that nodes made by a rule stand for, by rule; a rule that only takes
+    nodes away made none."""
+    found: dict[str, Counter[str]] = {}
+    for node in (each for graph in (model.graph, *model.functions) for each in _nodes(graph)):
+        about = {each.key: each.value for each in node.metadata_props}
+        if KEY in about:
+            where = about.get("source") or about.get("fx_node", "")
+            line = re.match(r".*?:\d+(?=:|$)", where)
+            for rule in about[KEY].split(", "):
+                found.setdefault(rule, Counter())[line.group() if line else where] += 1
+    return found
+
+
+def refused_lines(refused: Mapping[str, Mapping[str, int]], most: int = 5) -> Iterator[str]:
+    """A line for each of the rules that were refused most often, with their reasons."""
+    width = max(map(len, list(refused)[:most]), default=0)
+    for rule, reasons in list(refused.items())[:most]:
+        yield f"{rule:{width}}  {'; '.join(_merged(reasons))}"
+    if len(refused) > most:
+        yield f"and {len(refused) - most} other rules"
+
+
+def _merged(reasons: Mapping[str, int]) -> list[str]:
+    """Reasons that differ only in the result that they name, as one."""
+    names: dict[str, list[str]] = {}
+    for reason in reasons:
+        match = _NAMED.match(reason)
+        if match:
+            names.setdefault(match.group(2), []).append(match.group(1))
+        else:
+            names.setdefault(reason, [])
+    return [f"{', '.join(found)} {text}" if found else text for text, found in names.items()]
+
+
+def _nodes(graph: Any) -> Iterator[Any]:
+    """Nodes of a graph or function, and of the graphs inside them."""
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            for inner in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else ())):
+                yield from _nodes(inner)

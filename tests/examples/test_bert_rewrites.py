@@ -1,0 +1,270 @@
+"""The walk of examples/bert_rewrites.py, step by step: profile, look, swap a module, fuse by rules
+of a file, take over a part."""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+
+import ortable
+from ortable.debug.plot import to_dot
+from ortable.rewrite.choose import load
+from ortablegen.diagnostics import Diagnostics
+from ortablegen.rewrites_model import Rewrite, RewriteCase
+from ortablegen.rewrites_read import read_rewrites_text
+from tests.rewrites.harness import Trial, operators
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+RULES = EXAMPLES / "bert_rules.yaml"
+TOLERANCE = {"rtol": 1e-4, "atol": 1e-5}
+
+
+@pytest.fixture(scope="module")
+def example() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("bert_rewrites", EXAMPLES / "bert_rewrites.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["bert_rewrites"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def model_and_inputs(example: ModuleType):
+    return example.bert()
+
+
+@pytest.fixture(scope="module")
+def expected(model_and_inputs) -> torch.Tensor:
+    model, inputs = model_and_inputs
+    with torch.no_grad():
+        return model(**inputs)
+
+
+# -- profile, look, swap
+
+
+def test_products_and_layers_are_where_the_time_goes(example, model_and_inputs):
+    found, modules = example.profile(*model_and_inputs)
+    assert {"aten::addmm", "aten::native_layer_norm", "aten::bmm"} <= set(found)
+    assert {"BertSelfAttention", "BertLayer", "CalibratedBert"} <= set(modules)
+    assert modules["CalibratedBert"] >= modules["BertLayer"] >= modules["BertSelfAttention"] > 0
+    model, _ = model_and_inputs
+    assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
+
+
+def test_the_graph_of_an_attention_shows_what_can_be_fused(example, model_and_inputs):
+    graph = example.attention_graph(model_and_inputs[0])
+    text = ortable.pretty_onnx(graph)
+    assert text.count("MatMul(hidden_states, ") == 3
+    assert "Mul(" in text and "Softmax(" in text
+    drawn = to_dot(graph)
+    assert drawn.startswith("digraph") and "query.bias" in drawn
+
+
+def test_gelu_is_swapped_for_relu(example, model_and_inputs, expected):
+    model, inputs = copy.deepcopy(model_and_inputs[0]), model_and_inputs[1]
+    assert example.swap(model, example.GELUActivation, torch.nn.ReLU) == 2
+    assert not any(isinstance(m, example.GELUActivation) for m in model.modules())
+    with torch.no_grad():
+        found = model(**inputs)
+    assert found.shape == expected.shape and not torch.allclose(found, expected, atol=1e-3)
+    proto = ortable.to_onnx(model, (), dict(inputs), rewrites="none", validate=True)
+    kinds = [node.op_type for node in proto.graph.node]
+    assert kinds.count("Relu") == 2 and "Erf" not in kinds
+
+
+# -- fuse
+
+
+def run(proto, inputs) -> torch.Tensor:
+    session = onnxruntime.InferenceSession(
+        proto.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    (found,) = session.run(None, {name: value.numpy() for name, value in inputs.items()})
+    assert isinstance(found, np.ndarray)
+    return torch.from_numpy(found)
+
+
+def counted(proto, kind: str) -> int:
+    return sum(node.op_type == kind for node in proto.graph.node)
+
+
+def test_rules_of_the_file_in_an_export(example, model_and_inputs, expected):
+    model, inputs = model_and_inputs
+    plain, none = example.export(model, inputs, "none")
+    fused, counts = example.export(model, inputs, str(RULES))
+    assert none == {}
+    assert counts == {
+        "fold_scale_into_query": 2,
+        "join_projections": 2,
+        "fold_div_into_matmul_add": 1,
+    }
+    for proto in (plain, fused):
+        torch.testing.assert_close(run(proto, inputs), expected, **TOLERANCE)
+    # two projections less in each layer, in place of one Split; the factors of the scores and the
+    # division by the temperature are in the weights
+    assert counted(plain, "MatMul") - counted(fused, "MatMul") == 4
+    assert counted(fused, "Split") == 2
+    assert counted(plain, "Mul") - counted(fused, "Mul") == 2
+    assert counted(plain, "Div") - counted(fused, "Div") == 1
+    assert len(plain.graph.node) - len(fused.graph.node) == 5
+
+
+def test_the_record_says_what_fired_where(model_and_inputs):
+    model, inputs = model_and_inputs
+    proto, builder = ortable.to_onnx(
+        model, (), dict(inputs), rewrites=str(RULES), return_builder=True
+    )
+    record = builder.record.rewrites
+    assert [fired.rule for fired in record.fired].count("join_projections") == 2
+    first = next(fired for fired in record.fired if fired.rule == "join_projections")
+    assert len(first.results) == len(first.removed) == 3 and first.graph == ""
+    refused = record.statistics["fold_add_div_into_matmul"].refused
+    assert refused and all(reason.endswith("is read elsewhere") for reason in refused)
+    assert record.refusals()["fold_add_div_into_matmul"] == dict(refused)
+    (split, _) = [node for node in proto.graph.node if node.op_type == "Split"]
+    about = {each.key: each.value for each in split.metadata_props}
+    assert about["ortable.rewrite"] == "join_projections"
+    assert about["module_path"].startswith("bert.encoder.layer.0.attention.self.")
+    assert about["source"].startswith("modeling_bert.py:")
+
+
+def test_dynamic_sizes_stay_dynamic(model_and_inputs):
+    model, inputs = model_and_inputs
+    batch, length = torch.export.Dim("batch", max=64), torch.export.Dim("length", min=2, max=512)
+    shape = {0: batch, 1: length}
+    proto, builder = ortable.to_onnx(
+        model,
+        (),
+        dict(inputs),
+        dynamic_shapes=dict.fromkeys(inputs, shape),
+        rewrites=str(RULES),
+        validate=True,
+        return_builder=True,
+    )
+    assert builder.record.rewrites.counts()["join_projections"] == 2
+    for value in proto.graph.input:
+        assert [d.dim_param for d in value.type.tensor_type.shape.dim] == ["batch", "length"]
+
+
+@pytest.mark.usefixtures("fresh_dynamo")
+def test_rules_of_the_file_in_torch_compile(example, model_and_inputs, expected):
+    model, inputs = model_and_inputs
+    storages: list[dict[str, object]] = [{}, {}]
+    for storage, choice in zip(storages, ("none", [str(RULES)]), strict=True):
+        fast = example.compiled(model, choice, storage)
+        with torch.no_grad():
+            torch.testing.assert_close(fast(**inputs), expected, **TOLERANCE)
+    (plain,), (fused,) = (storage["instance"] for storage in storages)
+    assert plain["rewrites"] == {}
+    assert fused["rewrites"] == {
+        "fold_scale_into_query": 2,
+        "join_projections_gemm": 2,
+        "fold_div_into_matmul_add": 1,
+    }
+    assert counted(plain["onnx"], "Gemm") - counted(fused["onnx"], "Gemm") == 4
+    assert counted(fused["onnx"], "Split") == 2
+
+
+@pytest.mark.usefixtures("fresh_dynamo")
+def test_together_with_the_default_rules(example, model_and_inputs, expected):
+    model, inputs = model_and_inputs
+    proto, counts = example.export(model, inputs, example.CHOICE)
+    torch.testing.assert_close(run(proto, inputs), expected, **TOLERANCE)
+    assert set(counts) & {rule.name for rule in load(RULES)}
+    fast = example.compiled(model, example.CHOICE)
+    with torch.no_grad():
+        torch.testing.assert_close(fast(**inputs), expected, **TOLERANCE)
+
+
+@pytest.mark.usefixtures("fresh_dynamo")
+def test_gradients_with_rules_equal_eager(example, model_and_inputs):
+    """Weights that are joined get each their own gradient: the graph of the backward is apart."""
+    model, inputs = copy.deepcopy(model_and_inputs[0]), model_and_inputs[1]
+    weights = [model.weight, model.bert.encoder.layer[0].attention.self.key.weight]
+    wanted = torch.autograd.grad(model(**inputs).square().sum(), weights)
+    storage: dict[str, object] = {}
+    fast = torch.compile(
+        model, backend="ortable", options={"rewrites": example.CHOICE, "storage": storage}
+    )
+    found = torch.autograd.grad(fast(**inputs).square().sum(), weights)
+    for mine, theirs in zip(found, wanted, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-4)
+    assert storage["instance"][0]["rewrites"]
+
+
+# -- take over a part
+
+
+@pytest.mark.usefixtures("fresh_dynamo")
+def test_a_part_runs_by_ortable_and_the_rest_by_torch(example, model_and_inputs, expected):
+    model, inputs = model_and_inputs
+    storage: dict[str, list] = {}
+    calls: list[int] = []
+    run_part = example.Part.forward
+
+    def counting(self, *args):
+        calls.append(len(args))
+        return run_part(self, *args)
+
+    example.Part.forward = counting
+    try:
+        mixed = torch.compile(model, backend=example.partitioning(storage))
+        with torch.no_grad():
+            torch.testing.assert_close(mixed(**inputs), expected, **TOLERANCE)
+    finally:
+        example.Part.forward = run_part
+    records = storage["instance"]
+    assert len(calls) == len(records) > 0
+    kinds = {node.op_type for record in records for node in record["onnx"].graph.node}
+    assert {"Gemm", "MatMul", "Mul", "Div"} <= kinds
+    assert not kinds & {"Softmax", "LayerNormalization", "Gelu", "Tanh"}
+
+
+# -- the example as a program, and the cases of its rules
+
+
+@pytest.mark.usefixtures("fresh_dynamo")
+def test_the_program_says_that_results_are_equal(example, capfd):
+    assert example.main(["--rounds", "2"]) == 0
+    out = capfd.readouterr().out
+    for title in ("Profile", "graph of one self-attention", "Swap", "Fuse", "part", "Measure"):
+        assert title in out
+    assert out.rstrip().endswith("results equal eager's")
+    assert "'join_projections': 2" in out and "'join_projections_gemm': 2" in out
+    assert out.count(" of eager\n") == 6
+
+
+def cases() -> list[tuple[Rewrite, RewriteCase]]:
+    diagnostics = Diagnostics()
+    found = read_rewrites_text(RULES.read_text(), RULES.name, diagnostics)
+    assert not diagnostics.errors, diagnostics.render()
+    return [(rewrite, case) for rewrite in found for case in rewrite.cases]
+
+
+@pytest.mark.parametrize("opset", [18, 24])
+@pytest.mark.parametrize(
+    ("rewrite", "case"),
+    [pytest.param(*each, id=f"{each[0].name}-{n}") for n, each in enumerate(cases())],
+)
+def test_cases_of_the_rules(rewrite: Rewrite, case: RewriteCase, opset: int) -> None:
+    trial = Trial(rewrite, case, opset, None)
+    record = trial.apply([rule for rule in load(RULES) if rule.name == rewrite.name])
+    if case.unchanged is not None:
+        assert not record.fired
+        reasons = record.statistics[rewrite.name].refused
+        assert any(case.unchanged in reason for reason in reasons), reasons
+        return
+    assert record.counts() == {rewrite.name: 1}
+    if case.expect is not None:
+        assert operators(trial.builder) == case.expect.split()
+    trial.compare()
