@@ -18,7 +18,7 @@ from ortable.rewrite.rule import STAGES, Rule
 
 from .rewrites_text import counted
 
-__all__ = ["add_choice", "add_rewrites", "chosen_names"]
+__all__ = ["add_choice", "add_rewrites", "chosen_names", "named_rules"]
 
 
 def add_choice(command: Any) -> None:
@@ -57,6 +57,14 @@ def add_rewrites(commands: Any) -> None:
     check = actions.add_parser("check", help="check a file of rules as codegen does")
     check.add_argument("file", metavar="FILE.yaml")
     check.set_defaults(run=_check)
+
+
+def named_rules(args: argparse.Namespace) -> list[str]:
+    """Rules that ``--rewrites`` names themselves, or by their file."""
+    from ortable.rewrite.choose import SETS, rules
+
+    names = [name for name in chosen_names(args) if name not in SETS and name[0] != "-"]
+    return [rule.name for rule in _by_name(rules(names))]
 
 
 # -- list
