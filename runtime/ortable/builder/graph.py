@@ -193,10 +193,10 @@ class GraphBuilder(NodeMaker):
         """Removes Identity nodes, keeping the names of inputs and outputs; returns how many."""
         return passes.remove_identity_nodes(self)
 
-    def constant_folding(self, max_bytes: int = 1 << 20) -> int:
-        """Replaces nodes on constants by their results of at most ``max_bytes``; returns how
-        many."""
-        return passes.constant_folding(self, max_bytes)
+    def constant_folding(self, max_bytes: int = 1 << 20, weights: bool = False) -> int:
+        """Replaces nodes on constants by their results of at most ``max_bytes``, or of any size
+        if they are ``weights`` that rules computed of others; returns how many."""
+        return passes.constant_folding(self, max_bytes, weights)
 
     def merge_equal_nodes(self) -> int:
         """Makes nodes that compute the same one node; returns how many are gone."""
