@@ -82,10 +82,9 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0) -
 
 def test_the_list_has_every_rule_under_its_stage(capsys: pytest.CaptureFixture[str]) -> None:
     out = said(capsys, "rewrites")
-    headings = [
-        line.rstrip(":") for line in out.splitlines() if line.endswith(":") and line[0] != " "
-    ]
-    assert headings == [stage for stage in STAGES if stage in headings]
+    headings = re.findall(r"^(\w+), (\w+)\.yaml:$", out, re.MULTILINE)
+    assert set(headings) == {(rule.stage, Path(rule.file).stem) for rule in choose.packaged()}
+    assert headings == sorted(headings, key=lambda pair: (STAGES.index(pair[0]), pair[1]))
     rules = {rule.name: rule for rule in choose.packaged()}
     listed = re.findall(r"^  (\w+)(?: |$)", out, re.MULTILINE)
     assert sorted(listed) == sorted(rules)
@@ -100,7 +99,7 @@ def test_the_list_has_every_rule_under_its_stage(capsys: pytest.CaptureFixture[s
 
 def test_the_list_of_a_choice(capsys: pytest.CaptureFixture[str], rules_file: Path) -> None:
     out = said(capsys, "rewrites", "list", str(rules_file))
-    assert out.index("simplify:") < out.index("minus_minus") < out.index("fuse:")
+    assert out.index("simplify, mine.yaml:") < out.index("minus_minus") < out.index("fuse, mine")
     assert out.endswith("2 rules, 0 of them off by default\n")
     assert "1 rule, 0 of" in said(capsys, "rewrites", "list", str(rules_file), "--grep", "SIGN")
     assert "Did you mean 'default'" in said(capsys, "rewrites", "list", "defalt", status=1)

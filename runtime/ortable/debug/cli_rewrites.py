@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import itertools
 import re
 import shutil
 import sys
@@ -79,12 +80,11 @@ def _list(args: argparse.Namespace) -> int:
         for rule in chosen
         if args.grep.lower() in f"{rule.name} {rule.file} {rule.why}".lower()
     ]
-    for stage in STAGES:
-        of_stage = [rule for rule in wanted if rule.stage == stage]
-        if of_stage:
-            print(f"{stage}:")
-            for rule in sorted(of_stage, key=lambda rule: (rule.file, rule.name)):
-                _print_row(rule)
+    wanted.sort(key=lambda rule: (STAGES.index(rule.stage), rule.file, rule.name))
+    for (stage, file), group in itertools.groupby(wanted, lambda rule: (rule.stage, rule.file)):
+        print(f"{stage}, {Path(file).name}:")
+        for rule in group:
+            _print_row(rule)
     off = sum(bool(rule.off) for rule in wanted)
     print(f"{counted(len(wanted), 'rule')}, {off} of them off by default")
     return 0
