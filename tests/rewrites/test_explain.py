@@ -15,6 +15,7 @@ from ortable.rewrite import choose
 from ortable.rewrite.rule import STAGES
 from ortablegen.diagnostics import Diagnostics
 from ortablegen.rewrites_read import read_rewrites_text
+from tests.rewrites.harness import Trial, operators
 
 ROOT = Path(__file__).parents[2]
 BERT_RULES = ROOT / "examples" / "bert_rules.yaml"
@@ -197,6 +198,39 @@ def test_export_takes_rules(
     assert "Mul" not in [node.op_type for node in onnx.load(path).graph.node]
     err = said(capsys, "export", sums, "-o", str(path), "--rewrites", "defalt", status=1)
     assert "Did you mean 'default'" in err
+
+
+@pytest.mark.usefixtures("fresh_dynamo")
+def test_debug_finds_the_rule_that_is_wrong(
+    capsys: pytest.CaptureFixture[str], sums: str, rules_file: Path
+) -> None:
+    names = f"none,{rules_file}"
+    assert "no node differs from eager" in said(capsys, "debug", sums, "--rewrites", names)
+    rules_file.write_text(RULES.replace("const_like(2, x)", "const_like(3, x)"))
+    err = said(capsys, "debug", sums, "--rewrites", names, status=1)
+    assert "differs from eager" in err and "computed by: Mul" in err
+    assert "models_with_sums.py:6" in err
+
+
+# -- the page on rewrites
+
+
+def test_the_cases_of_the_page_hold(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "rewrites.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"^```yaml\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    path = tmp_path / "squares.yaml"
+    path.write_text(shown)
+    diagnostics = Diagnostics()
+    (rewrite,) = read_rewrites_text(shown, path.name, diagnostics)
+    for case in rewrite.cases:
+        trial = Trial(rewrite, case, 18, None)
+        record = trial.apply(choose.load(path))
+        assert record.counts() == ({} if case.unchanged else {"sum_of_squares": 1})
+        if case.unchanged:
+            assert list(record.refusals()["sum_of_squares"]) == [case.unchanged]
+        else:
+            assert operators(trial.builder) == (case.expect or "").split()
+        trial.compare()
 
 
 # -- the text
