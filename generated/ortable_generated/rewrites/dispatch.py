@@ -3,17 +3,24 @@ from __future__ import annotations
 
 from ortable.rewrite.rule import Rule
 
-from . import activation, arithmetic, attention, casts, convolution, linear, masks, normalization, rotary, selection
+from . import activation, arithmetic, attention, casts, concat, convolution, dims, expand, gather, linear, masks, normalization, reshape, rotary, selection, slice, transpose
 
 RULES: tuple[Rule, ...] = (
     *activation.RULES,
     *arithmetic.RULES,
     *attention.RULES,
     *casts.RULES,
+    *concat.RULES,
     *convolution.RULES,
+    *dims.RULES,
+    *expand.RULES,
+    *gather.RULES,
     *linear.RULES,
     *masks.RULES,
     *normalization.RULES,
+    *reshape.RULES,
     *rotary.RULES,
     *selection.RULES,
+    *slice.RULES,
+    *transpose.RULES,
 )
