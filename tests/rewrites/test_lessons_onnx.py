@@ -57,7 +57,7 @@ def keeps(
         old, new = Runner(before), Runner(checked_model(builder))
         generator = torch.Generator().manual_seed(0)
         for sizes in several_sizes(symbols):
-            for special in (False, True):
+            for special in (False, True, True):
                 feeds = {
                     name: draw(
                         found.sample,
@@ -84,7 +84,8 @@ def operators(inputs: dict[str, str], make: Callable[[Any], Any], names: str = "
 def test_results_are_exactly_what_they_were(name: str) -> None:
     inputs, make = GRAPHS[name]
     for opset in (18, 26):
-        keeps(inputs, make, opset)
+        # ONNX Runtime's Where loses the sign of a zero, which a result that is passed on keeps
+        keeps(inputs, make, opset, signs=name != "choices")
 
 
 @pytest.mark.parametrize("name", list(ROUNDED))

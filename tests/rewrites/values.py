@@ -105,10 +105,12 @@ def draw(
         plain = torch.rand(shape, generator=generator, dtype=torch.float64)
         return (plain * (high - low) + low).to(dtype)
     made = torch.randn(shape, generator=generator, dtype=torch.float64)
-    if special:
+    if special:  # each of them about equally often, so that none is missing by chance
+        count = made.numel()
+        order = torch.randperm(max(count, len(SPECIAL)), generator=generator)[:count]
         table = torch.tensor(SPECIAL, dtype=torch.float64)
-        chosen = table[torch.randint(0, len(SPECIAL), shape, generator=generator)]
-        made = torch.where(torch.rand(shape, generator=generator) < 0.5, chosen, made)
+        chosen = table[order % len(SPECIAL)].reshape(shape)
+        made = torch.where(torch.rand(shape, generator=generator) < 0.7, chosen, made)
     return made.to(dtype)
 
 

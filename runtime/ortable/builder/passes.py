@@ -224,8 +224,9 @@ def _bytes_of(graph: GraphBuilder, name: str) -> float:
     if info is None or info.shape is None:
         return 0 if not name else float("inf")
     size = dims.prod(info.shape)
-    known = isinstance(size, int)
-    return size * dtypes.ITEMSIZE.get(info.dtype or 0, 1) if known else float("inf")
+    if not isinstance(size, int):
+        return float("inf")
+    return size * dtypes.ITEMSIZE.get(info.dtype or 0, 1)
 
 
 _QUANTISED = frozenset(
