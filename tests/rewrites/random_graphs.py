@@ -50,10 +50,15 @@ class RandomGraph:
         for name, dtype, shape in (
             ("x", dtypes.float32, (rows, 3)),
             ("y", dtypes.float32, (rows, 3)),
-            ("z", dtypes.float32, (2, 1, 3)),
+            (
+                "z",
+                dtypes.float32,
+                (3, 1, 3),
+            ),  # axes of one size, which only their content tells apart
             ("h", dtypes.float16, (rows, 3)),
             ("i", dtypes.int64, (rows, 3)),
             ("c", dtypes.boolean, (rows, 3)),
+            ("d", dtypes.boolean, (rows, 3)),
         ):
             self.builder.make_tensor_input(name, dtype, shape)
             self.add(name)
