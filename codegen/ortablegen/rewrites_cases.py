@@ -46,7 +46,9 @@ def read_value(value: object) -> Any:
     if sample is not None:
         return TensorValue(sample, constant)
     if constant:
-        raise SampleProblem(f"'{text}' is no constant; write const f32[2] = [1, 2]")
+        raise SampleProblem(
+            f"'{text}' is no constant; write const f32[2] = [1, 2], or const i64[] = 1"
+        )
     if text.startswith("{"):
         return _attributes(text)
     if text in DTYPES:

@@ -167,7 +167,7 @@ class _Checker:
                 self.error(
                     self.where(name, patterns),
                     f"'{name}' is captured and never read",
-                    fix="write _ for what does not matter",
+                    fix=f"write _ for what does not matter, {name}_ where cases give it a value",
                 )
 
     def check_shared(self, patterns: tuple[Pattern, ...]) -> None:

@@ -115,8 +115,9 @@ def _leads(first: _Rule, second: _Rule) -> bool:
 
 def _may_hold(first: _Rule, second: _Rule, binding: Binding) -> bool:
     known = {ast.unparse(condition) for condition in first.conditions}
+    computed = {name for name, _ in first.rewrite.let}
     for condition in second.conditions:
-        renamed = _renamed(condition, binding)
+        renamed = _renamed(condition, binding, computed)
         if renamed is None or ast.unparse(_opposite(renamed)) in known:
             return False
     return True
@@ -132,13 +133,15 @@ def _conditions(rewrite: Rewrite) -> list[ast.expr]:
     return found
 
 
-def _renamed(condition: ast.expr, binding: Binding) -> ast.expr | None:
+def _renamed(condition: ast.expr, binding: Binding, computed: set[str]) -> ast.expr | None:
     """A condition of one rule in the names of the other; None when it is about what that rule
-    made."""
+    made or ``computed``."""
     names: dict[str, ast.expr] = {}
     read = names_read([condition]) - set(DTYPES) - set(CONSTANTS)
     for name in read & set(binding):
         value = binding[name]
+        if getattr(value, "name", getattr(value, "id", None)) in computed:
+            return None
         if isinstance(value, Given):
             names[name] = ast.Name(value.name, ast.Load())
         elif isinstance(value, ast.Name | ast.Constant):

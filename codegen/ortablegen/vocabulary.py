@@ -4,7 +4,7 @@ constants, rule words."""
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -64,9 +64,37 @@ def rewrite_words() -> dict[str, Word]:
     """The words of rewrites: the prelude's, and those of ``ortable/rewrite/words*.py``."""
     words = dict(prelude())
     for path in sorted((RUNTIME / "rewrite").glob("words*.py")):
+        makers = _node_makers(path)
         for function in _public_functions(path):
-            words[function.name] = _word(function, f"ortable.rewrite.{path.stem}")
+            word = _word(function, f"ortable.rewrite.{path.stem}")
+            # such a word may also return a result that is there already
+            words[function.name] = replace(
+                word, makes_nodes=word.makes_nodes and function.name in makers
+            )
     return words
+
+
+def _node_makers(path: Path) -> set[str]:
+    """Functions of a file that make nodes or constants, themselves or through others."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    found = {name for name, word in prelude().items() if word.makes_nodes}
+    grown = True
+    while grown:
+        grown = False
+        for name, function in functions.items():
+            if name not in found and any(_makes(node, found) for node in ast.walk(function)):
+                found.add(name)
+                grown = True
+    return found
+
+
+def _makes(node: ast.AST, makers: set[str]) -> bool:
+    if not isinstance(node, ast.Call):
+        return False
+    if isinstance(node.func, ast.Attribute):
+        return node.func.attr.startswith("make_")
+    return isinstance(node.func, ast.Name) and node.func.id in makers
 
 
 def lowering_parameters(path: str) -> tuple[str, ...] | None:

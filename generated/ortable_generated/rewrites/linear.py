@@ -3,14 +3,351 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.prelude import is_float, rank_of
+from ortable.prelude import dim_of, dtype_of, is_constant, is_float, rank_of
+from ortable.prelude_make import const
+from ortable.rewrite.matcher import literal_equals
 from ortable.rewrite.rule import Match, Rule
+from ortable.rewrite.words import number_of
+from ortable.rewrite.words_nets import along_axis, are_weights, as_line, divided, fits_gemm, is_wide, scaled_weight, usual_number, varies_last
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.builder.node import Node
     from ortable.prelude import Result
     from ortable.rewrite.matcher import Matcher
+
+
+_BATCH_NORMALIZATION = {'epsilon': 1e-05, 'momentum': 0.9, 'training_mode': 0}
+_GEMM = {'alpha': 1.0, 'beta': 1.0, 'transA': 0, 'transB': 0}
+
+
+def match_gemm_add(m: Matcher, root: Node) -> Match | None:
+    """product = Gemm(a, b, alpha=alpha, transA=ta, transB=tb); return Add(product, c)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for product, c in m.orders(root):
+        n1 = m.producer(product, 'Gemm')
+        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('alpha', 'transA', 'transB'), _GEMM):
+            continue
+        alpha = n1.attrs.get('alpha', 1.0)
+        ta = n1.attrs.get('transA', 0)
+        tb = n1.attrs.get('transB', 0)
+        a, b = n1.inputs
+        if not fits_gemm(graph, c, product):
+            m.refuse('fits_gemm(c, product)')
+            continue
+        return Match((root, n1), (root.outputs[0],), (a, b, c, alpha, ta, tb))
+    return None
+
+
+def make_gemm_add(graph: GraphBuilder, res: Res, a: Result, b: Result, c: Result, alpha: Any, ta: Any, tb: Any) -> Any:
+    return graph.make_node('Gemm', [a, b, c], res.outputs, alpha=alpha, transA=ta, transB=tb)
+
+
+def match_gemm_add_constant(m: Matcher, root: Node) -> Match | None:
+    """product = Gemm(a, b, c, alpha=alpha, transA=ta, transB=tb); return Add(product, d)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for product, d in m.orders(root):
+        n1 = m.producer(product, 'Gemm')
+        if n1 is None or len(n1.inputs) != 3 or not m.plain(n1, ('alpha', 'transA', 'transB'), _GEMM):
+            continue
+        alpha = n1.attrs.get('alpha', 1.0)
+        ta = n1.attrs.get('transA', 0)
+        tb = n1.attrs.get('transB', 0)
+        a, b, c = n1.inputs
+        if not c:
+            continue
+        if not is_wide(graph, a):
+            m.refuse('is_wide(a)')
+            continue
+        if not are_weights(graph, [c, d]):
+            m.refuse('are_weights([c, d])')
+            continue
+        if not fits_gemm(graph, d, product):
+            m.refuse('fits_gemm(d, product)')
+            continue
+        return Match((root, n1), (root.outputs[0],), (a, b, c, d, alpha, ta, tb))
+    return None
+
+
+def make_gemm_add_constant(graph: GraphBuilder, res: Res, a: Result, b: Result, c: Result, d: Result, alpha: Any, ta: Any, tb: Any) -> Any:
+    return graph.make_node('Gemm', [a, b, graph.make_node('Add', [c, d])], res.outputs, alpha=alpha, transA=ta, transB=tb)
+
+
+def match_gemm_batch_norm(m: Matcher, root: Node) -> Match | None:
+    """product = Gemm(x, w, maybe(b), transA=ta, transB=tb); return BatchNormalization(product, scale, shift, mean, var, epsilon=eps, momentum=_)"""
+    graph = m.graph
+    if len(root.inputs) != 5 or not m.plain(root, ('epsilon', 'momentum'), _BATCH_NORMALIZATION):
+        return None
+    eps = root.attrs.get('epsilon', 1e-05)
+    product, scale, shift, mean, var = root.inputs
+    n1 = m.producer(product, 'Gemm')
+    if n1 is None or not 2 <= len(n1.inputs) <= 3 or not m.plain(n1, ('transA', 'transB'), _GEMM):
+        return None
+    ta = n1.attrs.get('transA', 0)
+    tb = n1.attrs.get('transB', 0)
+    x, w = n1.inputs[:2]
+    b = n1.inputs[2] or None if len(n1.inputs) > 2 else None
+    if not is_wide(graph, x):
+        m.refuse('is_wide(x)')
+        return None
+    if not are_weights(graph, [w, b, scale, shift, mean, var]):
+        m.refuse('are_weights([w, b, scale, shift, mean, var])')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, w, b, scale, shift, mean, var, ta, tb, eps))
+
+
+def make_gemm_batch_norm(graph: GraphBuilder, res: Res, x: Result, w: Result, b: Result | None, scale: Result, shift: Result, mean: Result, var: Result, ta: Any, tb: Any, eps: Any) -> Any:
+    factor = graph.make_node('Div', [scale, graph.make_node('Sqrt', [graph.make_node('Add', [var, const(graph, eps, dtype_of(graph, var))])])])
+    middle = graph.make_node('Neg', [mean]) if b is None else graph.make_node('Sub', [b, mean])
+    moved = graph.make_node('Add', [graph.make_node('Mul', [middle, factor]), shift])
+    return graph.make_node('Gemm', [x, scaled_weight(graph, w, factor, 0 if tb else 1), moved], res.outputs, transA=ta, transB=tb)
+
+
+def match_gemm_scale_1(m: Matcher, root: Node) -> Match | None:
+    """product = Gemm(x, w, maybe(b), transA=ta, transB=tb); return Mul(product, c)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for product, c in m.orders(root):
+        n1 = m.producer(product, 'Gemm')
+        if n1 is None or not 2 <= len(n1.inputs) <= 3 or not m.plain(n1, ('transA', 'transB'), _GEMM):
+            continue
+        ta = n1.attrs.get('transA', 0)
+        tb = n1.attrs.get('transB', 0)
+        x, w = n1.inputs[:2]
+        b = n1.inputs[2] or None if len(n1.inputs) > 2 else None
+        d = None
+        if not is_wide(graph, x):
+            m.refuse('is_wide(x)')
+            continue
+        factor = d if c is None else c
+        if not along_axis(graph, factor, product, 1):
+            m.refuse('along_axis(factor, product, 1)')
+            continue
+        if not are_weights(graph, [w, b]):
+            m.refuse('are_weights([w, b])')
+            continue
+        return Match((root, n1), (root.outputs[0],), (x, w, b, c, ta, tb, factor))
+    return None
+
+
+def match_gemm_scale_2(m: Matcher, root: Node) -> Match | None:
+    """product = Gemm(x, w, maybe(b), transA=ta, transB=tb); return Div(product, d)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    product, d = root.inputs
+    n1 = m.producer(product, 'Gemm')
+    if n1 is None or not 2 <= len(n1.inputs) <= 3 or not m.plain(n1, ('transA', 'transB'), _GEMM):
+        return None
+    ta = n1.attrs.get('transA', 0)
+    tb = n1.attrs.get('transB', 0)
+    x, w = n1.inputs[:2]
+    b = n1.inputs[2] or None if len(n1.inputs) > 2 else None
+    c = None
+    if not is_wide(graph, x):
+        m.refuse('is_wide(x)')
+        return None
+    factor = d if c is None else c
+    if not along_axis(graph, factor, product, 1):
+        m.refuse('along_axis(factor, product, 1)')
+        return None
+    if not are_weights(graph, [w, b]):
+        m.refuse('are_weights([w, b])')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, w, b, c, ta, tb, factor))
+
+
+def make_gemm_scale(graph: GraphBuilder, res: Res, x: Result, w: Result, b: Result | None, c: Result | None, ta: Any, tb: Any, factor: Any) -> Any:
+    given = as_line(graph, factor, dim_of(graph, w, 0 if tb else 1))
+    line = graph.make_node('Reciprocal', [given]) if c is None else given
+    moved = None if b is None else graph.make_node('Mul', [b, line])
+    return graph.make_node('Gemm', [x, scaled_weight(graph, w, line, 0 if tb else 1), moved], res.outputs, transA=ta, transB=tb)
+
+
+def match_gemm_scale_number_1(m: Matcher, root: Node) -> Match | None:
+    """product = Gemm(a, b, alpha=alpha, transA=ta, transB=tb); return Mul(product, c)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for product, c in m.orders(root):
+        n1 = m.producer(product, 'Gemm')
+        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('alpha', 'transA', 'transB'), _GEMM):
+            continue
+        alpha = n1.attrs.get('alpha', 1.0)
+        ta = n1.attrs.get('transA', 0)
+        tb = n1.attrs.get('transB', 0)
+        a, b = n1.inputs
+        d = None
+        if not is_wide(graph, a):
+            m.refuse('is_wide(a)')
+            continue
+        factor = d if c is None else c
+        if not rank_of(graph, factor) <= 2:
+            m.refuse('rank_of(factor) <= 2')
+            continue
+        number = number_of(graph, factor)
+        if not usual_number(number):
+            m.refuse('usual_number(number)')
+            continue
+        scale = alpha * number if d is None else divided(alpha, number)
+        if not usual_number(scale):
+            m.refuse('usual_number(scale)')
+            continue
+        return Match((root, n1), (root.outputs[0],), (a, b, ta, tb, scale))
+    return None
+
+
+def match_gemm_scale_number_2(m: Matcher, root: Node) -> Match | None:
+    """product = Gemm(a, b, alpha=alpha, transA=ta, transB=tb); return Div(product, d)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    product, d = root.inputs
+    n1 = m.producer(product, 'Gemm')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('alpha', 'transA', 'transB'), _GEMM):
+        return None
+    alpha = n1.attrs.get('alpha', 1.0)
+    ta = n1.attrs.get('transA', 0)
+    tb = n1.attrs.get('transB', 0)
+    a, b = n1.inputs
+    c = None
+    if not is_wide(graph, a):
+        m.refuse('is_wide(a)')
+        return None
+    factor = d if c is None else c
+    if not rank_of(graph, factor) <= 2:
+        m.refuse('rank_of(factor) <= 2')
+        return None
+    number = number_of(graph, factor)
+    if not usual_number(number):
+        m.refuse('usual_number(number)')
+        return None
+    scale = alpha * number if d is None else divided(alpha, number)
+    if not usual_number(scale):
+        m.refuse('usual_number(scale)')
+        return None
+    return Match((root, n1), (root.outputs[0],), (a, b, ta, tb, scale))
+
+
+def make_gemm_scale_number(graph: GraphBuilder, res: Res, a: Result, b: Result, ta: Any, tb: Any, scale: Any) -> Any:
+    return graph.make_node('Gemm', [a, b], res.outputs, alpha=scale, transA=ta, transB=tb)
+
+
+def match_gemm_transpose_a(m: Matcher, root: Node) -> Match | None:
+    """return Gemm(Transpose(a, perm=[1, 0]), b, maybe(c), transA=ta, attrs=kept)"""
+    if not 2 <= len(root.inputs) <= 3:
+        return None
+    ta = root.attrs.get('transA', 0)
+    kept = {k: v for k, v in root.attrs.items() if k not in ('transA',)}
+    r1, b = root.inputs[:2]
+    c = root.inputs[2] or None if len(root.inputs) > 2 else None
+    n1 = m.producer(r1, 'Transpose')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
+        return None
+    if not literal_equals(n1.attrs.get('perm'), [1, 0]):
+        return None
+    a = n1.inputs[0]
+    return Match((root, n1), (root.outputs[0],), (a, b, c, ta, kept))
+
+
+def make_gemm_transpose_a(graph: GraphBuilder, res: Res, a: Result, b: Result, c: Result | None, ta: Any, kept: Any) -> Any:
+    return graph.make_node('Gemm', [a, b, c], res.outputs, transA=0 if ta else 1, **kept)
+
+
+def match_gemm_transpose_b(m: Matcher, root: Node) -> Match | None:
+    """return Gemm(a, Transpose(b, perm=[1, 0]), maybe(c), transB=tb, attrs=kept)"""
+    if not 2 <= len(root.inputs) <= 3:
+        return None
+    tb = root.attrs.get('transB', 0)
+    kept = {k: v for k, v in root.attrs.items() if k not in ('transB',)}
+    a, r1 = root.inputs[:2]
+    c = root.inputs[2] or None if len(root.inputs) > 2 else None
+    n1 = m.producer(r1, 'Transpose')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
+        return None
+    if not literal_equals(n1.attrs.get('perm'), [1, 0]):
+        return None
+    b = n1.inputs[0]
+    return Match((root, n1), (root.outputs[0],), (b, a, c, tb, kept))
+
+
+def make_gemm_transpose_b(graph: GraphBuilder, res: Res, b: Result, a: Result, c: Result | None, tb: Any, kept: Any) -> Any:
+    return graph.make_node('Gemm', [a, b, c], res.outputs, transB=0 if tb else 1, **kept)
+
+
+def match_linear_scale_1(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(x, w); total = Add(product, b); return Mul(total, c)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for total, c in m.orders(root):
+        n1 = m.producer(total, 'Add')
+        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+            continue
+        for product, b in m.orders(n1):
+            n2 = m.producer(product, 'MatMul')
+            if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+                continue
+            x, w = n2.inputs
+            d = None
+            if not is_wide(graph, x):
+                m.refuse('is_wide(x)')
+                continue
+            if not rank_of(graph, w) == 2:
+                m.refuse('rank_of(w) == 2')
+                continue
+            factor = d if c is None else c
+            if not varies_last(graph, [factor, b], total):
+                m.refuse('varies_last([factor, b], total)')
+                continue
+            if not are_weights(graph, [w, b]):
+                m.refuse('are_weights([w, b])')
+                continue
+            return Match((root, n1, n2), (root.outputs[0],), (x, w, b, c, factor))
+    return None
+
+
+def match_linear_scale_2(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(x, w); total = Add(product, b); return Div(total, d)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    total, d = root.inputs
+    n1 = m.producer(total, 'Add')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        return None
+    for product, b in m.orders(n1):
+        n2 = m.producer(product, 'MatMul')
+        if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+            continue
+        x, w = n2.inputs
+        c = None
+        if not is_wide(graph, x):
+            m.refuse('is_wide(x)')
+            continue
+        if not rank_of(graph, w) == 2:
+            m.refuse('rank_of(w) == 2')
+            continue
+        factor = d if c is None else c
+        if not varies_last(graph, [factor, b], total):
+            m.refuse('varies_last([factor, b], total)')
+            continue
+        if not are_weights(graph, [w, b]):
+            m.refuse('are_weights([w, b])')
+            continue
+        return Match((root, n1, n2), (root.outputs[0],), (x, w, b, c, factor))
+    return None
+
+
+def make_linear_scale(graph: GraphBuilder, res: Res, x: Result, w: Result, b: Result, c: Result | None, factor: Any) -> Any:
+    given = as_line(graph, factor, dim_of(graph, w, 1))
+    line = graph.make_node('Reciprocal', [given]) if c is None else given
+    return graph.make_node('Add', [graph.make_node('MatMul', [x, scaled_weight(graph, w, line, 1)]), graph.make_node('Mul', [b, line])], res.outputs)
 
 
 def match_matmul_add_to_gemm(m: Matcher, root: Node) -> Match | None:
@@ -23,17 +360,17 @@ def match_matmul_add_to_gemm(m: Matcher, root: Node) -> Match | None:
         if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
             continue
         a, b = n1.inputs
+        if not is_float(graph, a):
+            m.refuse('is_float(a)')
+            continue
         if not rank_of(graph, a) == 2:
             m.refuse('rank_of(a) == 2')
             continue
         if not rank_of(graph, b) == 2:
             m.refuse('rank_of(b) == 2')
             continue
-        if not rank_of(graph, bias) == 1:
-            m.refuse('rank_of(bias) == 1')
-            continue
-        if not is_float(graph, a):
-            m.refuse('is_float(a)')
+        if not fits_gemm(graph, bias, product):
+            m.refuse('fits_gemm(bias, product)')
             continue
         return Match((root, n1), (root.outputs[0],), (a, b, bias))
     return None
@@ -43,7 +380,244 @@ def make_matmul_add_to_gemm(graph: GraphBuilder, res: Res, a: Result, b: Result,
     return graph.make_node('Gemm', [a, b, bias], res.outputs)
 
 
+def match_matmul_batch_norm(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(x, w); return BatchNormalization(product, scale, shift, mean, var, epsilon=eps, momentum=_)"""
+    graph = m.graph
+    if len(root.inputs) != 5 or not m.plain(root, ('epsilon', 'momentum'), _BATCH_NORMALIZATION):
+        return None
+    eps = root.attrs.get('epsilon', 1e-05)
+    product, scale, shift, mean, var = root.inputs
+    n1 = m.producer(product, 'MatMul')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        return None
+    x, w = n1.inputs
+    if not is_wide(graph, x):
+        m.refuse('is_wide(x)')
+        return None
+    if not rank_of(graph, x) == 2:
+        m.refuse('rank_of(x) == 2')
+        return None
+    if not are_weights(graph, [w, scale, shift, mean, var]):
+        m.refuse('are_weights([w, scale, shift, mean, var])')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, w, scale, shift, mean, var, eps))
+
+
+def make_matmul_batch_norm(graph: GraphBuilder, res: Res, x: Result, w: Result, scale: Result, shift: Result, mean: Result, var: Result, eps: Any) -> Any:
+    factor = graph.make_node('Div', [scale, graph.make_node('Sqrt', [graph.make_node('Add', [var, const(graph, eps, dtype_of(graph, var))])])])
+    return graph.make_node('Gemm', [x, scaled_weight(graph, w, factor, 1), graph.make_node('Sub', [shift, graph.make_node('Mul', [mean, factor])])], res.outputs)
+
+
+def match_matmul_scale_1(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(x, w); return Mul(product, c)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for product, c in m.orders(root):
+        n1 = m.producer(product, 'MatMul')
+        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+            continue
+        x, w = n1.inputs
+        d = None
+        if not is_wide(graph, x):
+            m.refuse('is_wide(x)')
+            continue
+        if not rank_of(graph, w) == 2:
+            m.refuse('rank_of(w) == 2')
+            continue
+        factor = d if c is None else c
+        if not varies_last(graph, [factor], product):
+            m.refuse('varies_last([factor], product)')
+            continue
+        if not are_weights(graph, [w]):
+            m.refuse('are_weights([w])')
+            continue
+        return Match((root, n1), (root.outputs[0],), (x, w, c, factor))
+    return None
+
+
+def match_matmul_scale_2(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(x, w); return Div(product, d)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    product, d = root.inputs
+    n1 = m.producer(product, 'MatMul')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        return None
+    x, w = n1.inputs
+    c = None
+    if not is_wide(graph, x):
+        m.refuse('is_wide(x)')
+        return None
+    if not rank_of(graph, w) == 2:
+        m.refuse('rank_of(w) == 2')
+        return None
+    factor = d if c is None else c
+    if not varies_last(graph, [factor], product):
+        m.refuse('varies_last([factor], product)')
+        return None
+    if not are_weights(graph, [w]):
+        m.refuse('are_weights([w])')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, w, c, factor))
+
+
+def make_matmul_scale(graph: GraphBuilder, res: Res, x: Result, w: Result, c: Result | None, factor: Any) -> Any:
+    given = as_line(graph, factor, dim_of(graph, w, 1))
+    return graph.make_node('MatMul', [x, scaled_weight(graph, w, graph.make_node('Reciprocal', [given]) if c is None else given, 1)], res.outputs)
+
+
+def match_matmul_transpose_b(m: Matcher, root: Node) -> Match | None:
+    """return MatMul(a, Transpose(b, perm=[1, 0]))"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    a, r1 = root.inputs
+    n1 = m.producer(r1, 'Transpose')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
+        return None
+    if not literal_equals(n1.attrs.get('perm'), [1, 0]):
+        return None
+    b = n1.inputs[0]
+    if not is_float(graph, a):
+        m.refuse('is_float(a)')
+        return None
+    if not rank_of(graph, a) == 2:
+        m.refuse('rank_of(a) == 2')
+        return None
+    if not not is_constant(graph, b):
+        m.refuse('not is_constant(b)')
+        return None
+    return Match((root, n1), (root.outputs[0],), (b, a))
+
+
+def make_matmul_transpose_b(graph: GraphBuilder, res: Res, b: Result, a: Result) -> Any:
+    return graph.make_node('Gemm', [a, b], res.outputs, transB=1)
+
+
 RULES: tuple[Rule, ...] = (
+    Rule(
+        name='gemm_add',
+        file='specs/rewrites/linear.yaml',
+        stage='fuse',
+        root='Add',
+        child='Gemm',
+        size=2,
+        match=match_gemm_add,
+        make=make_gemm_add,
+        why='what is added to a product is an input of Gemm',
+    ),
+    Rule(
+        name='gemm_add_constant',
+        file='specs/rewrites/linear.yaml',
+        stage='fuse',
+        root='Add',
+        child='Gemm',
+        size=2,
+        match=match_gemm_add_constant,
+        make=make_gemm_add_constant,
+        why='two constants that are added one after the other are one',
+    ),
+    Rule(
+        name='gemm_batch_norm',
+        file='specs/rewrites/linear.yaml',
+        stage='fuse',
+        root='BatchNormalization',
+        child='Gemm',
+        size=2,
+        match=match_gemm_batch_norm,
+        make=make_gemm_batch_norm,
+        why='the normalisation of trained features is a scale and a shift, which weight and bias take up',
+    ),
+    Rule(
+        name='gemm_scale',
+        file='specs/rewrites/linear.yaml',
+        stage='fuse',
+        root='Mul',
+        child='Gemm',
+        size=2,
+        match=match_gemm_scale_1,
+        make=make_gemm_scale,
+        why='a constant factor is part of a constant weight',
+    ),
+    Rule(
+        name='gemm_scale',
+        file='specs/rewrites/linear.yaml',
+        stage='fuse',
+        root='Div',
+        child='Gemm',
+        size=2,
+        match=match_gemm_scale_2,
+        make=make_gemm_scale,
+        why='a constant factor is part of a constant weight',
+    ),
+    Rule(
+        name='gemm_scale_number',
+        file='specs/rewrites/linear.yaml',
+        stage='fuse',
+        root='Mul',
+        child='Gemm',
+        size=2,
+        match=match_gemm_scale_number_1,
+        make=make_gemm_scale_number,
+        why='a product that is multiplied by a number is what alpha of Gemm is for',
+    ),
+    Rule(
+        name='gemm_scale_number',
+        file='specs/rewrites/linear.yaml',
+        stage='fuse',
+        root='Div',
+        child='Gemm',
+        size=2,
+        match=match_gemm_scale_number_2,
+        make=make_gemm_scale_number,
+        why='a product that is multiplied by a number is what alpha of Gemm is for',
+    ),
+    Rule(
+        name='gemm_transpose_a',
+        file='specs/rewrites/linear.yaml',
+        stage='fuse',
+        root='Gemm',
+        child='Transpose',
+        size=2,
+        match=match_gemm_transpose_a,
+        make=make_gemm_transpose_a,
+        why='Gemm reads its first matrix transposed without copying it',
+    ),
+    Rule(
+        name='gemm_transpose_b',
+        file='specs/rewrites/linear.yaml',
+        stage='fuse',
+        root='Gemm',
+        child='Transpose',
+        size=2,
+        match=match_gemm_transpose_b,
+        make=make_gemm_transpose_b,
+        why='Gemm reads its second matrix transposed without copying it',
+    ),
+    Rule(
+        name='linear_scale',
+        file='specs/rewrites/linear.yaml',
+        stage='fuse',
+        root='Mul',
+        child='Add',
+        size=3,
+        match=match_linear_scale_1,
+        make=make_linear_scale,
+        why='a constant factor behind a linear layer is part of its constant weight and bias',
+    ),
+    Rule(
+        name='linear_scale',
+        file='specs/rewrites/linear.yaml',
+        stage='fuse',
+        root='Div',
+        child='Add',
+        size=3,
+        match=match_linear_scale_2,
+        make=make_linear_scale,
+        why='a constant factor behind a linear layer is part of its constant weight and bias',
+    ),
     Rule(
         name='matmul_add_to_gemm',
         file='specs/rewrites/linear.yaml',
@@ -54,5 +628,49 @@ RULES: tuple[Rule, ...] = (
         match=match_matmul_add_to_gemm,
         make=make_matmul_add_to_gemm,
         why='one kernel call instead of two, and the bias is added while the product is in the cache',
+    ),
+    Rule(
+        name='matmul_batch_norm',
+        file='specs/rewrites/linear.yaml',
+        stage='fuse',
+        root='BatchNormalization',
+        child='MatMul',
+        size=2,
+        match=match_matmul_batch_norm,
+        make=make_matmul_batch_norm,
+        why='the normalisation of trained features is a scale and a shift, which weight and bias take up',
+    ),
+    Rule(
+        name='matmul_scale',
+        file='specs/rewrites/linear.yaml',
+        stage='fuse',
+        root='Mul',
+        child='MatMul',
+        size=2,
+        match=match_matmul_scale_1,
+        make=make_matmul_scale,
+        why='a constant factor behind a product is part of its constant matrix',
+    ),
+    Rule(
+        name='matmul_scale',
+        file='specs/rewrites/linear.yaml',
+        stage='fuse',
+        root='Div',
+        child='MatMul',
+        size=2,
+        match=match_matmul_scale_2,
+        make=make_matmul_scale,
+        why='a constant factor behind a product is part of its constant matrix',
+    ),
+    Rule(
+        name='matmul_transpose_b',
+        file='specs/rewrites/linear.yaml',
+        stage='fuse',
+        root='MatMul',
+        child='Transpose',
+        size=2,
+        match=match_matmul_transpose_b,
+        make=make_matmul_transpose_b,
+        why='Gemm reads its second matrix transposed without copying it',
     ),
 )

@@ -193,10 +193,10 @@ class GraphBuilder(NodeMaker):
         """Removes Identity nodes, keeping the names of inputs and outputs; returns how many."""
         return passes.remove_identity_nodes(self)
 
-    def constant_folding(self, max_bytes: int = 1 << 20) -> int:
-        """Replaces nodes on constants by their results of at most ``max_bytes``; returns how
-        many."""
-        return passes.constant_folding(self, max_bytes)
+    def constant_folding(self, max_bytes: int = 1 << 20, weights: bool = False) -> int:
+        """Replaces nodes on constants by their results of at most ``max_bytes``, or of any size
+        if they are ``weights`` that rules computed of others; returns how many."""
+        return passes.constant_folding(self, max_bytes, weights)
 
     def merge_equal_nodes(self) -> int:
         """Makes nodes that compute the same one node; returns how many are gone."""
@@ -207,7 +207,8 @@ class GraphBuilder(NodeMaker):
     ) -> dict[str, int]:
         """The basic passes: identities, weights that are only read transposed and constants (if
         asked for), quantized parts (``rewrites``), equal nodes, unused nodes; counts of what was
-        removed or rewritten."""
+        removed or rewritten. Rules of rewriting (docs/rewrites.md) are run by
+        ``ortable.rewrite.optimize``, which to_onnx and the backend call."""
         counts = {"remove_identity_nodes": self.remove_identity_nodes()}
         if turning:
             counts["turn_weights"] = merge.turn_weights(self)

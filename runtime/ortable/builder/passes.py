@@ -13,10 +13,13 @@ from ..errors import BuilderError
 from . import constants, initializers
 from .captures import captured, captured_by_protos, rename_in, subgraphs
 from .node import Node
+from .origins import Rewritten
 from .state import GraphState
 
 if TYPE_CHECKING:
     from .graph import GraphBuilder
+
+_NO_LIMIT = float("inf")
 
 
 def remove_unused(graph: GraphBuilder) -> int:
@@ -166,10 +169,10 @@ def _renamed_keys(table: dict[str, Any], names: Mapping[str, str]) -> dict[str, 
     return {names.get(name, name): value for name, value in table.items()}
 
 
-def constant_folding(graph: GraphBuilder, max_bytes: int) -> int:
+def constant_folding(graph: GraphBuilder, max_bytes: int, weights: bool = False) -> int:
     """Replaces nodes whose inputs are constants by initializers of at most ``max_bytes``.
 
-    Results read by nobody else than folded nodes vanish in `remove_unused`. Random operators stay,
+    ``weights``: those that rules made in place of a weight are as large as that one. Results read by nobody else than folded nodes vanish in `remove_unused`. Random operators stay,
     and so does what would store a weight once more, or quantised weights as floats."""
     folded = 0
     kept: list[Node] = []
@@ -178,17 +181,18 @@ def constant_folding(graph: GraphBuilder, max_bytes: int) -> int:
     for node in graph.nodes:
         for inner in subgraphs(node) if node.attrs else ():
             if isinstance(inner, GraphState):
-                folded += constant_folding(inner, max_bytes)  # type: ignore[arg-type]
+                folded += constant_folding(inner, max_bytes, weights)  # type: ignore[arg-type]
+        limit = _NO_LIMIT if weights and isinstance(node.origin, Rewritten) else max_bytes
         if _stores_more(graph, node) or not stay.isdisjoint(node.inputs):
             stay.update(node.outputs)
             stay.discard("")
-        elif outputs.isdisjoint(node.outputs) and _can_fold(graph, node, max_bytes):
+        elif outputs.isdisjoint(node.outputs) and _can_fold(graph, node, limit):
             try:
                 arrays = [constants.get_constant(graph, n) if n else None for n in node.outputs]
             except BuilderError:
                 kept.append(node)  # the reference implementation lacks it: the runtime has it
                 continue
-            if all(a is None or a.nbytes <= max_bytes for a in arrays):
+            if all(a is None or a.nbytes <= limit for a in arrays):
                 for name, array in zip(node.outputs, arrays, strict=True):
                     if name and array is not None:
                         _become_initializer(graph, name, array)
@@ -220,8 +224,9 @@ def _bytes_of(graph: GraphBuilder, name: str) -> float:
     if info is None or info.shape is None:
         return 0 if not name else float("inf")
     size = dims.prod(info.shape)
-    known = isinstance(size, int)
-    return size * dtypes.ITEMSIZE.get(info.dtype or 0, 1) if known else float("inf")
+    if not isinstance(size, int):
+        return float("inf")
+    return size * dtypes.ITEMSIZE.get(info.dtype or 0, 1)
 
 
 _QUANTISED = frozenset(
@@ -237,7 +242,7 @@ _QUANTISED = frozenset(
 )
 
 
-def _can_fold(graph: GraphBuilder, node: Node, max_bytes: int) -> bool:
+def _can_fold(graph: GraphBuilder, node: Node, max_bytes: float) -> bool:
     if not all(name in graph._constants for name in node.outputs if name):
         return False
     for name in node.outputs:

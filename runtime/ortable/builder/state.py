@@ -3,7 +3,7 @@ value. GraphBuilder adds to this the making of nodes, inputs, outputs and initia
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from .. import dims, dtypes
@@ -50,6 +50,9 @@ class GraphState:
         self.rename_dims: dict[str, str] = {} if parent is None else parent.rename_dims
         # results that stand for Python numbers, and the dtype that torch gives such a number
         self.numbers: dict[str, int] = {} if parent is None else parent.numbers
+        # while rules run: who reads a result; and whether what they compute of weights is stored
+        self.readers: Mapping[str, Collection[Node]] | None = None
+        self.stores_weights = True
         self.debug_sections: list[Callable[[], str]] = []
         self._names: Names = Names() if parent is None else parent._names
         self._node_names: Names = Names() if parent is None else parent._node_names

@@ -84,9 +84,11 @@ def to_onnx(
             ``Dim.DYNAMIC`` with that name.
         output_dynamic_shapes: names for dimensions of outputs, by output name or in the structure
             of the results.
-        optimize: remove unused nodes and identities (and fold constants, see ExportOptions).
-        rewrites: which rewrites of the graph to apply: ``"default"``, ``"none"``, ``"all"``, or a
-            list such as ``["default", "-cast_cast", "my_rules.yaml"]``, see docs/rewrites.md.
+        optimize: run the builder's passes (unused nodes, identities, equal nodes, and constants,
+            see ExportOptions) and the rewrites.
+        rewrites: the rules of rewriting that ``optimize`` applies: ``"default"``, ``"none"``,
+            ``"all"``, or a list such as ``["default", "-cast_cast", "my_rules.yaml"]``, see
+            docs/rewrites.md.
         target: None writes standard ONNX; ``"onnxruntime"`` may use its own operators.
         export_options: how torch makes the graph, see ExportOptions.
         dispatcher: converters of the user: a dict by operator name, a Dispatcher, or an

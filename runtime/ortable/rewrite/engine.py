@@ -172,5 +172,6 @@ class _Run:
     def finish(self) -> None:
         """Puts the nodes back into the graph, in order."""
         self.graph.nodes[:] = self.tables.in_order()
+        self.graph.readers = None
         if self.fired:
             passes.forget(self.graph)

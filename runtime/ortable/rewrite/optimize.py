@@ -27,7 +27,8 @@ def optimize(
         builder: the graph.
         rules: what `choose.rules` gives; none leaves the builder's passes.
         folding: compute what depends on constants only, up to 1 MiB a result.
-        turning: keep weights that are only read transposed transposed.
+        turning: keep weights that are only read transposed transposed, and store those that
+            rules compute in place of others, with ``folding``.
         record: takes the account of the rules.
     """
     counts = {"remove_identity_nodes": builder.remove_identity_nodes()}
@@ -41,12 +42,13 @@ def optimize(
             counts["arrange_quantized"] = arranged
         counts["merge_equal_nodes"] = builder.merge_equal_nodes()
         before = len(record.fired) if record is not None else 0
+        builder.stores_weights = folding and turning
         record = rewrite(builder, rules, record)
         counts["rewrites"] = len(record.fired) - before
         if counts["rewrites"]:
             counts["remove_identity_nodes"] += builder.remove_identity_nodes()
             if folding:
-                counts["constant_folding"] += builder.constant_folding()
+                counts["constant_folding"] += builder.constant_folding(weights=turning)
     counts["merge_equal_nodes"] = counts.get("merge_equal_nodes", 0) + builder.merge_equal_nodes()
     counts["remove_unused"] = builder.remove_unused()
     if builder.functions and builder.is_model:

@@ -36,6 +36,7 @@ class Tables:
         for place, node in enumerate(graph.nodes):
             self.add(node, (place,))
         graph.nodes[:] = []
+        graph.readers = self.matcher.uses
 
     def in_order(self) -> list[Node]:
         """The nodes, each after what it reads."""

@@ -1,0 +1,680 @@
+# Generated from specs/rewrites/attention.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ortable.dtypes import boolean, uint8
+from ortable.prelude import dtype_of
+from ortable.prelude_make import const
+from ortable.rewrite.matcher import literal_equals
+from ortable.rewrite.rule import Match, Rule
+from ortable.rewrite.words import is_float32
+from ortable.rewrite.words_attention import attention_factor, is_attention, is_attention_mask, is_repeated, turned_back
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+    from ortable.builder.node import Node
+    from ortable.prelude import Result
+    from ortable.rewrite.matcher import Matcher
+
+
+_ATTENTION = {'is_causal': 0, 'left_window_size': -1, 'qk_matmul_output_mode': 0, 'right_window_size': -1, 'softcap': 0.0}
+_CAST = {'round_mode': 'up', 'saturate': 1}
+_REDUCE_MAX = {'keepdims': 1, 'noop_with_empty_axes': 0}
+_RESHAPE = {'allowzero': 0}
+_SOFTMAX = {'axis': -1}
+
+
+def match_attention_1(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(q, keys); scores = Mul(product, factor); weights = Softmax(Add(scores, bias), axis=axis); return MatMul(weights, v)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    weights, v = root.inputs
+    n1 = m.producer(weights, 'Softmax')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _SOFTMAX):
+        return None
+    axis = n1.attrs.get('axis', -1)
+    r1 = n1.inputs[0]
+    n2 = m.producer(r1, 'Add')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+        return None
+    for scores, bias in m.orders(n2):
+        n3 = m.producer(scores, 'Mul')
+        if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+            continue
+        for product, factor in m.orders(n3):
+            n4 = m.producer(product, 'MatMul')
+            if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+                continue
+            q, keys = n4.inputs
+            divisor = None
+            if not is_float32(graph, q):
+                m.refuse('is_float32(q)')
+                continue
+            if not is_attention(graph, q, keys, v):
+                m.refuse('is_attention(q, keys, v)')
+                continue
+            if not axis % 4 == 3:
+                m.refuse('axis % 4 == 3')
+                continue
+            scale = attention_factor(graph, factor, divisor)
+            if not scale > 0:
+                m.refuse('scale > 0')
+                continue
+            if not is_attention_mask(graph, bias, weights):
+                m.refuse('is_attention_mask(bias, weights)')
+                continue
+            return Match((root, n1, n2, n3, n4), (root.outputs[0],), (q, keys, bias, v, scale))
+    return None
+
+
+def match_attention_2(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(q, keys); scores = Mul(product, factor); weights = Softmax(scores, axis=axis); return MatMul(weights, v)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    weights, v = root.inputs
+    n1 = m.producer(weights, 'Softmax')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _SOFTMAX):
+        return None
+    axis = n1.attrs.get('axis', -1)
+    scores = n1.inputs[0]
+    n2 = m.producer(scores, 'Mul')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+        return None
+    for product, factor in m.orders(n2):
+        n3 = m.producer(product, 'MatMul')
+        if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+            continue
+        q, keys = n3.inputs
+        bias = None
+        divisor = None
+        if not is_float32(graph, q):
+            m.refuse('is_float32(q)')
+            continue
+        if not is_attention(graph, q, keys, v):
+            m.refuse('is_attention(q, keys, v)')
+            continue
+        if not axis % 4 == 3:
+            m.refuse('axis % 4 == 3')
+            continue
+        scale = attention_factor(graph, factor, divisor)
+        if not scale > 0:
+            m.refuse('scale > 0')
+            continue
+        if not is_attention_mask(graph, bias, weights):
+            m.refuse('is_attention_mask(bias, weights)')
+            continue
+        return Match((root, n1, n2, n3), (root.outputs[0],), (q, keys, bias, v, scale))
+    return None
+
+
+def match_attention_3(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(q, keys); scores = Div(product, divisor); weights = Softmax(Add(scores, bias), axis=axis); return MatMul(weights, v)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    weights, v = root.inputs
+    n1 = m.producer(weights, 'Softmax')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _SOFTMAX):
+        return None
+    axis = n1.attrs.get('axis', -1)
+    r1 = n1.inputs[0]
+    n2 = m.producer(r1, 'Add')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+        return None
+    for scores, bias in m.orders(n2):
+        n3 = m.producer(scores, 'Div')
+        if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+            continue
+        product, divisor = n3.inputs
+        n4 = m.producer(product, 'MatMul')
+        if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+            continue
+        q, keys = n4.inputs
+        factor = None
+        if not is_float32(graph, q):
+            m.refuse('is_float32(q)')
+            continue
+        if not is_attention(graph, q, keys, v):
+            m.refuse('is_attention(q, keys, v)')
+            continue
+        if not axis % 4 == 3:
+            m.refuse('axis % 4 == 3')
+            continue
+        scale = attention_factor(graph, factor, divisor)
+        if not scale > 0:
+            m.refuse('scale > 0')
+            continue
+        if not is_attention_mask(graph, bias, weights):
+            m.refuse('is_attention_mask(bias, weights)')
+            continue
+        return Match((root, n1, n2, n3, n4), (root.outputs[0],), (q, keys, bias, v, scale))
+    return None
+
+
+def match_attention_4(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(q, keys); scores = Div(product, divisor); weights = Softmax(scores, axis=axis); return MatMul(weights, v)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    weights, v = root.inputs
+    n1 = m.producer(weights, 'Softmax')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _SOFTMAX):
+        return None
+    axis = n1.attrs.get('axis', -1)
+    scores = n1.inputs[0]
+    n2 = m.producer(scores, 'Div')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+        return None
+    product, divisor = n2.inputs
+    n3 = m.producer(product, 'MatMul')
+    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+        return None
+    q, keys = n3.inputs
+    factor = None
+    bias = None
+    if not is_float32(graph, q):
+        m.refuse('is_float32(q)')
+        return None
+    if not is_attention(graph, q, keys, v):
+        m.refuse('is_attention(q, keys, v)')
+        return None
+    if not axis % 4 == 3:
+        m.refuse('axis % 4 == 3')
+        return None
+    scale = attention_factor(graph, factor, divisor)
+    if not scale > 0:
+        m.refuse('scale > 0')
+        return None
+    if not is_attention_mask(graph, bias, weights):
+        m.refuse('is_attention_mask(bias, weights)')
+        return None
+    return Match((root, n1, n2, n3), (root.outputs[0],), (q, keys, bias, v, scale))
+
+
+def match_attention_5(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(q, keys); scores = product; weights = Softmax(Add(scores, bias), axis=axis); return MatMul(weights, v)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    weights, v = root.inputs
+    n1 = m.producer(weights, 'Softmax')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _SOFTMAX):
+        return None
+    axis = n1.attrs.get('axis', -1)
+    r1 = n1.inputs[0]
+    n2 = m.producer(r1, 'Add')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+        return None
+    for product, bias in m.orders(n2):
+        n3 = m.producer(product, 'MatMul')
+        if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+            continue
+        q, keys = n3.inputs
+        factor = None
+        divisor = None
+        if not is_float32(graph, q):
+            m.refuse('is_float32(q)')
+            continue
+        if not is_attention(graph, q, keys, v):
+            m.refuse('is_attention(q, keys, v)')
+            continue
+        if not axis % 4 == 3:
+            m.refuse('axis % 4 == 3')
+            continue
+        scale = attention_factor(graph, factor, divisor)
+        if not scale > 0:
+            m.refuse('scale > 0')
+            continue
+        if not is_attention_mask(graph, bias, weights):
+            m.refuse('is_attention_mask(bias, weights)')
+            continue
+        return Match((root, n1, n2, n3), (root.outputs[0],), (q, keys, bias, v, scale))
+    return None
+
+
+def match_attention_6(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(q, keys); scores = product; weights = Softmax(scores, axis=axis); return MatMul(weights, v)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    weights, v = root.inputs
+    n1 = m.producer(weights, 'Softmax')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _SOFTMAX):
+        return None
+    axis = n1.attrs.get('axis', -1)
+    product = n1.inputs[0]
+    n2 = m.producer(product, 'MatMul')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+        return None
+    q, keys = n2.inputs
+    factor = None
+    bias = None
+    divisor = None
+    if not is_float32(graph, q):
+        m.refuse('is_float32(q)')
+        return None
+    if not is_attention(graph, q, keys, v):
+        m.refuse('is_attention(q, keys, v)')
+        return None
+    if not axis % 4 == 3:
+        m.refuse('axis % 4 == 3')
+        return None
+    scale = attention_factor(graph, factor, divisor)
+    if not scale > 0:
+        m.refuse('scale > 0')
+        return None
+    if not is_attention_mask(graph, bias, weights):
+        m.refuse('is_attention_mask(bias, weights)')
+        return None
+    return Match((root, n1, n2), (root.outputs[0],), (q, keys, bias, v, scale))
+
+
+def make_attention(graph: GraphBuilder, res: Res, q: Result, keys: Result, bias: Result | None, v: Result, scale: Any) -> Any:
+    k = turned_back(graph, keys)
+    return graph.make_node('Attention', [q, k, v, bias], res.outputs, scale=scale)
+
+
+def match_attention_groups(m: Matcher, root: Node) -> Match | None:
+    """keys = Reshape(Expand(Unsqueeze(k, [2]), _), _, allowzero=_); values = Reshape(Expand(Unsqueeze(v, [2]), _), _, allowzero=_); return Attention(q, keys, values, maybe(mask), scale=scale)"""
+    graph = m.graph
+    if not 3 <= len(root.inputs) <= 4 or not m.plain(root, ('scale',), _ATTENTION):
+        return None
+    scale = root.attrs.get('scale')
+    q, keys, values = root.inputs[:3]
+    mask = root.inputs[3] or None if len(root.inputs) > 3 else None
+    n1 = m.producer(keys, 'Reshape')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
+        return None
+    n2 = m.producer(values, 'Reshape')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+        return None
+    r1, _ = n1.inputs
+    n3 = m.producer(r1, 'Expand')
+    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+        return None
+    r2, _ = n2.inputs
+    n4 = m.producer(r2, 'Expand')
+    if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+        return None
+    r3, _ = n3.inputs
+    n5 = m.producer(r3, 'Unsqueeze')
+    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+        return None
+    r4, _ = n4.inputs
+    n6 = m.producer(r4, 'Unsqueeze')
+    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+        return None
+    k, r5 = n5.inputs
+    if not m.numbers(r5, [2]):
+        return None
+    v, r6 = n6.inputs
+    if not m.numbers(r6, [2]):
+        return None
+    if not is_repeated(graph, k, keys):
+        m.refuse('is_repeated(k, keys)')
+        return None
+    if not is_repeated(graph, v, values):
+        m.refuse('is_repeated(v, values)')
+        return None
+    return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (k, v, q, mask, scale))
+
+
+def make_attention_groups(graph: GraphBuilder, res: Res, k: Result, v: Result, q: Result, mask: Result | None, scale: Any) -> Any:
+    return graph.make_node('Attention', [q, k, v, mask], res.outputs, scale=scale)
+
+
+def match_attention_masked_1(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(q, keys); scores = Mul(product, factor); weights = Softmax(Where(mask, scores, -inf), axis=axis); found = Cast(ReduceMax(Cast(mask, to=uint8), [-1]), to=boolean); return Where(found, MatMul(weights, v), 0)"""
+    graph = m.graph
+    if len(root.inputs) != 3 or not m.plain(root):
+        return None
+    found, r1, r2 = root.inputs
+    if not m.number(r2, 0):
+        return None
+    n1 = m.producer(found, 'Cast')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('to',), _CAST):
+        return None
+    if not literal_equals(n1.attrs.get('to'), boolean):
+        return None
+    n2 = m.producer(r1, 'MatMul')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+        return None
+    r3 = n1.inputs[0]
+    n3 = m.producer(r3, 'ReduceMax')
+    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, (), _REDUCE_MAX):
+        return None
+    weights, v = n2.inputs
+    n4 = m.producer(weights, 'Softmax')
+    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
+        return None
+    axis = n4.attrs.get('axis', -1)
+    r4, r5 = n3.inputs
+    if not m.numbers(r5, [-1]):
+        return None
+    n5 = m.producer(r4, 'Cast')
+    if n5 is None or len(n5.inputs) != 1 or not m.plain(n5, ('to',), _CAST):
+        return None
+    if not literal_equals(n5.attrs.get('to'), uint8):
+        return None
+    r6 = n4.inputs[0]
+    n6 = m.producer(r6, 'Where')
+    if n6 is None or len(n6.inputs) != 3 or not m.plain(n6):
+        return None
+    mask = n5.inputs[0]
+    r7, scores, r8 = n6.inputs
+    if r7 != mask:
+        return None
+    if not m.number(r8, float('-inf')):
+        return None
+    n7 = m.producer(scores, 'Mul')
+    if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+        return None
+    for product, factor in m.orders(n7):
+        n8 = m.producer(product, 'MatMul')
+        if n8 is None or len(n8.inputs) != 2 or not m.plain(n8):
+            continue
+        q, keys = n8.inputs
+        divisor = None
+        if not is_float32(graph, q):
+            m.refuse('is_float32(q)')
+            continue
+        if not is_attention(graph, q, keys, v):
+            m.refuse('is_attention(q, keys, v)')
+            continue
+        if not axis % 4 == 3:
+            m.refuse('axis % 4 == 3')
+            continue
+        scale = attention_factor(graph, factor, divisor)
+        if not scale > 0:
+            m.refuse('scale > 0')
+            continue
+        if not is_attention_mask(graph, mask, weights):
+            m.refuse('is_attention_mask(mask, weights)')
+            continue
+        return Match((root, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0],), (q, keys, mask, v, found, scale))
+    return None
+
+
+def match_attention_masked_2(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(q, keys); scores = Div(product, divisor); weights = Softmax(Where(mask, scores, -inf), axis=axis); found = Cast(ReduceMax(Cast(mask, to=uint8), [-1]), to=boolean); return Where(found, MatMul(weights, v), 0)"""
+    graph = m.graph
+    if len(root.inputs) != 3 or not m.plain(root):
+        return None
+    found, r1, r2 = root.inputs
+    if not m.number(r2, 0):
+        return None
+    n1 = m.producer(found, 'Cast')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('to',), _CAST):
+        return None
+    if not literal_equals(n1.attrs.get('to'), boolean):
+        return None
+    n2 = m.producer(r1, 'MatMul')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+        return None
+    r3 = n1.inputs[0]
+    n3 = m.producer(r3, 'ReduceMax')
+    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, (), _REDUCE_MAX):
+        return None
+    weights, v = n2.inputs
+    n4 = m.producer(weights, 'Softmax')
+    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
+        return None
+    axis = n4.attrs.get('axis', -1)
+    r4, r5 = n3.inputs
+    if not m.numbers(r5, [-1]):
+        return None
+    n5 = m.producer(r4, 'Cast')
+    if n5 is None or len(n5.inputs) != 1 or not m.plain(n5, ('to',), _CAST):
+        return None
+    if not literal_equals(n5.attrs.get('to'), uint8):
+        return None
+    r6 = n4.inputs[0]
+    n6 = m.producer(r6, 'Where')
+    if n6 is None or len(n6.inputs) != 3 or not m.plain(n6):
+        return None
+    mask = n5.inputs[0]
+    r7, scores, r8 = n6.inputs
+    if r7 != mask:
+        return None
+    if not m.number(r8, float('-inf')):
+        return None
+    n7 = m.producer(scores, 'Div')
+    if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+        return None
+    product, divisor = n7.inputs
+    n8 = m.producer(product, 'MatMul')
+    if n8 is None or len(n8.inputs) != 2 or not m.plain(n8):
+        return None
+    q, keys = n8.inputs
+    factor = None
+    if not is_float32(graph, q):
+        m.refuse('is_float32(q)')
+        return None
+    if not is_attention(graph, q, keys, v):
+        m.refuse('is_attention(q, keys, v)')
+        return None
+    if not axis % 4 == 3:
+        m.refuse('axis % 4 == 3')
+        return None
+    scale = attention_factor(graph, factor, divisor)
+    if not scale > 0:
+        m.refuse('scale > 0')
+        return None
+    if not is_attention_mask(graph, mask, weights):
+        m.refuse('is_attention_mask(mask, weights)')
+        return None
+    return Match((root, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0],), (q, keys, mask, v, found, scale))
+
+
+def match_attention_masked_3(m: Matcher, root: Node) -> Match | None:
+    """product = MatMul(q, keys); scores = product; weights = Softmax(Where(mask, scores, -inf), axis=axis); found = Cast(ReduceMax(Cast(mask, to=uint8), [-1]), to=boolean); return Where(found, MatMul(weights, v), 0)"""
+    graph = m.graph
+    if len(root.inputs) != 3 or not m.plain(root):
+        return None
+    found, r1, r2 = root.inputs
+    if not m.number(r2, 0):
+        return None
+    n1 = m.producer(found, 'Cast')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('to',), _CAST):
+        return None
+    if not literal_equals(n1.attrs.get('to'), boolean):
+        return None
+    n2 = m.producer(r1, 'MatMul')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+        return None
+    r3 = n1.inputs[0]
+    n3 = m.producer(r3, 'ReduceMax')
+    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, (), _REDUCE_MAX):
+        return None
+    weights, v = n2.inputs
+    n4 = m.producer(weights, 'Softmax')
+    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
+        return None
+    axis = n4.attrs.get('axis', -1)
+    r4, r5 = n3.inputs
+    if not m.numbers(r5, [-1]):
+        return None
+    n5 = m.producer(r4, 'Cast')
+    if n5 is None or len(n5.inputs) != 1 or not m.plain(n5, ('to',), _CAST):
+        return None
+    if not literal_equals(n5.attrs.get('to'), uint8):
+        return None
+    r6 = n4.inputs[0]
+    n6 = m.producer(r6, 'Where')
+    if n6 is None or len(n6.inputs) != 3 or not m.plain(n6):
+        return None
+    mask = n5.inputs[0]
+    r7, product, r8 = n6.inputs
+    if r7 != mask:
+        return None
+    if not m.number(r8, float('-inf')):
+        return None
+    n7 = m.producer(product, 'MatMul')
+    if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+        return None
+    q, keys = n7.inputs
+    factor = None
+    divisor = None
+    if not is_float32(graph, q):
+        m.refuse('is_float32(q)')
+        return None
+    if not is_attention(graph, q, keys, v):
+        m.refuse('is_attention(q, keys, v)')
+        return None
+    if not axis % 4 == 3:
+        m.refuse('axis % 4 == 3')
+        return None
+    scale = attention_factor(graph, factor, divisor)
+    if not scale > 0:
+        m.refuse('scale > 0')
+        return None
+    if not is_attention_mask(graph, mask, weights):
+        m.refuse('is_attention_mask(mask, weights)')
+        return None
+    return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (q, keys, mask, v, found, scale))
+
+
+def make_attention_masked(graph: GraphBuilder, res: Res, q: Result, keys: Result, mask: Result, v: Result, found: Result, scale: Any) -> Any:
+    k = turned_back(graph, keys)
+    out = graph.make_node('Attention', [q, k, v, mask], scale=scale)
+    return graph.make_node('Where', [found, out, const(graph, 0, dtype_of(graph, q))], res.outputs)
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        name='attention',
+        file='specs/rewrites/attention.yaml',
+        stage='fuse',
+        root='MatMul',
+        child='Softmax',
+        size=5,
+        match=match_attention_1,
+        make=make_attention,
+        opsets=(23, 1000),
+        off='no faster on CPU than the operators that it stands for has been measured',
+        why='scaled products of queries and keys, mask, softmax and values in one operator',
+    ),
+    Rule(
+        name='attention',
+        file='specs/rewrites/attention.yaml',
+        stage='fuse',
+        root='MatMul',
+        child='Softmax',
+        size=4,
+        match=match_attention_2,
+        make=make_attention,
+        opsets=(23, 1000),
+        off='no faster on CPU than the operators that it stands for has been measured',
+        why='scaled products of queries and keys, mask, softmax and values in one operator',
+    ),
+    Rule(
+        name='attention',
+        file='specs/rewrites/attention.yaml',
+        stage='fuse',
+        root='MatMul',
+        child='Softmax',
+        size=5,
+        match=match_attention_3,
+        make=make_attention,
+        opsets=(23, 1000),
+        off='no faster on CPU than the operators that it stands for has been measured',
+        why='scaled products of queries and keys, mask, softmax and values in one operator',
+    ),
+    Rule(
+        name='attention',
+        file='specs/rewrites/attention.yaml',
+        stage='fuse',
+        root='MatMul',
+        child='Softmax',
+        size=4,
+        match=match_attention_4,
+        make=make_attention,
+        opsets=(23, 1000),
+        off='no faster on CPU than the operators that it stands for has been measured',
+        why='scaled products of queries and keys, mask, softmax and values in one operator',
+    ),
+    Rule(
+        name='attention',
+        file='specs/rewrites/attention.yaml',
+        stage='fuse',
+        root='MatMul',
+        child='Softmax',
+        size=4,
+        match=match_attention_5,
+        make=make_attention,
+        opsets=(23, 1000),
+        off='no faster on CPU than the operators that it stands for has been measured',
+        why='scaled products of queries and keys, mask, softmax and values in one operator',
+    ),
+    Rule(
+        name='attention',
+        file='specs/rewrites/attention.yaml',
+        stage='fuse',
+        root='MatMul',
+        child='Softmax',
+        size=3,
+        match=match_attention_6,
+        make=make_attention,
+        opsets=(23, 1000),
+        off='no faster on CPU than the operators that it stands for has been measured',
+        why='scaled products of queries and keys, mask, softmax and values in one operator',
+    ),
+    Rule(
+        name='attention_groups',
+        file='specs/rewrites/attention.yaml',
+        stage='fuse',
+        root='Attention',
+        child='Reshape',
+        size=7,
+        match=match_attention_groups,
+        make=make_attention_groups,
+        opsets=(23, 1000),
+        off='Attention is',
+        why='Attention reads keys and values that several heads share without copies of them',
+    ),
+    Rule(
+        name='attention_masked',
+        file='specs/rewrites/attention.yaml',
+        stage='fuse',
+        root='Where',
+        child='MatMul',
+        size=9,
+        match=match_attention_masked_1,
+        make=make_attention_masked,
+        shared=(1,),
+        opsets=(23, 1000),
+        off='no faster on CPU than the operators that it stands for has been measured',
+        why='scaled products, a mask of allowed positions, softmax and values in one operator',
+    ),
+    Rule(
+        name='attention_masked',
+        file='specs/rewrites/attention.yaml',
+        stage='fuse',
+        root='Where',
+        child='MatMul',
+        size=9,
+        match=match_attention_masked_2,
+        make=make_attention_masked,
+        shared=(1,),
+        opsets=(23, 1000),
+        off='no faster on CPU than the operators that it stands for has been measured',
+        why='scaled products, a mask of allowed positions, softmax and values in one operator',
+    ),
+    Rule(
+        name='attention_masked',
+        file='specs/rewrites/attention.yaml',
+        stage='fuse',
+        root='Where',
+        child='MatMul',
+        size=8,
+        match=match_attention_masked_3,
+        make=make_attention_masked,
+        shared=(1,),
+        opsets=(23, 1000),
+        off='no faster on CPU than the operators that it stands for has been measured',
+        why='scaled products, a mask of allowed positions, softmax and values in one operator',
+    ),
+)

@@ -1,0 +1,450 @@
+# Generated from specs/rewrites/convolution.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ortable.prelude import dim_of, dtype_of, is_static
+from ortable.prelude_make import const
+from ortable.rewrite.matcher import literal_equals
+from ortable.rewrite.rule import Match, Rule
+from ortable.rewrite.words_nets import added_pads, along_axis, are_weights, as_line, is_weight, is_wide, no_pads, pads_itself, scaled_weight, smaller_pads, zero_pads
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+    from ortable.builder.node import Node
+    from ortable.prelude import Result
+    from ortable.rewrite.matcher import Matcher
+
+
+_BATCH_NORMALIZATION = {'epsilon': 1e-05, 'momentum': 0.9, 'training_mode': 0}
+_PAD = {'mode': 'constant'}
+
+
+def match_conv_add(m: Matcher, root: Node) -> Match | None:
+    """product = Conv(x, w, maybe(b), attrs=kept); return Add(product, c)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for product, c in m.orders(root):
+        n1 = m.producer(product, 'Conv')
+        if n1 is None or not 2 <= len(n1.inputs) <= 3:
+            continue
+        kept = dict(n1.attrs)
+        x, w = n1.inputs[:2]
+        b = n1.inputs[2] or None if len(n1.inputs) > 2 else None
+        if not is_wide(graph, x):
+            m.refuse('is_wide(x)')
+            continue
+        if not along_axis(graph, c, product, 1):
+            m.refuse('along_axis(c, product, 1)')
+            continue
+        if not is_weight(graph, b):
+            m.refuse('is_weight(b)')
+            continue
+        if not is_static(dim_of(graph, w, 0)):
+            m.refuse('is_static(dim_of(w, 0))')
+            continue
+        return Match((root, n1), (root.outputs[0],), (x, w, b, c, kept))
+    return None
+
+
+def make_conv_add(graph: GraphBuilder, res: Res, x: Result, w: Result, b: Result | None, c: Result, kept: Any) -> Any:
+    line = as_line(graph, c, dim_of(graph, w, 0))
+    return graph.make_node('Conv', [x, w, line if b is None else graph.make_node('Add', [b, line])], res.outputs, **kept)
+
+
+def match_conv_batch_norm(m: Matcher, root: Node) -> Match | None:
+    """product = Conv(x, w, maybe(b), attrs=kept); return BatchNormalization(product, scale, shift, mean, var, epsilon=eps, momentum=_)"""
+    graph = m.graph
+    if len(root.inputs) != 5 or not m.plain(root, ('epsilon', 'momentum'), _BATCH_NORMALIZATION):
+        return None
+    eps = root.attrs.get('epsilon', 1e-05)
+    product, scale, shift, mean, var = root.inputs
+    n1 = m.producer(product, 'Conv')
+    if n1 is None or not 2 <= len(n1.inputs) <= 3:
+        return None
+    kept = dict(n1.attrs)
+    x, w = n1.inputs[:2]
+    b = n1.inputs[2] or None if len(n1.inputs) > 2 else None
+    if not is_wide(graph, x):
+        m.refuse('is_wide(x)')
+        return None
+    if not are_weights(graph, [w, b, scale, shift, mean, var]):
+        m.refuse('are_weights([w, b, scale, shift, mean, var])')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, w, b, scale, shift, mean, var, eps, kept))
+
+
+def make_conv_batch_norm(graph: GraphBuilder, res: Res, x: Result, w: Result, b: Result | None, scale: Result, shift: Result, mean: Result, var: Result, eps: Any, kept: Any) -> Any:
+    factor = graph.make_node('Div', [scale, graph.make_node('Sqrt', [graph.make_node('Add', [var, const(graph, eps, dtype_of(graph, var))])])])
+    middle = graph.make_node('Neg', [mean]) if b is None else graph.make_node('Sub', [b, mean])
+    return graph.make_node('Conv', [x, scaled_weight(graph, w, factor, 0), graph.make_node('Add', [graph.make_node('Mul', [middle, factor]), shift])], res.outputs, **kept)
+
+
+def match_conv_pad(m: Matcher, root: Node) -> Match | None:
+    """padded = Pad(x, borders, maybe(value), maybe(axes)); return Conv(padded, w, maybe(b), pads=pads, attrs=kept)"""
+    graph = m.graph
+    if not 2 <= len(root.inputs) <= 3:
+        return None
+    pads = root.attrs.get('pads')
+    kept = {k: v for k, v in root.attrs.items() if k not in ('pads',)}
+    padded, w = root.inputs[:2]
+    b = root.inputs[2] or None if len(root.inputs) > 2 else None
+    n1 = m.producer(padded, 'Pad')
+    if n1 is None or not 2 <= len(n1.inputs) <= 4 or not m.plain(n1, (), _PAD):
+        return None
+    x, borders = n1.inputs[:2]
+    value = n1.inputs[2] or None if len(n1.inputs) > 2 else None
+    axes = n1.inputs[3] or None if len(n1.inputs) > 3 else None
+    sides = zero_pads(graph, x, borders, value, axes)
+    if not len(sides) > 0:
+        m.refuse('len(sides) > 0')
+        return None
+    if not pads_itself(kept):
+        m.refuse('pads_itself(kept)')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, w, b, pads, kept, sides))
+
+
+def make_conv_pad(graph: GraphBuilder, res: Res, x: Result, w: Result, b: Result | None, pads: Any, kept: Any, sides: Any) -> Any:
+    return graph.make_node('Conv', [x, w, b], res.outputs, pads=added_pads(pads, sides), **kept)
+
+
+def match_conv_scale_1(m: Matcher, root: Node) -> Match | None:
+    """product = Conv(x, w, maybe(b), attrs=kept); return Mul(product, c)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for product, c in m.orders(root):
+        n1 = m.producer(product, 'Conv')
+        if n1 is None or not 2 <= len(n1.inputs) <= 3:
+            continue
+        kept = dict(n1.attrs)
+        x, w = n1.inputs[:2]
+        b = n1.inputs[2] or None if len(n1.inputs) > 2 else None
+        d = None
+        if not is_wide(graph, x):
+            m.refuse('is_wide(x)')
+            continue
+        factor = d if c is None else c
+        if not along_axis(graph, factor, product, 1):
+            m.refuse('along_axis(factor, product, 1)')
+            continue
+        if not are_weights(graph, [w, b]):
+            m.refuse('are_weights([w, b])')
+            continue
+        return Match((root, n1), (root.outputs[0],), (x, w, b, c, kept, factor))
+    return None
+
+
+def match_conv_scale_2(m: Matcher, root: Node) -> Match | None:
+    """product = Conv(x, w, maybe(b), attrs=kept); return Div(product, d)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    product, d = root.inputs
+    n1 = m.producer(product, 'Conv')
+    if n1 is None or not 2 <= len(n1.inputs) <= 3:
+        return None
+    kept = dict(n1.attrs)
+    x, w = n1.inputs[:2]
+    b = n1.inputs[2] or None if len(n1.inputs) > 2 else None
+    c = None
+    if not is_wide(graph, x):
+        m.refuse('is_wide(x)')
+        return None
+    factor = d if c is None else c
+    if not along_axis(graph, factor, product, 1):
+        m.refuse('along_axis(factor, product, 1)')
+        return None
+    if not are_weights(graph, [w, b]):
+        m.refuse('are_weights([w, b])')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, w, b, c, kept, factor))
+
+
+def make_conv_scale(graph: GraphBuilder, res: Res, x: Result, w: Result, b: Result | None, c: Result | None, kept: Any, factor: Any) -> Any:
+    given = as_line(graph, factor, dim_of(graph, w, 0))
+    line = graph.make_node('Reciprocal', [given]) if c is None else given
+    return graph.make_node('Conv', [x, scaled_weight(graph, w, line, 0), None if b is None else graph.make_node('Mul', [b, line])], res.outputs, **kept)
+
+
+def match_conv_transpose_add(m: Matcher, root: Node) -> Match | None:
+    """product = ConvTranspose(x, w, maybe(b), attrs=kept); return Add(product, c)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for product, c in m.orders(root):
+        n1 = m.producer(product, 'ConvTranspose')
+        if n1 is None or not 2 <= len(n1.inputs) <= 3:
+            continue
+        kept = dict(n1.attrs)
+        x, w = n1.inputs[:2]
+        b = n1.inputs[2] or None if len(n1.inputs) > 2 else None
+        if not is_wide(graph, x):
+            m.refuse('is_wide(x)')
+            continue
+        if not along_axis(graph, c, product, 1):
+            m.refuse('along_axis(c, product, 1)')
+            continue
+        if not is_weight(graph, b):
+            m.refuse('is_weight(b)')
+            continue
+        count = dim_of(graph, product, 1)
+        if not is_static(count):
+            m.refuse('is_static(count)')
+            continue
+        return Match((root, n1), (root.outputs[0],), (x, w, b, c, kept, count))
+    return None
+
+
+def make_conv_transpose_add(graph: GraphBuilder, res: Res, x: Result, w: Result, b: Result | None, c: Result, kept: Any, count: Any) -> Any:
+    line = as_line(graph, c, count)
+    return graph.make_node('ConvTranspose', [x, w, line if b is None else graph.make_node('Add', [b, line])], res.outputs, **kept)
+
+
+def match_conv_transpose_batch_norm(m: Matcher, root: Node) -> Match | None:
+    """product = ConvTranspose(x, w, maybe(b), group=1, attrs=kept); return BatchNormalization(product, scale, shift, mean, var, epsilon=eps, momentum=_)"""
+    graph = m.graph
+    if len(root.inputs) != 5 or not m.plain(root, ('epsilon', 'momentum'), _BATCH_NORMALIZATION):
+        return None
+    eps = root.attrs.get('epsilon', 1e-05)
+    product, scale, shift, mean, var = root.inputs
+    n1 = m.producer(product, 'ConvTranspose')
+    if n1 is None or not 2 <= len(n1.inputs) <= 3:
+        return None
+    if not literal_equals(n1.attrs.get('group', 1), 1):
+        return None
+    kept = {k: v for k, v in n1.attrs.items() if k not in ('group',)}
+    x, w = n1.inputs[:2]
+    b = n1.inputs[2] or None if len(n1.inputs) > 2 else None
+    if not is_wide(graph, x):
+        m.refuse('is_wide(x)')
+        return None
+    if not are_weights(graph, [w, b, scale, shift, mean, var]):
+        m.refuse('are_weights([w, b, scale, shift, mean, var])')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, w, b, scale, shift, mean, var, eps, kept))
+
+
+def make_conv_transpose_batch_norm(graph: GraphBuilder, res: Res, x: Result, w: Result, b: Result | None, scale: Result, shift: Result, mean: Result, var: Result, eps: Any, kept: Any) -> Any:
+    factor = graph.make_node('Div', [scale, graph.make_node('Sqrt', [graph.make_node('Add', [var, const(graph, eps, dtype_of(graph, var))])])])
+    middle = graph.make_node('Neg', [mean]) if b is None else graph.make_node('Sub', [b, mean])
+    moved = graph.make_node('Add', [graph.make_node('Mul', [middle, factor]), shift])
+    return graph.make_node('ConvTranspose', [x, scaled_weight(graph, w, factor, 1), moved], res.outputs, **kept)
+
+
+def match_conv_transpose_scale_1(m: Matcher, root: Node) -> Match | None:
+    """product = ConvTranspose(x, w, maybe(b), group=1, attrs=kept); return Mul(product, c)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for product, c in m.orders(root):
+        n1 = m.producer(product, 'ConvTranspose')
+        if n1 is None or not 2 <= len(n1.inputs) <= 3:
+            continue
+        if not literal_equals(n1.attrs.get('group', 1), 1):
+            continue
+        kept = {k: v for k, v in n1.attrs.items() if k not in ('group',)}
+        x, w = n1.inputs[:2]
+        b = n1.inputs[2] or None if len(n1.inputs) > 2 else None
+        d = None
+        if not is_wide(graph, x):
+            m.refuse('is_wide(x)')
+            continue
+        factor = d if c is None else c
+        if not along_axis(graph, factor, product, 1):
+            m.refuse('along_axis(factor, product, 1)')
+            continue
+        if not are_weights(graph, [w, b]):
+            m.refuse('are_weights([w, b])')
+            continue
+        return Match((root, n1), (root.outputs[0],), (x, w, b, c, kept, factor))
+    return None
+
+
+def match_conv_transpose_scale_2(m: Matcher, root: Node) -> Match | None:
+    """product = ConvTranspose(x, w, maybe(b), group=1, attrs=kept); return Div(product, d)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    product, d = root.inputs
+    n1 = m.producer(product, 'ConvTranspose')
+    if n1 is None or not 2 <= len(n1.inputs) <= 3:
+        return None
+    if not literal_equals(n1.attrs.get('group', 1), 1):
+        return None
+    kept = {k: v for k, v in n1.attrs.items() if k not in ('group',)}
+    x, w = n1.inputs[:2]
+    b = n1.inputs[2] or None if len(n1.inputs) > 2 else None
+    c = None
+    if not is_wide(graph, x):
+        m.refuse('is_wide(x)')
+        return None
+    factor = d if c is None else c
+    if not along_axis(graph, factor, product, 1):
+        m.refuse('along_axis(factor, product, 1)')
+        return None
+    if not are_weights(graph, [w, b]):
+        m.refuse('are_weights([w, b])')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, w, b, c, kept, factor))
+
+
+def make_conv_transpose_scale(graph: GraphBuilder, res: Res, x: Result, w: Result, b: Result | None, c: Result | None, kept: Any, factor: Any) -> Any:
+    given = as_line(graph, factor, dim_of(graph, w, 1))
+    line = graph.make_node('Reciprocal', [given]) if c is None else given
+    moved = None if b is None else graph.make_node('Mul', [b, line])
+    return graph.make_node('ConvTranspose', [x, scaled_weight(graph, w, line, 1), moved], res.outputs, **kept)
+
+
+def match_pool_pad(m: Matcher, root: Node) -> Match | None:
+    """padded = Pad(x, borders, maybe(value), maybe(axes)); return AveragePool(padded, kernel_shape=window, pads=pads, count_include_pad=counts, attrs=kept)"""
+    graph = m.graph
+    if len(root.inputs) != 1:
+        return None
+    window = root.attrs.get('kernel_shape')
+    pads = root.attrs.get('pads')
+    counts = root.attrs.get('count_include_pad', 0)
+    kept = {k: v for k, v in root.attrs.items() if k not in ('kernel_shape', 'pads', 'count_include_pad')}
+    padded = root.inputs[0]
+    n1 = m.producer(padded, 'Pad')
+    if n1 is None or not 2 <= len(n1.inputs) <= 4 or not m.plain(n1, (), _PAD):
+        return None
+    x, borders = n1.inputs[:2]
+    value = n1.inputs[2] or None if len(n1.inputs) > 2 else None
+    axes = n1.inputs[3] or None if len(n1.inputs) > 3 else None
+    sides = zero_pads(graph, x, borders, value, axes)
+    if not len(sides) > 0:
+        m.refuse('len(sides) > 0')
+        return None
+    if not pads_itself(kept):
+        m.refuse('pads_itself(kept)')
+        return None
+    total = added_pads(pads, sides)
+    if not smaller_pads(total, window):
+        m.refuse('smaller_pads(total, window)')
+        return None
+    counted = counts == 1 or no_pads(pads)
+    if not counted:
+        m.refuse('counted')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, window, kept, total))
+
+
+def make_pool_pad(graph: GraphBuilder, res: Res, x: Result, window: Any, kept: Any, total: Any) -> Any:
+    return graph.make_node('AveragePool', [x], res.outputs, kernel_shape=window, pads=total, count_include_pad=1, **kept)
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        name='conv_add',
+        file='specs/rewrites/convolution.yaml',
+        stage='fuse',
+        root='Add',
+        child='Conv',
+        size=2,
+        match=match_conv_add,
+        make=make_conv_add,
+        why='a constant that is added for each channel becomes the bias',
+    ),
+    Rule(
+        name='conv_batch_norm',
+        file='specs/rewrites/convolution.yaml',
+        stage='fuse',
+        root='BatchNormalization',
+        child='Conv',
+        size=2,
+        match=match_conv_batch_norm,
+        make=make_conv_batch_norm,
+        why='the normalisation of trained channels is a scale and a shift, which weight and bias take up',
+    ),
+    Rule(
+        name='conv_pad',
+        file='specs/rewrites/convolution.yaml',
+        stage='fuse',
+        root='Conv',
+        child='Pad',
+        size=2,
+        match=match_conv_pad,
+        make=make_conv_pad,
+        why='a convolution pads with zeros by itself',
+    ),
+    Rule(
+        name='conv_scale',
+        file='specs/rewrites/convolution.yaml',
+        stage='fuse',
+        root='Mul',
+        child='Conv',
+        size=2,
+        match=match_conv_scale_1,
+        make=make_conv_scale,
+        why='a constant factor for each channel is part of the weight',
+    ),
+    Rule(
+        name='conv_scale',
+        file='specs/rewrites/convolution.yaml',
+        stage='fuse',
+        root='Div',
+        child='Conv',
+        size=2,
+        match=match_conv_scale_2,
+        make=make_conv_scale,
+        why='a constant factor for each channel is part of the weight',
+    ),
+    Rule(
+        name='conv_transpose_add',
+        file='specs/rewrites/convolution.yaml',
+        stage='fuse',
+        root='Add',
+        child='ConvTranspose',
+        size=2,
+        match=match_conv_transpose_add,
+        make=make_conv_transpose_add,
+        why='a constant that is added for each channel becomes the bias',
+    ),
+    Rule(
+        name='conv_transpose_batch_norm',
+        file='specs/rewrites/convolution.yaml',
+        stage='fuse',
+        root='BatchNormalization',
+        child='ConvTranspose',
+        size=2,
+        match=match_conv_transpose_batch_norm,
+        make=make_conv_transpose_batch_norm,
+        why='the normalisation of trained channels is a scale and a shift, which weight and bias take up',
+    ),
+    Rule(
+        name='conv_transpose_scale',
+        file='specs/rewrites/convolution.yaml',
+        stage='fuse',
+        root='Mul',
+        child='ConvTranspose',
+        size=2,
+        match=match_conv_transpose_scale_1,
+        make=make_conv_transpose_scale,
+        why='a constant factor for each channel is part of the weight',
+    ),
+    Rule(
+        name='conv_transpose_scale',
+        file='specs/rewrites/convolution.yaml',
+        stage='fuse',
+        root='Div',
+        child='ConvTranspose',
+        size=2,
+        match=match_conv_transpose_scale_2,
+        make=make_conv_transpose_scale,
+        why='a constant factor for each channel is part of the weight',
+    ),
+    Rule(
+        name='pool_pad',
+        file='specs/rewrites/convolution.yaml',
+        stage='fuse',
+        root='AveragePool',
+        child='Pad',
+        size=2,
+        match=match_pool_pad,
+        make=make_pool_pad,
+        why='a mean over windows counts the zeros at the border by itself',
+    ),
+)

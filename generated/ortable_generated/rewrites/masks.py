@@ -1,0 +1,369 @@
+# Generated from specs/rewrites/masks.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ortable.dtypes import boolean, int64
+from ortable.prelude import dim_of, is_bool, rank_of
+from ortable.prelude_make import consts
+from ortable.rewrite.matcher import literal_equals
+from ortable.rewrite.rule import Match, Rule
+from ortable.rewrite.words import same_dim, same_shape
+from ortable.rewrite.words_masks import rows_have_true, uniform_of
+from ortable.rewrite.words_nets import one_axis
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+    from ortable.builder.node import Node
+    from ortable.prelude import Result
+    from ortable.rewrite.matcher import Matcher
+
+
+_CAST = {'round_mode': 'up', 'saturate': 1}
+_REDUCE_MAX = {'keepdims': 1, 'noop_with_empty_axes': 0}
+
+
+def match_and_decided(m: Matcher, root: Node) -> Match | None:
+    """both = And(x, y); return both"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for x, y in m.orders(root):
+        both = root.outputs[0]
+        value = uniform_of(graph, y)
+        if not (value == 1 and same_shape(graph, x, both) or (value == 0 and same_shape(graph, y, both))):
+            m.refuse('(value == 1 and same_shape(x, both)) or (value == 0 and same_shape(y, both))')
+            continue
+        return Match((root,), (root.outputs[0],), (x, y, value))
+    return None
+
+
+def make_and_decided(graph: GraphBuilder, res: Res, x: Result, y: Result, value: Any) -> Any:
+    return x if value == 1 else y
+
+
+def match_or_decided(m: Matcher, root: Node) -> Match | None:
+    """both = Or(x, y); return both"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for x, y in m.orders(root):
+        both = root.outputs[0]
+        value = uniform_of(graph, y)
+        if not (value == 0 and same_shape(graph, x, both) or (value == 1 and same_shape(graph, y, both))):
+            m.refuse('(value == 0 and same_shape(x, both)) or (value == 1 and same_shape(y, both))')
+            continue
+        return Match((root,), (root.outputs[0],), (x, y, value))
+    return None
+
+
+def make_or_decided(graph: GraphBuilder, res: Res, x: Result, y: Result, value: Any) -> Any:
+    return x if value == 0 else y
+
+
+def match_rows_always_allowed(m: Matcher, root: Node) -> Match | None:
+    """numbers = Cast(mask, to=_); most = ReduceMax(numbers, axes); found = Cast(most, to=boolean); out = MatMul(_, _); repaired = Where(found, out, 0); return repaired"""
+    graph = m.graph
+    if len(root.inputs) != 3 or not m.plain(root):
+        return None
+    found, out, r1 = root.inputs
+    if not m.number(r1, 0):
+        return None
+    n1 = m.producer(found, 'Cast')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('to',), _CAST):
+        return None
+    if not literal_equals(n1.attrs.get('to'), boolean):
+        return None
+    n2 = m.producer(out, 'MatMul')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+        return None
+    most = n1.inputs[0]
+    n3 = m.producer(most, 'ReduceMax')
+    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, (), _REDUCE_MAX):
+        return None
+    numbers, axes = n3.inputs
+    if not axes:
+        return None
+    n4 = m.producer(numbers, 'Cast')
+    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('to',), _CAST):
+        return None
+    mask = n4.inputs[0]
+    repaired = root.outputs[0]
+    if not is_bool(graph, mask):
+        m.refuse('is_bool(mask)')
+        return None
+    last = one_axis(graph, axes, mask) == rank_of(graph, mask) - 1
+    if not last:
+        m.refuse('last')
+        return None
+    if not rows_have_true(graph, mask):
+        m.refuse('rows_have_true(mask)')
+        return None
+    if not same_shape(graph, out, repaired):
+        m.refuse('same_shape(out, repaired)')
+        return None
+    return Match((root, n1, n2, n3, n4), (root.outputs[0],), (out,))
+
+
+def make_rows_always_allowed(graph: GraphBuilder, res: Res, out: Result) -> Any:
+    return out
+
+
+def match_rows_narrow_1(m: Matcher, root: Node) -> Match | None:
+    """wide = Expand(c, _); numbers = Cast(wide, to=kind); most = ReduceMax(numbers, axes); found = Cast(most, to=boolean); chosen = Where(found, a, b); return chosen"""
+    graph = m.graph
+    if len(root.inputs) != 3 or not m.plain(root):
+        return None
+    found, a, b = root.inputs
+    n1 = m.producer(found, 'Cast')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('to',), _CAST):
+        return None
+    if not literal_equals(n1.attrs.get('to'), boolean):
+        return None
+    most = n1.inputs[0]
+    n2 = m.producer(most, 'ReduceMax')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, (), _REDUCE_MAX):
+        return None
+    numbers, axes = n2.inputs
+    if not axes:
+        return None
+    n3 = m.producer(numbers, 'Cast')
+    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('to',), _CAST):
+        return None
+    kind = n3.attrs.get('to')
+    wide = n3.inputs[0]
+    n4 = m.producer(wide, 'Expand')
+    if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+        return None
+    c, _ = n4.inputs
+    chosen = root.outputs[0]
+    other = None
+    free = other is None or uniform_of(graph, other) == 1
+    if not free:
+        m.refuse('free')
+        return None
+    alike = rank_of(graph, c) > 0 and same_dim(dim_of(graph, c, -1), dim_of(graph, wide, -1))
+    if not alike:
+        m.refuse('alike')
+        return None
+    if not one_axis(graph, axes, wide) == rank_of(graph, wide) - 1:
+        m.refuse('one_axis(axes, wide) == rank_of(wide) - 1')
+        return None
+    if not (same_shape(graph, a, chosen) or same_shape(graph, b, chosen)):
+        m.refuse('same_shape(a, chosen) or same_shape(b, chosen)')
+        return None
+    return Match((root, n1, n2, n3, n4), (root.outputs[0],), (c, a, b, kind))
+
+
+def match_rows_narrow_2(m: Matcher, root: Node) -> Match | None:
+    """wide = And(c, other); numbers = Cast(wide, to=kind); most = ReduceMax(numbers, axes); found = Cast(most, to=boolean); chosen = Where(found, a, b); return chosen"""
+    graph = m.graph
+    if len(root.inputs) != 3 or not m.plain(root):
+        return None
+    found, a, b = root.inputs
+    n1 = m.producer(found, 'Cast')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('to',), _CAST):
+        return None
+    if not literal_equals(n1.attrs.get('to'), boolean):
+        return None
+    most = n1.inputs[0]
+    n2 = m.producer(most, 'ReduceMax')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, (), _REDUCE_MAX):
+        return None
+    numbers, axes = n2.inputs
+    if not axes:
+        return None
+    n3 = m.producer(numbers, 'Cast')
+    if n3 is None or len(n3.inputs) != 1 or not m.plain(n3, ('to',), _CAST):
+        return None
+    kind = n3.attrs.get('to')
+    wide = n3.inputs[0]
+    n4 = m.producer(wide, 'And')
+    if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+        return None
+    for c, other in m.orders(n4):
+        chosen = root.outputs[0]
+        free = other is None or uniform_of(graph, other) == 1
+        if not free:
+            m.refuse('free')
+            continue
+        alike = rank_of(graph, c) > 0 and same_dim(dim_of(graph, c, -1), dim_of(graph, wide, -1))
+        if not alike:
+            m.refuse('alike')
+            continue
+        if not one_axis(graph, axes, wide) == rank_of(graph, wide) - 1:
+            m.refuse('one_axis(axes, wide) == rank_of(wide) - 1')
+            continue
+        if not (same_shape(graph, a, chosen) or same_shape(graph, b, chosen)):
+            m.refuse('same_shape(a, chosen) or same_shape(b, chosen)')
+            continue
+        return Match((root, n1, n2, n3, n4), (root.outputs[0],), (c, a, b, kind))
+    return None
+
+
+def make_rows_narrow(graph: GraphBuilder, res: Res, c: Result, a: Result, b: Result, kind: Any) -> Any:
+    each = graph.make_node('Cast', [graph.make_node('ReduceMax', [graph.make_node('Cast', [c], to=kind), consts(graph, [-1], int64)])], to=boolean)
+    return graph.make_node('Where', [each, a, b], res.outputs)
+
+
+def match_where_decided(m: Matcher, root: Node) -> Match | None:
+    """chosen = Where(c, a, b); return chosen"""
+    graph = m.graph
+    if len(root.inputs) != 3 or not m.plain(root):
+        return None
+    c, a, b = root.inputs
+    chosen = root.outputs[0]
+    value = uniform_of(graph, c)
+    if not (value == 1 and same_shape(graph, a, chosen) or (value == 0 and same_shape(graph, b, chosen))):
+        m.refuse('(value == 1 and same_shape(a, chosen)) or (value == 0 and same_shape(b, chosen))')
+        return None
+    return Match((root,), (root.outputs[0],), (a, b, value))
+
+
+def make_where_decided(graph: GraphBuilder, res: Res, a: Result, b: Result, value: Any) -> Any:
+    return a if value == 1 else b
+
+
+def match_where_narrow_1(m: Matcher, root: Node) -> Match | None:
+    """wide = Expand(c, _); chosen = Where(wide, a, b); return chosen"""
+    graph = m.graph
+    if len(root.inputs) != 3 or not m.plain(root):
+        return None
+    wide, a, b = root.inputs
+    n1 = m.producer(wide, 'Expand')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        return None
+    c, _ = n1.inputs
+    chosen = root.outputs[0]
+    other = None
+    free = other is None or uniform_of(graph, other) == 1
+    if not free:
+        m.refuse('free')
+        return None
+    if not (same_shape(graph, a, chosen) or same_shape(graph, b, chosen)):
+        m.refuse('same_shape(a, chosen) or same_shape(b, chosen)')
+        return None
+    return Match((root, n1), (root.outputs[0],), (c, a, b))
+
+
+def match_where_narrow_2(m: Matcher, root: Node) -> Match | None:
+    """wide = And(c, other); chosen = Where(wide, a, b); return chosen"""
+    graph = m.graph
+    if len(root.inputs) != 3 or not m.plain(root):
+        return None
+    wide, a, b = root.inputs
+    n1 = m.producer(wide, 'And')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        return None
+    for c, other in m.orders(n1):
+        chosen = root.outputs[0]
+        free = other is None or uniform_of(graph, other) == 1
+        if not free:
+            m.refuse('free')
+            continue
+        if not (same_shape(graph, a, chosen) or same_shape(graph, b, chosen)):
+            m.refuse('same_shape(a, chosen) or same_shape(b, chosen)')
+            continue
+        return Match((root, n1), (root.outputs[0],), (c, a, b))
+    return None
+
+
+def make_where_narrow(graph: GraphBuilder, res: Res, c: Result, a: Result, b: Result) -> Any:
+    return graph.make_node('Where', [c, a, b], res.outputs)
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        name='and_decided',
+        file='specs/rewrites/masks.yaml',
+        stage='simplify',
+        root='And',
+        child='',
+        size=1,
+        match=match_and_decided,
+        make=make_and_decided,
+        why='what is true everywhere, or false everywhere, decides an And',
+    ),
+    Rule(
+        name='or_decided',
+        file='specs/rewrites/masks.yaml',
+        stage='simplify',
+        root='Or',
+        child='',
+        size=1,
+        match=match_or_decided,
+        make=make_or_decided,
+        why='what is true everywhere, or false everywhere, decides an Or',
+    ),
+    Rule(
+        name='rows_always_allowed',
+        file='specs/rewrites/masks.yaml',
+        stage='simplify',
+        root='Where',
+        child='MatMul',
+        size=5,
+        match=match_rows_always_allowed,
+        make=make_rows_always_allowed,
+        shared=(1, 3, 4),
+        why='attention needs no repair of rows without an allowed position where there are none',
+    ),
+    Rule(
+        name='rows_narrow',
+        file='specs/rewrites/masks.yaml',
+        stage='simplify',
+        root='Where',
+        child='Cast',
+        size=5,
+        match=match_rows_narrow_1,
+        make=make_rows_narrow,
+        shared=(1, 2, 3, 4),
+        why='whether a row allows a position is asked once for all rows that are alike',
+    ),
+    Rule(
+        name='rows_narrow',
+        file='specs/rewrites/masks.yaml',
+        stage='simplify',
+        root='Where',
+        child='Cast',
+        size=5,
+        match=match_rows_narrow_2,
+        make=make_rows_narrow,
+        shared=(1, 2, 3, 4),
+        why='whether a row allows a position is asked once for all rows that are alike',
+    ),
+    Rule(
+        name='where_decided',
+        file='specs/rewrites/masks.yaml',
+        stage='simplify',
+        root='Where',
+        child='',
+        size=1,
+        match=match_where_decided,
+        make=make_where_decided,
+        why='a condition that is the same everywhere chooses nothing',
+    ),
+    Rule(
+        name='where_narrow',
+        file='specs/rewrites/masks.yaml',
+        stage='simplify',
+        root='Where',
+        child='Expand',
+        size=2,
+        match=match_where_narrow_1,
+        make=make_where_narrow,
+        shared=(1,),
+        why='Where stretches its condition by itself',
+    ),
+    Rule(
+        name='where_narrow',
+        file='specs/rewrites/masks.yaml',
+        stage='simplify',
+        root='Where',
+        child='And',
+        size=2,
+        match=match_where_narrow_2,
+        make=make_where_narrow,
+        shared=(1,),
+        why='Where stretches its condition by itself',
+    ),
+)

@@ -1,0 +1,1234 @@
+# Generated from specs/rewrites/normalization.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ortable.prelude import dim_of, dtype_of, is_static, rank_of, static
+from ortable.prelude_make import const
+from ortable.rewrite.rule import Match, Rule
+from ortable.rewrite.words import is_float32, number_of, same_shape
+from ortable.rewrite.words_nets import along_axis, are_weights, as_channels, as_line, is_channels, is_filled, is_groups, is_sizes_from, is_weight, is_wide, last_axes, ones, sizes_from, small_epsilon, spatial_axes, zeros
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+    from ortable.builder.node import Node
+    from ortable.prelude import Result
+    from ortable.rewrite.matcher import Matcher
+
+
+_BATCH_NORMALIZATION = {'epsilon': 1e-05, 'momentum': 0.9, 'training_mode': 0}
+_INSTANCE_NORMALIZATION = {'epsilon': 1e-05}
+_LAYER_NORMALIZATION = {'axis': -1, 'epsilon': 1e-05, 'stash_type': 1}
+_REDUCE_MEAN = {'keepdims': 1, 'noop_with_empty_axes': 0}
+_RESHAPE = {'allowzero': 0}
+_RMSNORMALIZATION = {'axis': -1, 'epsilon': 1e-05, 'stash_type': 1}
+
+
+def match_batch_norm_add(m: Matcher, root: Node) -> Match | None:
+    """normal = BatchNormalization(x, scale, shift, mean, var, epsilon=eps, momentum=_); return Add(normal, c)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for normal, c in m.orders(root):
+        n1 = m.producer(normal, 'BatchNormalization')
+        if n1 is None or len(n1.inputs) != 5 or not m.plain(n1, ('epsilon', 'momentum'), _BATCH_NORMALIZATION):
+            continue
+        eps = n1.attrs.get('epsilon', 1e-05)
+        if n1.outputs[0] != normal:
+            continue
+        x, scale, shift, mean, var = n1.inputs
+        if not is_wide(graph, x):
+            m.refuse('is_wide(x)')
+            continue
+        if not along_axis(graph, c, normal, 1):
+            m.refuse('along_axis(c, normal, 1)')
+            continue
+        if not is_weight(graph, shift):
+            m.refuse('is_weight(shift)')
+            continue
+        if not is_static(dim_of(graph, shift, 0)):
+            m.refuse('is_static(dim_of(shift, 0))')
+            continue
+        return Match((root, n1), (root.outputs[0],), (x, scale, shift, mean, var, c, eps))
+    return None
+
+
+def make_batch_norm_add(graph: GraphBuilder, res: Res, x: Result, scale: Result, shift: Result, mean: Result, var: Result, c: Result, eps: Any) -> Any:
+    moved = graph.make_node('Add', [shift, as_line(graph, c, dim_of(graph, shift, 0))])
+    return graph.make_node('BatchNormalization', [x, scale, moved, mean, var], res.outputs, epsilon=eps)
+
+
+def match_batch_norm_scale(m: Matcher, root: Node) -> Match | None:
+    """normal = BatchNormalization(x, scale, shift, mean, var, epsilon=eps, momentum=_); return Mul(normal, c)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for normal, c in m.orders(root):
+        n1 = m.producer(normal, 'BatchNormalization')
+        if n1 is None or len(n1.inputs) != 5 or not m.plain(n1, ('epsilon', 'momentum'), _BATCH_NORMALIZATION):
+            continue
+        eps = n1.attrs.get('epsilon', 1e-05)
+        if n1.outputs[0] != normal:
+            continue
+        x, scale, shift, mean, var = n1.inputs
+        if not is_wide(graph, x):
+            m.refuse('is_wide(x)')
+            continue
+        if not along_axis(graph, c, normal, 1):
+            m.refuse('along_axis(c, normal, 1)')
+            continue
+        if not are_weights(graph, [scale, shift]):
+            m.refuse('are_weights([scale, shift])')
+            continue
+        return Match((root, n1), (root.outputs[0],), (x, scale, shift, mean, var, c, eps))
+    return None
+
+
+def make_batch_norm_scale(graph: GraphBuilder, res: Res, x: Result, scale: Result, shift: Result, mean: Result, var: Result, c: Result, eps: Any) -> Any:
+    line = as_line(graph, c, dim_of(graph, scale, 0))
+    moved = graph.make_node('Mul', [shift, line])
+    return graph.make_node('BatchNormalization', [x, graph.make_node('Mul', [scale, line]), moved, mean, var], res.outputs, epsilon=eps)
+
+
+def match_batch_norm_twice(m: Matcher, root: Node) -> Match | None:
+    """first = BatchNormalization(x, scale, shift, mean, var, epsilon=eps, momentum=_); return BatchNormalization(first, scale2, shift2, mean2, var2, epsilon=eps2, momentum=_)"""
+    graph = m.graph
+    if len(root.inputs) != 5 or not m.plain(root, ('epsilon', 'momentum'), _BATCH_NORMALIZATION):
+        return None
+    eps2 = root.attrs.get('epsilon', 1e-05)
+    first, scale2, shift2, mean2, var2 = root.inputs
+    n1 = m.producer(first, 'BatchNormalization')
+    if n1 is None or len(n1.inputs) != 5 or not m.plain(n1, ('epsilon', 'momentum'), _BATCH_NORMALIZATION):
+        return None
+    eps = n1.attrs.get('epsilon', 1e-05)
+    if n1.outputs[0] != first:
+        return None
+    x, scale, shift, mean, var = n1.inputs
+    if not is_wide(graph, x):
+        m.refuse('is_wide(x)')
+        return None
+    if not are_weights(graph, [scale, shift, scale2, shift2, mean2, var2]):
+        m.refuse('are_weights([scale, shift, scale2, shift2, mean2, var2])')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, scale, shift, mean, var, scale2, shift2, mean2, var2, eps, eps2))
+
+
+def make_batch_norm_twice(graph: GraphBuilder, res: Res, x: Result, scale: Result, shift: Result, mean: Result, var: Result, scale2: Result, shift2: Result, mean2: Result, var2: Result, eps: Any, eps2: Any) -> Any:
+    factor = graph.make_node('Div', [scale2, graph.make_node('Sqrt', [graph.make_node('Add', [var2, const(graph, eps2, dtype_of(graph, var2))])])])
+    moved = graph.make_node('Add', [graph.make_node('Mul', [graph.make_node('Sub', [shift, mean2]), factor]), shift2])
+    return graph.make_node('BatchNormalization', [x, graph.make_node('Mul', [scale, factor]), moved, mean, var], res.outputs, epsilon=eps)
+
+
+def match_group_norm(m: Matcher, root: Node) -> Match | None:
+    """rows = Reshape(x, _); normal = InstanceNormalization(rows, flat, nothing, epsilon=eps); back = Reshape(normal, _, allowzero=_); return Add(Mul(back, scale), shift)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for r1, shift in m.orders(root):
+        n1 = m.producer(r1, 'Mul')
+        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+            continue
+        for back, scale in m.orders(n1):
+            n2 = m.producer(back, 'Reshape')
+            if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+                continue
+            normal, _ = n2.inputs
+            n3 = m.producer(normal, 'InstanceNormalization')
+            if n3 is None or len(n3.inputs) != 3 or not m.plain(n3, ('epsilon',), _INSTANCE_NORMALIZATION):
+                continue
+            eps = n3.attrs.get('epsilon', 1e-05)
+            rows, flat, nothing = n3.inputs
+            n4 = m.producer(rows, 'Reshape')
+            if n4 is None or len(n4.inputs) != 2 or not m.plain(n4, (), _RESHAPE):
+                continue
+            x, _ = n4.inputs
+            if not is_wide(graph, x):
+                m.refuse('is_wide(x)')
+                continue
+            if not is_groups(graph, x, rows):
+                m.refuse('is_groups(x, rows)')
+                continue
+            if not same_shape(graph, x, back):
+                m.refuse('same_shape(x, back)')
+                continue
+            if not is_filled(graph, flat, 1):
+                m.refuse('is_filled(flat, 1)')
+                continue
+            if not is_filled(graph, nothing, 0):
+                m.refuse('is_filled(nothing, 0)')
+                continue
+            if not is_channels(graph, scale, x):
+                m.refuse('is_channels(scale, x)')
+                continue
+            if not is_channels(graph, shift, x):
+                m.refuse('is_channels(shift, x)')
+                continue
+            groups = dim_of(graph, rows, 1)
+            count = dim_of(graph, x, 1)
+            return Match((root, n1, n2, n3, n4), (root.outputs[0],), (x, scale, shift, eps, groups, count))
+    return None
+
+
+def make_group_norm(graph: GraphBuilder, res: Res, x: Result, scale: Result, shift: Result, eps: Any, groups: Any, count: Any) -> Any:
+    gain = as_channels(graph, scale, count)
+    moved = as_channels(graph, shift, count)
+    return graph.make_node('GroupNormalization', [x, gain, moved], res.outputs, num_groups=static(groups), epsilon=eps)
+
+
+def match_instance_norm_1(m: Matcher, root: Node) -> Match | None:
+    """mean = ReduceMean(x, axes); centered = Sub(x, mean); square = Mul(centered, centered); total = Add(ReduceMean(square, axes2), eps); return Div(centered, Sqrt(total))"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    centered, r1 = root.inputs
+    n1 = m.producer(centered, 'Sub')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        return None
+    n2 = m.producer(r1, 'Sqrt')
+    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2):
+        return None
+    x, mean = n1.inputs
+    n3 = m.producer(mean, 'ReduceMean')
+    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, (), _REDUCE_MEAN):
+        return None
+    total = n2.inputs[0]
+    n4 = m.producer(total, 'Add')
+    if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+        return None
+    r2, axes = n3.inputs
+    if r2 != x:
+        return None
+    if not axes:
+        return None
+    for r3, eps in m.orders(n4):
+        n5 = m.producer(r3, 'ReduceMean')
+        if n5 is None or len(n5.inputs) != 2 or not m.plain(n5, (), _REDUCE_MEAN):
+            continue
+        square, axes2 = n5.inputs
+        if not axes2:
+            continue
+        n6 = m.producer(square, 'Mul')
+        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+            continue
+        for r4, r5 in m.orders(n6):
+            if r4 != centered:
+                continue
+            if r5 != centered:
+                continue
+            if not is_float32(graph, x):
+                m.refuse('is_float32(x)')
+                continue
+            if not rank_of(graph, x) >= 4:
+                m.refuse('rank_of(x) >= 4')
+                continue
+            if not spatial_axes(graph, axes, x):
+                m.refuse('spatial_axes(axes, x)')
+                continue
+            if not spatial_axes(graph, axes2, x):
+                m.refuse('spatial_axes(axes2, x)')
+                continue
+            count = dim_of(graph, x, 1)
+            if not is_static(count):
+                m.refuse('is_static(count)')
+                continue
+            small = number_of(graph, eps)
+            if not small_epsilon(small):
+                m.refuse('small_epsilon(small)')
+                continue
+            return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (x, count, small))
+    return None
+
+
+def match_instance_norm_2(m: Matcher, root: Node) -> Match | None:
+    """mean = ReduceMean(x, axes); centered = Sub(x, mean); square = Mul(centered, centered); total = Add(ReduceMean(square, axes2), eps); return Mul(centered, Reciprocal(Sqrt(total)))"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for centered, r1 in m.orders(root):
+        n1 = m.producer(centered, 'Sub')
+        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+            continue
+        n2 = m.producer(r1, 'Reciprocal')
+        if n2 is None or len(n2.inputs) != 1 or not m.plain(n2):
+            continue
+        x, mean = n1.inputs
+        n3 = m.producer(mean, 'ReduceMean')
+        if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, (), _REDUCE_MEAN):
+            continue
+        r2 = n2.inputs[0]
+        n4 = m.producer(r2, 'Sqrt')
+        if n4 is None or len(n4.inputs) != 1 or not m.plain(n4):
+            continue
+        r3, axes = n3.inputs
+        if r3 != x:
+            continue
+        if not axes:
+            continue
+        total = n4.inputs[0]
+        n5 = m.producer(total, 'Add')
+        if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+            continue
+        for r4, eps in m.orders(n5):
+            n6 = m.producer(r4, 'ReduceMean')
+            if n6 is None or len(n6.inputs) != 2 or not m.plain(n6, (), _REDUCE_MEAN):
+                continue
+            square, axes2 = n6.inputs
+            if not axes2:
+                continue
+            n7 = m.producer(square, 'Mul')
+            if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+                continue
+            for r5, r6 in m.orders(n7):
+                if r5 != centered:
+                    continue
+                if r6 != centered:
+                    continue
+                if not is_float32(graph, x):
+                    m.refuse('is_float32(x)')
+                    continue
+                if not rank_of(graph, x) >= 4:
+                    m.refuse('rank_of(x) >= 4')
+                    continue
+                if not spatial_axes(graph, axes, x):
+                    m.refuse('spatial_axes(axes, x)')
+                    continue
+                if not spatial_axes(graph, axes2, x):
+                    m.refuse('spatial_axes(axes2, x)')
+                    continue
+                count = dim_of(graph, x, 1)
+                if not is_static(count):
+                    m.refuse('is_static(count)')
+                    continue
+                small = number_of(graph, eps)
+                if not small_epsilon(small):
+                    m.refuse('small_epsilon(small)')
+                    continue
+                return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (x, count, small))
+    return None
+
+
+def match_instance_norm_3(m: Matcher, root: Node) -> Match | None:
+    """mean = ReduceMean(x, axes); centered = Sub(x, mean); square = Pow(centered, 2); total = Add(ReduceMean(square, axes2), eps); return Div(centered, Sqrt(total))"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    centered, r1 = root.inputs
+    n1 = m.producer(centered, 'Sub')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        return None
+    n2 = m.producer(r1, 'Sqrt')
+    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2):
+        return None
+    x, mean = n1.inputs
+    n3 = m.producer(mean, 'ReduceMean')
+    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, (), _REDUCE_MEAN):
+        return None
+    total = n2.inputs[0]
+    n4 = m.producer(total, 'Add')
+    if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+        return None
+    r2, axes = n3.inputs
+    if r2 != x:
+        return None
+    if not axes:
+        return None
+    for r3, eps in m.orders(n4):
+        n5 = m.producer(r3, 'ReduceMean')
+        if n5 is None or len(n5.inputs) != 2 or not m.plain(n5, (), _REDUCE_MEAN):
+            continue
+        square, axes2 = n5.inputs
+        if not axes2:
+            continue
+        n6 = m.producer(square, 'Pow')
+        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+            continue
+        r4, r5 = n6.inputs
+        if r4 != centered:
+            continue
+        if not m.number(r5, 2):
+            continue
+        if not is_float32(graph, x):
+            m.refuse('is_float32(x)')
+            continue
+        if not rank_of(graph, x) >= 4:
+            m.refuse('rank_of(x) >= 4')
+            continue
+        if not spatial_axes(graph, axes, x):
+            m.refuse('spatial_axes(axes, x)')
+            continue
+        if not spatial_axes(graph, axes2, x):
+            m.refuse('spatial_axes(axes2, x)')
+            continue
+        count = dim_of(graph, x, 1)
+        if not is_static(count):
+            m.refuse('is_static(count)')
+            continue
+        small = number_of(graph, eps)
+        if not small_epsilon(small):
+            m.refuse('small_epsilon(small)')
+            continue
+        return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (x, count, small))
+    return None
+
+
+def match_instance_norm_4(m: Matcher, root: Node) -> Match | None:
+    """mean = ReduceMean(x, axes); centered = Sub(x, mean); square = Pow(centered, 2); total = Add(ReduceMean(square, axes2), eps); return Mul(centered, Reciprocal(Sqrt(total)))"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for centered, r1 in m.orders(root):
+        n1 = m.producer(centered, 'Sub')
+        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+            continue
+        n2 = m.producer(r1, 'Reciprocal')
+        if n2 is None or len(n2.inputs) != 1 or not m.plain(n2):
+            continue
+        x, mean = n1.inputs
+        n3 = m.producer(mean, 'ReduceMean')
+        if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, (), _REDUCE_MEAN):
+            continue
+        r2 = n2.inputs[0]
+        n4 = m.producer(r2, 'Sqrt')
+        if n4 is None or len(n4.inputs) != 1 or not m.plain(n4):
+            continue
+        r3, axes = n3.inputs
+        if r3 != x:
+            continue
+        if not axes:
+            continue
+        total = n4.inputs[0]
+        n5 = m.producer(total, 'Add')
+        if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+            continue
+        for r4, eps in m.orders(n5):
+            n6 = m.producer(r4, 'ReduceMean')
+            if n6 is None or len(n6.inputs) != 2 or not m.plain(n6, (), _REDUCE_MEAN):
+                continue
+            square, axes2 = n6.inputs
+            if not axes2:
+                continue
+            n7 = m.producer(square, 'Pow')
+            if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+                continue
+            r5, r6 = n7.inputs
+            if r5 != centered:
+                continue
+            if not m.number(r6, 2):
+                continue
+            if not is_float32(graph, x):
+                m.refuse('is_float32(x)')
+                continue
+            if not rank_of(graph, x) >= 4:
+                m.refuse('rank_of(x) >= 4')
+                continue
+            if not spatial_axes(graph, axes, x):
+                m.refuse('spatial_axes(axes, x)')
+                continue
+            if not spatial_axes(graph, axes2, x):
+                m.refuse('spatial_axes(axes2, x)')
+                continue
+            count = dim_of(graph, x, 1)
+            if not is_static(count):
+                m.refuse('is_static(count)')
+                continue
+            small = number_of(graph, eps)
+            if not small_epsilon(small):
+                m.refuse('small_epsilon(small)')
+                continue
+            return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (x, count, small))
+    return None
+
+
+def make_instance_norm(graph: GraphBuilder, res: Res, x: Result, count: Any, small: Any) -> Any:
+    scale = ones(graph, [count], x)
+    return graph.make_node('InstanceNormalization', [x, scale, zeros(graph, [count], x)], res.outputs, epsilon=small)
+
+
+def match_instance_norm_affine(m: Matcher, root: Node) -> Match | None:
+    """normal = InstanceNormalization(x, one, nothing, epsilon=eps); return Add(Mul(normal, scale), shift)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for r1, shift in m.orders(root):
+        n1 = m.producer(r1, 'Mul')
+        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+            continue
+        for normal, scale in m.orders(n1):
+            n2 = m.producer(normal, 'InstanceNormalization')
+            if n2 is None or len(n2.inputs) != 3 or not m.plain(n2, ('epsilon',), _INSTANCE_NORMALIZATION):
+                continue
+            eps = n2.attrs.get('epsilon', 1e-05)
+            x, one, nothing = n2.inputs
+            if not is_wide(graph, x):
+                m.refuse('is_wide(x)')
+                continue
+            if not is_filled(graph, one, 1):
+                m.refuse('is_filled(one, 1)')
+                continue
+            if not is_filled(graph, nothing, 0):
+                m.refuse('is_filled(nothing, 0)')
+                continue
+            if not is_channels(graph, scale, x):
+                m.refuse('is_channels(scale, x)')
+                continue
+            if not is_channels(graph, shift, x):
+                m.refuse('is_channels(shift, x)')
+                continue
+            return Match((root, n1, n2), (root.outputs[0],), (x, scale, shift, eps))
+    return None
+
+
+def make_instance_norm_affine(graph: GraphBuilder, res: Res, x: Result, scale: Result, shift: Result, eps: Any) -> Any:
+    gain = as_channels(graph, scale, dim_of(graph, x, 1))
+    moved = as_channels(graph, shift, dim_of(graph, x, 1))
+    return graph.make_node('InstanceNormalization', [x, gain, moved], res.outputs, epsilon=eps)
+
+
+def match_layer_norm_1(m: Matcher, root: Node) -> Match | None:
+    """mean = ReduceMean(x, axes); centered = Sub(x, mean); square = Mul(centered, centered); total = Add(ReduceMean(square, axes2), eps); return Div(centered, Sqrt(total))"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    centered, r1 = root.inputs
+    n1 = m.producer(centered, 'Sub')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        return None
+    n2 = m.producer(r1, 'Sqrt')
+    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2):
+        return None
+    x, mean = n1.inputs
+    n3 = m.producer(mean, 'ReduceMean')
+    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, (), _REDUCE_MEAN):
+        return None
+    total = n2.inputs[0]
+    n4 = m.producer(total, 'Add')
+    if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+        return None
+    r2, axes = n3.inputs
+    if r2 != x:
+        return None
+    if not axes:
+        return None
+    for r3, eps in m.orders(n4):
+        n5 = m.producer(r3, 'ReduceMean')
+        if n5 is None or len(n5.inputs) != 2 or not m.plain(n5, (), _REDUCE_MEAN):
+            continue
+        square, axes2 = n5.inputs
+        if not axes2:
+            continue
+        n6 = m.producer(square, 'Mul')
+        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+            continue
+        for r4, r5 in m.orders(n6):
+            if r4 != centered:
+                continue
+            if r5 != centered:
+                continue
+            if not is_float32(graph, x):
+                m.refuse('is_float32(x)')
+                continue
+            axis = last_axes(graph, axes, x)
+            if not axis < 0:
+                m.refuse('axis < 0')
+                continue
+            if not last_axes(graph, axes2, x) == axis:
+                m.refuse('last_axes(axes2, x) == axis')
+                continue
+            small = number_of(graph, eps)
+            if not small_epsilon(small):
+                m.refuse('small_epsilon(small)')
+                continue
+            return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (x, axis, small))
+    return None
+
+
+def match_layer_norm_2(m: Matcher, root: Node) -> Match | None:
+    """mean = ReduceMean(x, axes); centered = Sub(x, mean); square = Mul(centered, centered); total = Add(ReduceMean(square, axes2), eps); return Mul(centered, Reciprocal(Sqrt(total)))"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for centered, r1 in m.orders(root):
+        n1 = m.producer(centered, 'Sub')
+        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+            continue
+        n2 = m.producer(r1, 'Reciprocal')
+        if n2 is None or len(n2.inputs) != 1 or not m.plain(n2):
+            continue
+        x, mean = n1.inputs
+        n3 = m.producer(mean, 'ReduceMean')
+        if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, (), _REDUCE_MEAN):
+            continue
+        r2 = n2.inputs[0]
+        n4 = m.producer(r2, 'Sqrt')
+        if n4 is None or len(n4.inputs) != 1 or not m.plain(n4):
+            continue
+        r3, axes = n3.inputs
+        if r3 != x:
+            continue
+        if not axes:
+            continue
+        total = n4.inputs[0]
+        n5 = m.producer(total, 'Add')
+        if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+            continue
+        for r4, eps in m.orders(n5):
+            n6 = m.producer(r4, 'ReduceMean')
+            if n6 is None or len(n6.inputs) != 2 or not m.plain(n6, (), _REDUCE_MEAN):
+                continue
+            square, axes2 = n6.inputs
+            if not axes2:
+                continue
+            n7 = m.producer(square, 'Mul')
+            if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+                continue
+            for r5, r6 in m.orders(n7):
+                if r5 != centered:
+                    continue
+                if r6 != centered:
+                    continue
+                if not is_float32(graph, x):
+                    m.refuse('is_float32(x)')
+                    continue
+                axis = last_axes(graph, axes, x)
+                if not axis < 0:
+                    m.refuse('axis < 0')
+                    continue
+                if not last_axes(graph, axes2, x) == axis:
+                    m.refuse('last_axes(axes2, x) == axis')
+                    continue
+                small = number_of(graph, eps)
+                if not small_epsilon(small):
+                    m.refuse('small_epsilon(small)')
+                    continue
+                return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (x, axis, small))
+    return None
+
+
+def match_layer_norm_3(m: Matcher, root: Node) -> Match | None:
+    """mean = ReduceMean(x, axes); centered = Sub(x, mean); square = Pow(centered, 2); total = Add(ReduceMean(square, axes2), eps); return Div(centered, Sqrt(total))"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    centered, r1 = root.inputs
+    n1 = m.producer(centered, 'Sub')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        return None
+    n2 = m.producer(r1, 'Sqrt')
+    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2):
+        return None
+    x, mean = n1.inputs
+    n3 = m.producer(mean, 'ReduceMean')
+    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, (), _REDUCE_MEAN):
+        return None
+    total = n2.inputs[0]
+    n4 = m.producer(total, 'Add')
+    if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+        return None
+    r2, axes = n3.inputs
+    if r2 != x:
+        return None
+    if not axes:
+        return None
+    for r3, eps in m.orders(n4):
+        n5 = m.producer(r3, 'ReduceMean')
+        if n5 is None or len(n5.inputs) != 2 or not m.plain(n5, (), _REDUCE_MEAN):
+            continue
+        square, axes2 = n5.inputs
+        if not axes2:
+            continue
+        n6 = m.producer(square, 'Pow')
+        if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+            continue
+        r4, r5 = n6.inputs
+        if r4 != centered:
+            continue
+        if not m.number(r5, 2):
+            continue
+        if not is_float32(graph, x):
+            m.refuse('is_float32(x)')
+            continue
+        axis = last_axes(graph, axes, x)
+        if not axis < 0:
+            m.refuse('axis < 0')
+            continue
+        if not last_axes(graph, axes2, x) == axis:
+            m.refuse('last_axes(axes2, x) == axis')
+            continue
+        small = number_of(graph, eps)
+        if not small_epsilon(small):
+            m.refuse('small_epsilon(small)')
+            continue
+        return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (x, axis, small))
+    return None
+
+
+def match_layer_norm_4(m: Matcher, root: Node) -> Match | None:
+    """mean = ReduceMean(x, axes); centered = Sub(x, mean); square = Pow(centered, 2); total = Add(ReduceMean(square, axes2), eps); return Mul(centered, Reciprocal(Sqrt(total)))"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for centered, r1 in m.orders(root):
+        n1 = m.producer(centered, 'Sub')
+        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+            continue
+        n2 = m.producer(r1, 'Reciprocal')
+        if n2 is None or len(n2.inputs) != 1 or not m.plain(n2):
+            continue
+        x, mean = n1.inputs
+        n3 = m.producer(mean, 'ReduceMean')
+        if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, (), _REDUCE_MEAN):
+            continue
+        r2 = n2.inputs[0]
+        n4 = m.producer(r2, 'Sqrt')
+        if n4 is None or len(n4.inputs) != 1 or not m.plain(n4):
+            continue
+        r3, axes = n3.inputs
+        if r3 != x:
+            continue
+        if not axes:
+            continue
+        total = n4.inputs[0]
+        n5 = m.producer(total, 'Add')
+        if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+            continue
+        for r4, eps in m.orders(n5):
+            n6 = m.producer(r4, 'ReduceMean')
+            if n6 is None or len(n6.inputs) != 2 or not m.plain(n6, (), _REDUCE_MEAN):
+                continue
+            square, axes2 = n6.inputs
+            if not axes2:
+                continue
+            n7 = m.producer(square, 'Pow')
+            if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+                continue
+            r5, r6 = n7.inputs
+            if r5 != centered:
+                continue
+            if not m.number(r6, 2):
+                continue
+            if not is_float32(graph, x):
+                m.refuse('is_float32(x)')
+                continue
+            axis = last_axes(graph, axes, x)
+            if not axis < 0:
+                m.refuse('axis < 0')
+                continue
+            if not last_axes(graph, axes2, x) == axis:
+                m.refuse('last_axes(axes2, x) == axis')
+                continue
+            small = number_of(graph, eps)
+            if not small_epsilon(small):
+                m.refuse('small_epsilon(small)')
+                continue
+            return Match((root, n1, n2, n3, n4, n5, n6, n7), (root.outputs[0],), (x, axis, small))
+    return None
+
+
+def make_layer_norm(graph: GraphBuilder, res: Res, x: Result, axis: Any, small: Any) -> Any:
+    return graph.make_node('LayerNormalization', [x, ones(graph, sizes_from(graph, x, axis), x)], res.outputs, axis=axis, epsilon=small)
+
+
+def match_layer_norm_bias(m: Matcher, root: Node) -> Match | None:
+    """normal = LayerNormalization(x, scale, axis=axis, epsilon=eps); return Add(normal, bias)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for normal, bias in m.orders(root):
+        n1 = m.producer(normal, 'LayerNormalization')
+        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('axis', 'epsilon'), _LAYER_NORMALIZATION):
+            continue
+        axis = n1.attrs.get('axis', -1)
+        eps = n1.attrs.get('epsilon', 1e-05)
+        if n1.outputs[0] != normal:
+            continue
+        x, scale = n1.inputs
+        if not is_float32(graph, x):
+            m.refuse('is_float32(x)')
+            continue
+        if not is_sizes_from(graph, bias, x, axis):
+            m.refuse('is_sizes_from(bias, x, axis)')
+            continue
+        if not is_sizes_from(graph, scale, x, axis):
+            m.refuse('is_sizes_from(scale, x, axis)')
+            continue
+        return Match((root, n1), (root.outputs[0],), (x, scale, bias, axis, eps))
+    return None
+
+
+def make_layer_norm_bias(graph: GraphBuilder, res: Res, x: Result, scale: Result, bias: Result, axis: Any, eps: Any) -> Any:
+    return graph.make_node('LayerNormalization', [x, scale, bias], res.outputs, axis=axis, epsilon=eps)
+
+
+def match_layer_norm_scale(m: Matcher, root: Node) -> Match | None:
+    """normal = LayerNormalization(x, one, axis=axis, epsilon=eps); return Mul(normal, scale)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for normal, scale in m.orders(root):
+        n1 = m.producer(normal, 'LayerNormalization')
+        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('axis', 'epsilon'), _LAYER_NORMALIZATION):
+            continue
+        axis = n1.attrs.get('axis', -1)
+        eps = n1.attrs.get('epsilon', 1e-05)
+        if n1.outputs[0] != normal:
+            continue
+        x, one = n1.inputs
+        if not is_float32(graph, x):
+            m.refuse('is_float32(x)')
+            continue
+        if not is_sizes_from(graph, scale, x, axis):
+            m.refuse('is_sizes_from(scale, x, axis)')
+            continue
+        if not is_filled(graph, one, 1):
+            m.refuse('is_filled(one, 1)')
+            continue
+        return Match((root, n1), (root.outputs[0],), (x, scale, axis, eps))
+    return None
+
+
+def make_layer_norm_scale(graph: GraphBuilder, res: Res, x: Result, scale: Result, axis: Any, eps: Any) -> Any:
+    return graph.make_node('LayerNormalization', [x, scale], res.outputs, axis=axis, epsilon=eps)
+
+
+def match_rms_norm_1(m: Matcher, root_: Node) -> Match | None:
+    """square = Mul(x, x); total = Add(ReduceMean(square, axes), eps); root = Sqrt(total); return Div(x, root)"""
+    graph = m.graph
+    if len(root_.inputs) != 2 or not m.plain(root_):
+        return None
+    x, root = root_.inputs
+    n1 = m.producer(root, 'Sqrt')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    total = n1.inputs[0]
+    n2 = m.producer(total, 'Add')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+        return None
+    for r1, eps in m.orders(n2):
+        n3 = m.producer(r1, 'ReduceMean')
+        if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, (), _REDUCE_MEAN):
+            continue
+        square, axes = n3.inputs
+        if not axes:
+            continue
+        n4 = m.producer(square, 'Mul')
+        if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+            continue
+        for r2, r3 in m.orders(n4):
+            if r2 != x:
+                continue
+            if r3 != x:
+                continue
+            if not is_float32(graph, x):
+                m.refuse('is_float32(x)')
+                continue
+            axis = last_axes(graph, axes, x)
+            if not axis < 0:
+                m.refuse('axis < 0')
+                continue
+            small = number_of(graph, eps)
+            if not small_epsilon(small):
+                m.refuse('small_epsilon(small)')
+                continue
+            return Match((root_, n1, n2, n3, n4), (root_.outputs[0],), (x, axis, small))
+    return None
+
+
+def match_rms_norm_2(m: Matcher, root_: Node) -> Match | None:
+    """square = Mul(x, x); total = Add(ReduceMean(square, axes), eps); root = Sqrt(total); return Mul(x, Reciprocal(root))"""
+    graph = m.graph
+    if len(root_.inputs) != 2 or not m.plain(root_):
+        return None
+    for x, r1 in m.orders(root_):
+        n1 = m.producer(r1, 'Reciprocal')
+        if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+            continue
+        root = n1.inputs[0]
+        n2 = m.producer(root, 'Sqrt')
+        if n2 is None or len(n2.inputs) != 1 or not m.plain(n2):
+            continue
+        total = n2.inputs[0]
+        n3 = m.producer(total, 'Add')
+        if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+            continue
+        for r2, eps in m.orders(n3):
+            n4 = m.producer(r2, 'ReduceMean')
+            if n4 is None or len(n4.inputs) != 2 or not m.plain(n4, (), _REDUCE_MEAN):
+                continue
+            square, axes = n4.inputs
+            if not axes:
+                continue
+            n5 = m.producer(square, 'Mul')
+            if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+                continue
+            for r3, r4 in m.orders(n5):
+                if r3 != x:
+                    continue
+                if r4 != x:
+                    continue
+                if not is_float32(graph, x):
+                    m.refuse('is_float32(x)')
+                    continue
+                axis = last_axes(graph, axes, x)
+                if not axis < 0:
+                    m.refuse('axis < 0')
+                    continue
+                small = number_of(graph, eps)
+                if not small_epsilon(small):
+                    m.refuse('small_epsilon(small)')
+                    continue
+                return Match((root_, n1, n2, n3, n4, n5), (root_.outputs[0],), (x, axis, small))
+    return None
+
+
+def match_rms_norm_3(m: Matcher, root_: Node) -> Match | None:
+    """square = Pow(x, 2); total = Add(ReduceMean(square, axes), eps); root = Sqrt(total); return Div(x, root)"""
+    graph = m.graph
+    if len(root_.inputs) != 2 or not m.plain(root_):
+        return None
+    x, root = root_.inputs
+    n1 = m.producer(root, 'Sqrt')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    total = n1.inputs[0]
+    n2 = m.producer(total, 'Add')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+        return None
+    for r1, eps in m.orders(n2):
+        n3 = m.producer(r1, 'ReduceMean')
+        if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, (), _REDUCE_MEAN):
+            continue
+        square, axes = n3.inputs
+        if not axes:
+            continue
+        n4 = m.producer(square, 'Pow')
+        if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+            continue
+        r2, r3 = n4.inputs
+        if r2 != x:
+            continue
+        if not m.number(r3, 2):
+            continue
+        if not is_float32(graph, x):
+            m.refuse('is_float32(x)')
+            continue
+        axis = last_axes(graph, axes, x)
+        if not axis < 0:
+            m.refuse('axis < 0')
+            continue
+        small = number_of(graph, eps)
+        if not small_epsilon(small):
+            m.refuse('small_epsilon(small)')
+            continue
+        return Match((root_, n1, n2, n3, n4), (root_.outputs[0],), (x, axis, small))
+    return None
+
+
+def match_rms_norm_4(m: Matcher, root_: Node) -> Match | None:
+    """square = Pow(x, 2); total = Add(ReduceMean(square, axes), eps); root = Sqrt(total); return Mul(x, Reciprocal(root))"""
+    graph = m.graph
+    if len(root_.inputs) != 2 or not m.plain(root_):
+        return None
+    for x, r1 in m.orders(root_):
+        n1 = m.producer(r1, 'Reciprocal')
+        if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+            continue
+        root = n1.inputs[0]
+        n2 = m.producer(root, 'Sqrt')
+        if n2 is None or len(n2.inputs) != 1 or not m.plain(n2):
+            continue
+        total = n2.inputs[0]
+        n3 = m.producer(total, 'Add')
+        if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+            continue
+        for r2, eps in m.orders(n3):
+            n4 = m.producer(r2, 'ReduceMean')
+            if n4 is None or len(n4.inputs) != 2 or not m.plain(n4, (), _REDUCE_MEAN):
+                continue
+            square, axes = n4.inputs
+            if not axes:
+                continue
+            n5 = m.producer(square, 'Pow')
+            if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+                continue
+            r3, r4 = n5.inputs
+            if r3 != x:
+                continue
+            if not m.number(r4, 2):
+                continue
+            if not is_float32(graph, x):
+                m.refuse('is_float32(x)')
+                continue
+            axis = last_axes(graph, axes, x)
+            if not axis < 0:
+                m.refuse('axis < 0')
+                continue
+            small = number_of(graph, eps)
+            if not small_epsilon(small):
+                m.refuse('small_epsilon(small)')
+                continue
+            return Match((root_, n1, n2, n3, n4, n5), (root_.outputs[0],), (x, axis, small))
+    return None
+
+
+def make_rms_norm(graph: GraphBuilder, res: Res, x: Result, axis: Any, small: Any) -> Any:
+    return graph.make_node('RMSNormalization', [x, ones(graph, sizes_from(graph, x, axis), x)], res.outputs, axis=axis, epsilon=small)
+
+
+def match_rms_norm_scale(m: Matcher, root: Node) -> Match | None:
+    """normal = RMSNormalization(x, one, axis=axis, epsilon=eps); return Mul(normal, scale)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for normal, scale in m.orders(root):
+        n1 = m.producer(normal, 'RMSNormalization')
+        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('axis', 'epsilon'), _RMSNORMALIZATION):
+            continue
+        axis = n1.attrs.get('axis', -1)
+        eps = n1.attrs.get('epsilon', 1e-05)
+        x, one = n1.inputs
+        if not is_float32(graph, x):
+            m.refuse('is_float32(x)')
+            continue
+        if not is_sizes_from(graph, scale, x, axis):
+            m.refuse('is_sizes_from(scale, x, axis)')
+            continue
+        if not is_filled(graph, one, 1):
+            m.refuse('is_filled(one, 1)')
+            continue
+        return Match((root, n1), (root.outputs[0],), (x, scale, axis, eps))
+    return None
+
+
+def make_rms_norm_scale(graph: GraphBuilder, res: Res, x: Result, scale: Result, axis: Any, eps: Any) -> Any:
+    return graph.make_node('RMSNormalization', [x, scale], res.outputs, axis=axis, epsilon=eps)
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        name='batch_norm_add',
+        file='specs/rewrites/normalization.yaml',
+        stage='fuse',
+        root='Add',
+        child='BatchNormalization',
+        size=2,
+        match=match_batch_norm_add,
+        make=make_batch_norm_add,
+        why='a constant that is added for each channel is part of the shift',
+    ),
+    Rule(
+        name='batch_norm_scale',
+        file='specs/rewrites/normalization.yaml',
+        stage='fuse',
+        root='Mul',
+        child='BatchNormalization',
+        size=2,
+        match=match_batch_norm_scale,
+        make=make_batch_norm_scale,
+        why='a constant factor for each channel is part of scale and shift',
+    ),
+    Rule(
+        name='batch_norm_twice',
+        file='specs/rewrites/normalization.yaml',
+        stage='fuse',
+        root='BatchNormalization',
+        child='BatchNormalization',
+        size=2,
+        match=match_batch_norm_twice,
+        make=make_batch_norm_twice,
+        why='two normalisations with trained statistics are one',
+    ),
+    Rule(
+        name='group_norm',
+        file='specs/rewrites/normalization.yaml',
+        stage='fuse',
+        root='Add',
+        child='Mul',
+        size=5,
+        match=match_group_norm,
+        make=make_group_norm,
+        opsets=(21, 1000),
+        off='ONNX Runtime has no kernel for GroupNormalization and writes out more nodes',
+        why='one operator says what six nodes compute',
+    ),
+    Rule(
+        name='instance_norm',
+        file='specs/rewrites/normalization.yaml',
+        stage='fuse',
+        root='Div',
+        child='Sub',
+        size=7,
+        match=match_instance_norm_1,
+        make=make_instance_norm,
+        why='mean and variance of each picture and channel in one operator',
+    ),
+    Rule(
+        name='instance_norm',
+        file='specs/rewrites/normalization.yaml',
+        stage='fuse',
+        root='Mul',
+        child='Sub',
+        size=8,
+        match=match_instance_norm_2,
+        make=make_instance_norm,
+        why='mean and variance of each picture and channel in one operator',
+    ),
+    Rule(
+        name='instance_norm',
+        file='specs/rewrites/normalization.yaml',
+        stage='fuse',
+        root='Div',
+        child='Sub',
+        size=7,
+        match=match_instance_norm_3,
+        make=make_instance_norm,
+        why='mean and variance of each picture and channel in one operator',
+    ),
+    Rule(
+        name='instance_norm',
+        file='specs/rewrites/normalization.yaml',
+        stage='fuse',
+        root='Mul',
+        child='Sub',
+        size=8,
+        match=match_instance_norm_4,
+        make=make_instance_norm,
+        why='mean and variance of each picture and channel in one operator',
+    ),
+    Rule(
+        name='instance_norm_affine',
+        file='specs/rewrites/normalization.yaml',
+        stage='fuse',
+        root='Add',
+        child='Mul',
+        size=3,
+        match=match_instance_norm_affine,
+        make=make_instance_norm_affine,
+        why='InstanceNormalization multiplies and adds for each channel by itself',
+    ),
+    Rule(
+        name='layer_norm',
+        file='specs/rewrites/normalization.yaml',
+        stage='fuse',
+        root='Div',
+        child='Sub',
+        size=7,
+        match=match_layer_norm_1,
+        make=make_layer_norm,
+        why='mean and variance of the last axes in one operator',
+    ),
+    Rule(
+        name='layer_norm',
+        file='specs/rewrites/normalization.yaml',
+        stage='fuse',
+        root='Mul',
+        child='Sub',
+        size=8,
+        match=match_layer_norm_2,
+        make=make_layer_norm,
+        why='mean and variance of the last axes in one operator',
+    ),
+    Rule(
+        name='layer_norm',
+        file='specs/rewrites/normalization.yaml',
+        stage='fuse',
+        root='Div',
+        child='Sub',
+        size=7,
+        match=match_layer_norm_3,
+        make=make_layer_norm,
+        why='mean and variance of the last axes in one operator',
+    ),
+    Rule(
+        name='layer_norm',
+        file='specs/rewrites/normalization.yaml',
+        stage='fuse',
+        root='Mul',
+        child='Sub',
+        size=8,
+        match=match_layer_norm_4,
+        make=make_layer_norm,
+        why='mean and variance of the last axes in one operator',
+    ),
+    Rule(
+        name='layer_norm_bias',
+        file='specs/rewrites/normalization.yaml',
+        stage='fuse',
+        root='Add',
+        child='LayerNormalization',
+        size=2,
+        match=match_layer_norm_bias,
+        make=make_layer_norm_bias,
+        why='LayerNormalization adds its third input',
+    ),
+    Rule(
+        name='layer_norm_scale',
+        file='specs/rewrites/normalization.yaml',
+        stage='fuse',
+        root='Mul',
+        child='LayerNormalization',
+        size=2,
+        match=match_layer_norm_scale,
+        make=make_layer_norm_scale,
+        why='LayerNormalization multiplies by its second input',
+    ),
+    Rule(
+        name='rms_norm',
+        file='specs/rewrites/normalization.yaml',
+        stage='fuse',
+        root='Div',
+        child='Sqrt',
+        size=5,
+        match=match_rms_norm_1,
+        make=make_rms_norm,
+        opsets=(23, 1000),
+        why='the root of the mean of squares and the division by it in one operator',
+    ),
+    Rule(
+        name='rms_norm',
+        file='specs/rewrites/normalization.yaml',
+        stage='fuse',
+        root='Mul',
+        child='Reciprocal',
+        size=6,
+        match=match_rms_norm_2,
+        make=make_rms_norm,
+        opsets=(23, 1000),
+        why='the root of the mean of squares and the division by it in one operator',
+    ),
+    Rule(
+        name='rms_norm',
+        file='specs/rewrites/normalization.yaml',
+        stage='fuse',
+        root='Div',
+        child='Sqrt',
+        size=5,
+        match=match_rms_norm_3,
+        make=make_rms_norm,
+        opsets=(23, 1000),
+        why='the root of the mean of squares and the division by it in one operator',
+    ),
+    Rule(
+        name='rms_norm',
+        file='specs/rewrites/normalization.yaml',
+        stage='fuse',
+        root='Mul',
+        child='Reciprocal',
+        size=6,
+        match=match_rms_norm_4,
+        make=make_rms_norm,
+        opsets=(23, 1000),
+        why='the root of the mean of squares and the division by it in one operator',
+    ),
+    Rule(
+        name='rms_norm_scale',
+        file='specs/rewrites/normalization.yaml',
+        stage='fuse',
+        root='Mul',
+        child='RMSNormalization',
+        size=2,
+        match=match_rms_norm_scale,
+        make=make_rms_norm_scale,
+        opsets=(23, 1000),
+        why='RMSNormalization multiplies by its second input',
+    ),
+)

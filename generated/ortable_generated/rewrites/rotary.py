@@ -1,0 +1,104 @@
+# Generated from specs/rewrites/rotary.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ortable.prelude import rank_of
+from ortable.rewrite.rule import Match, Rule
+from ortable.rewrite.words import is_float32
+from ortable.rewrite.words_masks import half_table, is_half, is_one, is_turning
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+    from ortable.builder.node import Node
+    from ortable.prelude import Result
+    from ortable.rewrite.matcher import Matcher
+
+
+def match_rotary_embedding(m: Matcher, root: Node) -> Match | None:
+    """low = Slice(x, begin, middle, axes, maybe(step)); high = Slice(x, middle2, end, axes2, maybe(step2)); turned = Concat(Neg(high), low, axis=axis); return Add(Mul(x, cos), Mul(turned, sin))"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for r1, r2 in m.orders(root):
+        n1 = m.producer(r1, 'Mul')
+        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+            continue
+        n2 = m.producer(r2, 'Mul')
+        if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+            continue
+        for x, cos in m.orders(n1):
+            for turned, sin in m.orders(n2):
+                n3 = m.producer(turned, 'Concat')
+                if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, ('axis',)):
+                    continue
+                axis = n3.attrs.get('axis')
+                r3, low = n3.inputs
+                n4 = m.producer(r3, 'Neg')
+                if n4 is None or len(n4.inputs) != 1 or not m.plain(n4):
+                    continue
+                n5 = m.producer(low, 'Slice')
+                if n5 is None or not 4 <= len(n5.inputs) <= 5 or not m.plain(n5):
+                    continue
+                high = n4.inputs[0]
+                n6 = m.producer(high, 'Slice')
+                if n6 is None or not 4 <= len(n6.inputs) <= 5 or not m.plain(n6):
+                    continue
+                r4, begin, middle, axes = n5.inputs[:4]
+                step = n5.inputs[4] or None if len(n5.inputs) > 4 else None
+                if r4 != x:
+                    continue
+                if not axes:
+                    continue
+                r5, middle2, end, axes2 = n6.inputs[:4]
+                step2 = n6.inputs[4] or None if len(n6.inputs) > 4 else None
+                if r5 != x:
+                    continue
+                if not axes2:
+                    continue
+                if not is_float32(graph, x):
+                    m.refuse('is_float32(x)')
+                    continue
+                if not axis % rank_of(graph, x) == 3:
+                    m.refuse('axis % rank_of(x) == 3')
+                    continue
+                if not is_turning(graph, cos, x):
+                    m.refuse('is_turning(cos, x)')
+                    continue
+                if not is_turning(graph, sin, x):
+                    m.refuse('is_turning(sin, x)')
+                    continue
+                if not is_half(graph, begin, middle, axes, x, 0):
+                    m.refuse('is_half(begin, middle, axes, x, 0)')
+                    continue
+                if not is_half(graph, middle2, end, axes2, x, 1):
+                    m.refuse('is_half(middle2, end, axes2, x, 1)')
+                    continue
+                if not is_one(graph, step):
+                    m.refuse('is_one(step)')
+                    continue
+                if not is_one(graph, step2):
+                    m.refuse('is_one(step2)')
+                    continue
+                return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (x, cos, sin))
+    return None
+
+
+def make_rotary_embedding(graph: GraphBuilder, res: Res, x: Result, cos: Result, sin: Result) -> Any:
+    return graph.make_node('RotaryEmbedding', [x, half_table(graph, cos, x), half_table(graph, sin, x)], res.outputs)
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        name='rotary_embedding',
+        file='specs/rewrites/rotary.yaml',
+        stage='fuse',
+        root='Add',
+        child='Mul',
+        size=7,
+        match=match_rotary_embedding,
+        make=make_rotary_embedding,
+        opsets=(23, 1000),
+        why='the turn of positions in one operator',
+    ),
+)
