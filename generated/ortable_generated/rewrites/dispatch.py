@@ -3,17 +3,27 @@ from __future__ import annotations
 
 from ortable.rewrite.rule import Rule
 
-from . import activation, arithmetic, attention, casts, convolution, linear, masks, normalization, rotary, selection
+from . import activation, arithmetic, attention, casts, concat, convolution, dims, expand, gather, linear, masks, normalization, ort_attention, ort_norm, ort_rotary, reshape, rotary, selection, slice, transpose
 
 RULES: tuple[Rule, ...] = (
     *activation.RULES,
     *arithmetic.RULES,
     *attention.RULES,
     *casts.RULES,
+    *concat.RULES,
     *convolution.RULES,
+    *dims.RULES,
+    *expand.RULES,
+    *gather.RULES,
     *linear.RULES,
     *masks.RULES,
     *normalization.RULES,
+    *ort_attention.RULES,
+    *ort_norm.RULES,
+    *ort_rotary.RULES,
+    *reshape.RULES,
     *rotary.RULES,
     *selection.RULES,
+    *slice.RULES,
+    *transpose.RULES,
 )
