@@ -187,7 +187,8 @@ def check_case(rewrite: Rewrite, case: RewriteCase, opset: int, target: str | No
     assert record.fired, f"{rewrite.name} did not fire: {reasons or trial.builder.nodes}"
     assert {fired.rule for fired in record.fired} == {rewrite.name}
     if case.expect is not None:
-        assert operators(trial.builder) == case.expect.split()
+        found = operators(trial.builder)
+        assert found == case.expect.split(), f"operators are {' '.join(found)}"
     trial.compare()
 
 

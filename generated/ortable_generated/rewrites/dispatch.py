@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from ortable.rewrite.rule import Rule
 
-from . import activation, arithmetic, attention, casts, concat, convolution, dims, expand, gather, linear, masks, normalization, reshape, rotary, selection, slice, transpose
+from . import activation, arithmetic, attention, casts, concat, convolution, dims, expand, gather, linear, masks, normalization, ort_attention, ort_norm, ort_rotary, reshape, rotary, selection, slice, training, transpose
 
 RULES: tuple[Rule, ...] = (
     *activation.RULES,
@@ -18,9 +18,13 @@ RULES: tuple[Rule, ...] = (
     *linear.RULES,
     *masks.RULES,
     *normalization.RULES,
+    *ort_attention.RULES,
+    *ort_norm.RULES,
+    *ort_rotary.RULES,
     *reshape.RULES,
     *rotary.RULES,
     *selection.RULES,
     *slice.RULES,
+    *training.RULES,
     *transpose.RULES,
 )

@@ -1,0 +1,204 @@
+# Generated from specs/rewrites/ort_norm.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ortable.dtypes import float32
+from ortable.prelude_make import const
+from ortable.rewrite.matcher import literal_equals
+from ortable.rewrite.rule import Match, Rule
+from ortable.rewrite.words import for_cpu, is_float32, number_of, same_shape
+from ortable.rewrite.words_ort_norm import is_last_axis, scales_rows
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+    from ortable.builder.node import Node
+    from ortable.prelude import Result
+    from ortable.rewrite.matcher import Matcher
+
+
+_REDUCE_MEAN = {'keepdims': 1, 'noop_with_empty_axes': 0}
+
+
+def match_ort_rms_norm_by_division_1(m: Matcher, root: Node) -> Match | None:
+    """mean = ReduceMean(Mul(x, x), axes, keepdims=1); normal = Mul(x, Reciprocal(Sqrt(Add(mean, small)))); return Mul(normal, weight)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for normal, weight in m.orders(root):
+        n1 = m.producer(normal, 'Mul')
+        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+            continue
+        for x, r1 in m.orders(n1):
+            n2 = m.producer(r1, 'Reciprocal')
+            if n2 is None or len(n2.inputs) != 1 or not m.plain(n2):
+                continue
+            r2 = n2.inputs[0]
+            n3 = m.producer(r2, 'Sqrt')
+            if n3 is None or len(n3.inputs) != 1 or not m.plain(n3):
+                continue
+            r3 = n3.inputs[0]
+            n4 = m.producer(r3, 'Add')
+            if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+                continue
+            for mean, small in m.orders(n4):
+                n5 = m.producer(mean, 'ReduceMean')
+                if n5 is None or len(n5.inputs) != 2 or not m.plain(n5, ('keepdims',), _REDUCE_MEAN):
+                    continue
+                if not literal_equals(n5.attrs.get('keepdims', 1), 1):
+                    continue
+                r4, axes = n5.inputs
+                if not axes:
+                    continue
+                n6 = m.producer(r4, 'Mul')
+                if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+                    continue
+                for r5, r6 in m.orders(n6):
+                    if r5 != x:
+                        continue
+                    if r6 != x:
+                        continue
+                    if not for_cpu(graph):
+                        m.refuse('for_cpu()')
+                        continue
+                    if not is_last_axis(graph, x, axes):
+                        m.refuse('is_last_axis(x, axes)')
+                        continue
+                    epsilon = number_of(graph, small)
+                    if not epsilon >= 0:
+                        m.refuse('epsilon >= 0')
+                        continue
+                    if not scales_rows(graph, weight, x):
+                        m.refuse('scales_rows(weight, x)')
+                        continue
+                    return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (x, axes, small, weight))
+    return None
+
+
+def match_ort_rms_norm_by_division_2(m: Matcher, root: Node) -> Match | None:
+    """mean = ReduceMean(Pow(x, 2), axes, keepdims=1); normal = Mul(x, Reciprocal(Sqrt(Add(mean, small)))); return Mul(normal, weight)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for normal, weight in m.orders(root):
+        n1 = m.producer(normal, 'Mul')
+        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+            continue
+        for x, r1 in m.orders(n1):
+            n2 = m.producer(r1, 'Reciprocal')
+            if n2 is None or len(n2.inputs) != 1 or not m.plain(n2):
+                continue
+            r2 = n2.inputs[0]
+            n3 = m.producer(r2, 'Sqrt')
+            if n3 is None or len(n3.inputs) != 1 or not m.plain(n3):
+                continue
+            r3 = n3.inputs[0]
+            n4 = m.producer(r3, 'Add')
+            if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+                continue
+            for mean, small in m.orders(n4):
+                n5 = m.producer(mean, 'ReduceMean')
+                if n5 is None or len(n5.inputs) != 2 or not m.plain(n5, ('keepdims',), _REDUCE_MEAN):
+                    continue
+                if not literal_equals(n5.attrs.get('keepdims', 1), 1):
+                    continue
+                r4, axes = n5.inputs
+                if not axes:
+                    continue
+                n6 = m.producer(r4, 'Pow')
+                if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+                    continue
+                r5, r6 = n6.inputs
+                if r5 != x:
+                    continue
+                if not m.number(r6, 2):
+                    continue
+                if not for_cpu(graph):
+                    m.refuse('for_cpu()')
+                    continue
+                if not is_last_axis(graph, x, axes):
+                    m.refuse('is_last_axis(x, axes)')
+                    continue
+                epsilon = number_of(graph, small)
+                if not epsilon >= 0:
+                    m.refuse('epsilon >= 0')
+                    continue
+                if not scales_rows(graph, weight, x):
+                    m.refuse('scales_rows(weight, x)')
+                    continue
+                return Match((root, n1, n2, n3, n4, n5, n6), (root.outputs[0],), (x, axes, small, weight))
+    return None
+
+
+def make_ort_rms_norm_by_division(graph: GraphBuilder, res: Res, x: Result, axes: Result, small: Result, weight: Result) -> Any:
+    mean = graph.make_node('ReduceMean', [graph.make_node('Pow', [x, const(graph, 2, float32)]), axes], keepdims=1)
+    return graph.make_node('Mul', [graph.make_node('Div', [x, graph.make_node('Sqrt', [graph.make_node('Add', [mean, small])])]), weight], res.outputs)
+
+
+def match_ort_sum_before_layer_norm(m: Matcher, root: Node) -> Match | None:
+    """total = Add(a, b); return LayerNormalization(total, weight, maybe(bias), attrs=kept)"""
+    graph = m.graph
+    if not 2 <= len(root.inputs) <= 3:
+        return None
+    kept = dict(root.attrs)
+    total, weight = root.inputs[:2]
+    bias = root.inputs[2] or None if len(root.inputs) > 2 else None
+    n1 = m.producer(total, 'Add')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        return None
+    for a, b in m.orders(n1):
+        if not for_cpu(graph):
+            m.refuse('for_cpu()')
+            continue
+        if not is_float32(graph, a):
+            m.refuse('is_float32(a)')
+            continue
+        if not same_shape(graph, a, b):
+            m.refuse('same_shape(a, b)')
+            continue
+        return Match((root, n1), (root.outputs[0],), (a, b, weight, bias, kept))
+    return None
+
+
+def make_ort_sum_before_layer_norm(graph: GraphBuilder, res: Res, a: Result, b: Result, weight: Result, bias: Result | None, kept: Any) -> Any:
+    return graph.make_node('LayerNormalization', [graph.make_node('Sum', [a, b]), weight, bias], res.outputs, **kept)
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        name='ort_rms_norm_by_division',
+        file='specs/rewrites/ort_norm.yaml',
+        stage='runtime',
+        root='Mul',
+        child='Mul',
+        size=7,
+        match=match_ort_rms_norm_by_division_1,
+        make=make_ort_rms_norm_by_division,
+        target='onnxruntime',
+        why='ONNX Runtime makes one SimplifiedLayerNormalization of this spelling',
+    ),
+    Rule(
+        name='ort_rms_norm_by_division',
+        file='specs/rewrites/ort_norm.yaml',
+        stage='runtime',
+        root='Mul',
+        child='Mul',
+        size=7,
+        match=match_ort_rms_norm_by_division_2,
+        make=make_ort_rms_norm_by_division,
+        target='onnxruntime',
+        why='ONNX Runtime makes one SimplifiedLayerNormalization of this spelling',
+    ),
+    Rule(
+        name='ort_sum_before_layer_norm',
+        file='specs/rewrites/ort_norm.yaml',
+        stage='runtime',
+        root='LayerNormalization',
+        child='Add',
+        size=2,
+        match=match_ort_sum_before_layer_norm,
+        make=make_ort_sum_before_layer_norm,
+        target='onnxruntime',
+        why='ONNX Runtime makes SkipLayerNormalization of Add and LayerNormalization, six times as slow on the CPU; Sum of two adds the same way, and it leaves that alone',
+    ),
+)
