@@ -178,9 +178,7 @@ def heads(builder: GraphBuilder) -> None:
     target = builder.op.Concat(shape, ints(builder, 6), axis=0)
     linear = builder.op.Reshape(product, target, allowzero=1)
     apart = builder.op.Concat(shape, ints(builder, 2, 3), axis=0)
-    turned = builder.op.Transpose(
-        builder.op.Reshape(linear, apart, allowzero=1), perm=[0, 2, 1, 3]
-    )
+    turned = builder.op.Transpose(builder.op.Reshape(linear, apart, allowzero=1), perm=[0, 2, 1, 3])
     back = builder.op.Transpose(builder.op.Relu(turned), perm=[0, 2, 1, 3])
     builder.make_tensor_output(builder.op.Reshape(back, target, allowzero=1, outputs=["y"]))
 
@@ -191,13 +189,12 @@ def test_heads_apart_and_together_at_any_size(sizes: tuple[int, int]) -> None:
     heads(before)
     heads(after)
     rewritten(after)
-    assert len(after.nodes) == 5
-    assert "Shape" not in ops(after)
+    assert ops(after) == ["MatMul", "Add", "Relu"]
     x = torch.randn(*sizes, 4)
     found = Runner(checked_model(after))({"x": x})
     assert found[0].shape == (*sizes, 6)
     if 0 not in sizes:  # a Gemm of no rows is not run by every version
         same_values(Runner(checked_model(before))({"x": x}), found, 1e-5)
     weight, bias = torch.arange(24.0).reshape(4, 6), torch.arange(6.0)
-    wanted = torch.relu((x @ weight + bias))
+    wanted = torch.relu(x @ weight + bias)
     torch.testing.assert_close(found[0], wanted, rtol=1e-5, atol=1e-4)
