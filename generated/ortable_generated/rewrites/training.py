@@ -77,6 +77,9 @@ def match_cross_entropy_gradient(m: Matcher, root: Node) -> Match | None:
             if not dtype_of(graph, places) in [6, 7]:
                 m.refuse('dtype_of(places) in [6, 7]')
                 continue
+            if not class_count(graph, classes) >= 128:
+                m.refuse('class_count(classes) >= 128')
+                continue
             return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (places, classes, value, x, axis))
     return None
 
@@ -177,7 +180,7 @@ def make_expand_of_quotient(graph: GraphBuilder, res: Res, x: Result, sizes: Res
     return graph.make_node('Expand', [graph.make_node('Div', [x, c]), sizes], res.outputs)
 
 
-def match_factor_of_product(m: Matcher, root: Node) -> Match | None:
+def match_factor_of_product_1(m: Matcher, root: Node) -> Match | None:
     """wide = Reshape(MatMul(a, b), sizes, allowzero=zero); return Mul(Mul(wide, y), c)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
@@ -219,8 +222,49 @@ def match_factor_of_product(m: Matcher, root: Node) -> Match | None:
     return None
 
 
-def make_factor_of_product(graph: GraphBuilder, res: Res, a: Result, b: Result, sizes: Result, y: Result, zero: Any, factor: Any) -> Any:
-    return graph.make_node('Mul', [graph.make_node('Reshape', [graph.make_node('Gemm', [a, b], alpha=factor), sizes], allowzero=zero), y], res.outputs)
+def match_factor_of_product_2(m: Matcher, root: Node) -> Match | None:
+    """wide = MatMul(a, b); return Mul(Mul(wide, y), c)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for r1, c in m.orders(root):
+        n1 = m.producer(r1, 'Mul')
+        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+            continue
+        for wide, y in m.orders(n1):
+            n2 = m.producer(wide, 'MatMul')
+            if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+                continue
+            a, b = n2.inputs
+            sizes = None
+            zero = None
+            if not is_real(graph, a):
+                m.refuse('is_real(a)')
+                continue
+            if not known_rank(graph, a) == 2:
+                m.refuse('known_rank(a) == 2')
+                continue
+            if not known_rank(graph, b) == 2:
+                m.refuse('known_rank(b) == 2')
+                continue
+            factor = number_of(graph, c)
+            if not is_finite(factor):
+                m.refuse('is_finite(factor)')
+                continue
+            if not stretches_in(graph, y, wide):
+                m.refuse('stretches_in(y, wide)')
+                continue
+            if not is_one_element(graph, c, wide):
+                m.refuse('is_one_element(c, wide)')
+                continue
+            return Match((root, n1, n2), (root.outputs[0],), (a, b, sizes, y, zero, factor))
+    return None
+
+
+def make_factor_of_product(graph: GraphBuilder, res: Res, a: Result, b: Result, sizes: Result | None, y: Result, zero: Any, factor: Any) -> Any:
+    found = graph.make_node('Gemm', [a, b], alpha=factor)
+    whole = found if sizes is None else graph.make_node('Reshape', [found, sizes], allowzero=zero)
+    return graph.make_node('Mul', [whole, y], res.outputs)
 
 
 def match_factor_of_smaller(m: Matcher, root: Node) -> Match | None:
@@ -260,16 +304,16 @@ def make_factor_of_smaller(graph: GraphBuilder, res: Res, x: Result, c: Result, 
     return graph.make_node('Mul', [graph.make_node('Mul', [small, c]), x], res.outputs)
 
 
-def match_gelu_tanh_gradient(m: Matcher, root: Node) -> Match | None:
-    """left = Mul(Mul(g, Mul(x, 0.5)), Sub(1.0, Mul(t, t))); inner = Mul(left, c); cube = Mul(Mul(inner, k), Mul(Mul(x, x), 3.0)); right = Mul(g, Add(t, 1.0)); return Add(Add(inner, cube), Mul(right, 0.5))"""
+def match_gelu_tanh_gradient_1(m: Matcher, root: Node) -> Match | None:
+    """left = Mul(Mul(g, Mul(x, 0.5)), Sub(1.0, Mul(t, t))); inner = Mul(left, c); cube = Mul(Mul(inner, k), Mul(Mul(x, x), 3.0)); right = Mul(Mul(g, Add(t, 1.0)), 0.5); return Add(Add(inner, cube), right)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    for r1, r2 in m.orders(root):
+    for r1, right in m.orders(root):
         n1 = m.producer(r1, 'Add')
         if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
             continue
-        n2 = m.producer(r2, 'Mul')
+        n2 = m.producer(right, 'Mul')
         if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
             continue
         for inner, cube in m.orders(n1):
@@ -279,10 +323,10 @@ def match_gelu_tanh_gradient(m: Matcher, root: Node) -> Match | None:
             n4 = m.producer(cube, 'Mul')
             if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
                 continue
-            for right, r3 in m.orders(n2):
+            for r2, r3 in m.orders(n2):
                 if not m.number(r3, 0.5):
                     continue
-                n5 = m.producer(right, 'Mul')
+                n5 = m.producer(r2, 'Mul')
                 if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
                     continue
                 for left, c in m.orders(n3):
@@ -338,6 +382,117 @@ def match_gelu_tanh_gradient(m: Matcher, root: Node) -> Match | None:
                                                         continue
                                                     for x, r19 in m.orders(n13):
                                                         if r19 != x:
+                                                            continue
+                                                        for r20, r21 in m.orders(n14):
+                                                            if r20 != x:
+                                                                continue
+                                                            if not m.number(r21, 0.5):
+                                                                continue
+                                                            if not is_real(graph, x):
+                                                                m.refuse('is_real(x)')
+                                                                continue
+                                                            slope = number_of(graph, c)
+                                                            if not is_finite(slope):
+                                                                m.refuse('is_finite(slope)')
+                                                                continue
+                                                            cubic = number_of(graph, k)
+                                                            if not is_finite(cubic):
+                                                                m.refuse('is_finite(cubic)')
+                                                                continue
+                                                            if not slope > 0:
+                                                                m.refuse('slope > 0')
+                                                                continue
+                                                            if not cubic > 0:
+                                                                m.refuse('cubic > 0')
+                                                                continue
+                                                            if not same_shape(graph, g, x):
+                                                                m.refuse('same_shape(g, x)')
+                                                                continue
+                                                            if not same_shape(graph, t, x):
+                                                                m.refuse('same_shape(t, x)')
+                                                                continue
+                                                            return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13, n14), (root.outputs[0],), (x, g, t, slope, cubic))
+    return None
+
+
+def match_gelu_tanh_gradient_2(m: Matcher, root: Node) -> Match | None:
+    """left = Mul(Mul(g, Mul(x, 0.5)), Sub(1.0, Mul(t, t))); inner = Mul(left, c); cube = Mul(Mul(inner, k), Mul(Mul(x, x), 3.0)); right = Mul(Mul(g, Add(t, 1.0)), 0.5); return Add(Add(inner, right), cube)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for r1, cube in m.orders(root):
+        n1 = m.producer(r1, 'Add')
+        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+            continue
+        n2 = m.producer(cube, 'Mul')
+        if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+            continue
+        for inner, right in m.orders(n1):
+            n3 = m.producer(inner, 'Mul')
+            if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+                continue
+            n4 = m.producer(right, 'Mul')
+            if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+                continue
+            for r2, r3 in m.orders(n2):
+                n5 = m.producer(r2, 'Mul')
+                if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+                    continue
+                n6 = m.producer(r3, 'Mul')
+                if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+                    continue
+                for left, c in m.orders(n3):
+                    n7 = m.producer(left, 'Mul')
+                    if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+                        continue
+                    for r4, r5 in m.orders(n4):
+                        if not m.number(r5, 0.5):
+                            continue
+                        n8 = m.producer(r4, 'Mul')
+                        if n8 is None or len(n8.inputs) != 2 or not m.plain(n8):
+                            continue
+                        for r6, k in m.orders(n5):
+                            if r6 != inner:
+                                continue
+                            for r7, r8 in m.orders(n6):
+                                if not m.number(r8, 3.0):
+                                    continue
+                                n9 = m.producer(r7, 'Mul')
+                                if n9 is None or len(n9.inputs) != 2 or not m.plain(n9):
+                                    continue
+                                for r9, r10 in m.orders(n7):
+                                    n10 = m.producer(r9, 'Mul')
+                                    if n10 is None or len(n10.inputs) != 2 or not m.plain(n10):
+                                        continue
+                                    n11 = m.producer(r10, 'Sub')
+                                    if n11 is None or len(n11.inputs) != 2 or not m.plain(n11):
+                                        continue
+                                    r11, r12 = n11.inputs
+                                    if not m.number(r11, 1.0):
+                                        continue
+                                    n12 = m.producer(r12, 'Mul')
+                                    if n12 is None or len(n12.inputs) != 2 or not m.plain(n12):
+                                        continue
+                                    for g, r13 in m.orders(n8):
+                                        n13 = m.producer(r13, 'Add')
+                                        if n13 is None or len(n13.inputs) != 2 or not m.plain(n13):
+                                            continue
+                                        for x, r14 in m.orders(n9):
+                                            if r14 != x:
+                                                continue
+                                            for r15, r16 in m.orders(n10):
+                                                if r15 != g:
+                                                    continue
+                                                n14 = m.producer(r16, 'Mul')
+                                                if n14 is None or len(n14.inputs) != 2 or not m.plain(n14):
+                                                    continue
+                                                for t, r17 in m.orders(n12):
+                                                    if r17 != t:
+                                                        continue
+                                                    for r18, r19 in m.orders(n13):
+                                                        if r18 != t:
+                                                            continue
+                                                        if not m.number(r19, 1.0):
                                                             continue
                                                         for r20, r21 in m.orders(n14):
                                                             if r20 != x:
@@ -547,16 +702,16 @@ def make_sum_of_negated(graph: GraphBuilder, res: Res, x: Result, axes: Result, 
     return graph.make_node('Neg', [graph.make_node('ReduceSum', [x, axes], **kept)], res.outputs)
 
 
-def match_sum_of_padded(m: Matcher, root: Node) -> Match | None:
-    """left = Pad(first, pads, maybe(fill), maybe(axes)); return Add(left, Pad(second, more, maybe(zero), maybe(others)))"""
+def match_sum_of_padded_1(m: Matcher, root: Node) -> Match | None:
+    """left = Pad(first, pads, maybe(fill), maybe(axes)); right = Pad(second, more, maybe(zero), maybe(others)); return Add(left, right)"""
     graph = m.graph
     if len(root.inputs) != 2 or not m.plain(root):
         return None
-    for left, r1 in m.orders(root):
+    for left, right in m.orders(root):
         n1 = m.producer(left, 'Pad')
         if n1 is None or not 2 <= len(n1.inputs) <= 4 or not m.plain(n1, (), _PAD):
             continue
-        n2 = m.producer(r1, 'Pad')
+        n2 = m.producer(right, 'Pad')
         if n2 is None or not 2 <= len(n2.inputs) <= 4 or not m.plain(n2, (), _PAD):
             continue
         first, pads = n1.inputs[:2]
@@ -565,6 +720,7 @@ def match_sum_of_padded(m: Matcher, root: Node) -> Match | None:
         second, more = n2.inputs[:2]
         zero = n2.inputs[2] or None if len(n2.inputs) > 2 else None
         others = n2.inputs[3] or None if len(n2.inputs) > 3 else None
+        y = None
         if not is_zero_fill(graph, fill):
             m.refuse('is_zero_fill(fill)')
             continue
@@ -575,12 +731,49 @@ def match_sum_of_padded(m: Matcher, root: Node) -> Match | None:
         if not is_side(side):
             m.refuse('is_side(side)')
             continue
-        return Match((root, n1, n2), (root.outputs[0],), (first, second, side))
+        return Match((root, n1, n2), (root.outputs[0],), (first, second, y, side))
     return None
 
 
-def make_sum_of_padded(graph: GraphBuilder, res: Res, first: Result, second: Result, side: Any) -> Any:
-    return laid(graph, first, second, side)
+def match_sum_of_padded_2(m: Matcher, root: Node) -> Match | None:
+    """left = Pad(first, pads, maybe(fill), maybe(axes)); right = Pad(second, more, maybe(zero), maybe(others)); return Add(Add(y, left), right)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for r1, right in m.orders(root):
+        n1 = m.producer(r1, 'Add')
+        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+            continue
+        n2 = m.producer(right, 'Pad')
+        if n2 is None or not 2 <= len(n2.inputs) <= 4 or not m.plain(n2, (), _PAD):
+            continue
+        second, more = n2.inputs[:2]
+        zero = n2.inputs[2] or None if len(n2.inputs) > 2 else None
+        others = n2.inputs[3] or None if len(n2.inputs) > 3 else None
+        for y, left in m.orders(n1):
+            n3 = m.producer(left, 'Pad')
+            if n3 is None or not 2 <= len(n3.inputs) <= 4 or not m.plain(n3, (), _PAD):
+                continue
+            first, pads = n3.inputs[:2]
+            fill = n3.inputs[2] or None if len(n3.inputs) > 2 else None
+            axes = n3.inputs[3] or None if len(n3.inputs) > 3 else None
+            if not is_zero_fill(graph, fill):
+                m.refuse('is_zero_fill(fill)')
+                continue
+            if not is_zero_fill(graph, zero):
+                m.refuse('is_zero_fill(zero)')
+                continue
+            side = side_by_side(graph, first, pads, axes, second, more, others)
+            if not is_side(side):
+                m.refuse('is_side(side)')
+                continue
+            return Match((root, n1, n2, n3), (root.outputs[0],), (first, second, y, side))
+    return None
+
+
+def make_sum_of_padded(graph: GraphBuilder, res: Res, first: Result, second: Result, y: Result | None, side: Any) -> Any:
+    both = laid(graph, first, second, side)
+    return both if y is None else graph.make_node('Add', [y, both], res.outputs)
 
 
 RULES: tuple[Rule, ...] = (
@@ -635,7 +828,18 @@ RULES: tuple[Rule, ...] = (
         root='Mul',
         child='Mul',
         size=4,
-        match=match_factor_of_product,
+        match=match_factor_of_product_1,
+        make=make_factor_of_product,
+        why='Gemm multiplies by a number by itself',
+    ),
+    Rule(
+        name='factor_of_product',
+        file='specs/rewrites/training.yaml',
+        stage='fuse',
+        root='Mul',
+        child='Mul',
+        size=3,
+        match=match_factor_of_product_2,
         make=make_factor_of_product,
         why='Gemm multiplies by a number by itself',
     ),
@@ -657,7 +861,18 @@ RULES: tuple[Rule, ...] = (
         root='Add',
         child='Add',
         size=15,
-        match=match_gelu_tanh_gradient,
+        match=match_gelu_tanh_gradient_1,
+        make=make_gelu_tanh_gradient,
+        why='the gradient of gelu with tanh, written out by autograd, multiplies by constants once',
+    ),
+    Rule(
+        name='gelu_tanh_gradient',
+        file='specs/rewrites/training.yaml',
+        stage='fuse',
+        root='Add',
+        child='Add',
+        size=15,
+        match=match_gelu_tanh_gradient_2,
         make=make_gelu_tanh_gradient,
         why='the gradient of gelu with tanh, written out by autograd, multiplies by constants once',
     ),
@@ -734,7 +949,18 @@ RULES: tuple[Rule, ...] = (
         root='Add',
         child='Pad',
         size=3,
-        match=match_sum_of_padded,
+        match=match_sum_of_padded_1,
+        make=make_sum_of_padded,
+        why='two pieces in a room of zeros each, side by side, are joined instead of added',
+    ),
+    Rule(
+        name='sum_of_padded',
+        file='specs/rewrites/training.yaml',
+        stage='fuse',
+        root='Add',
+        child='Pad',
+        size=4,
+        match=match_sum_of_padded_2,
         make=make_sum_of_padded,
         why='two pieces in a room of zeros each, side by side, are joined instead of added',
     ),
