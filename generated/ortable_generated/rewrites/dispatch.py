@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from ortable.rewrite.rule import Rule
 
-from . import activation, arithmetic, attention, casts, convolution, linear, masks, normalization, ort_attention, ort_norm, ort_rotary, rotary, selection
+from . import activation, arithmetic, attention, casts, convolution, linear, masks, normalization, ort_attention, ort_norm, ort_pointwise, ort_rotary, rotary, selection
 
 RULES: tuple[Rule, ...] = (
     *activation.RULES,
@@ -16,6 +16,7 @@ RULES: tuple[Rule, ...] = (
     *normalization.RULES,
     *ort_attention.RULES,
     *ort_norm.RULES,
+    *ort_pointwise.RULES,
     *ort_rotary.RULES,
     *rotary.RULES,
     *selection.RULES,
