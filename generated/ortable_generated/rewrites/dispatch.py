@@ -3,14 +3,18 @@ from __future__ import annotations
 
 from ortable.rewrite.rule import Rule
 
-from . import activation, arithmetic, attention, casts, convolution, linear, masks, normalization, ort_attention, ort_norm, ort_pointwise, ort_rotary, rotary, selection
+from . import activation, arithmetic, attention, casts, concat, convolution, dims, expand, gather, linear, masks, normalization, ort_attention, ort_norm, ort_pointwise, ort_rotary, reshape, rotary, selection, slice, training, transpose
 
 RULES: tuple[Rule, ...] = (
     *activation.RULES,
     *arithmetic.RULES,
     *attention.RULES,
     *casts.RULES,
+    *concat.RULES,
     *convolution.RULES,
+    *dims.RULES,
+    *expand.RULES,
+    *gather.RULES,
     *linear.RULES,
     *masks.RULES,
     *normalization.RULES,
@@ -18,6 +22,10 @@ RULES: tuple[Rule, ...] = (
     *ort_norm.RULES,
     *ort_pointwise.RULES,
     *ort_rotary.RULES,
+    *reshape.RULES,
     *rotary.RULES,
     *selection.RULES,
+    *slice.RULES,
+    *training.RULES,
+    *transpose.RULES,
 )

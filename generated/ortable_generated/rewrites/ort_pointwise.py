@@ -112,7 +112,7 @@ def make_ort_image_gate(graph: GraphBuilder, res: Res, image: Result, other: Res
 
 
 def match_ort_image_unary_1(m: Matcher, root: Node) -> Match | None:
-    """rows = Reshape(Transpose(image, perm=[0, 2, 3, 1]), _, allowzero=_); active = Relu(rows); again = Transpose(Reshape(active, _, allowzero=_), perm=[0, 3, 1, 2]); return again"""
+    """plain = Reshape(Transpose(image, perm=[0, 2, 3, 1]), _, allowzero=_); rows = Reshape(plain, _, allowzero=_); active = Relu(rows); again = Transpose(Reshape(active, _, allowzero=_), perm=[0, 3, 1, 2]); return again"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
@@ -130,13 +130,17 @@ def match_ort_image_unary_1(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(rows, 'Reshape')
     if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, ('allowzero',), _RESHAPE):
         return None
-    r2, _ = n3.inputs
-    n4 = m.producer(r2, 'Transpose')
-    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('perm',)):
+    plain, _ = n3.inputs
+    n4 = m.producer(plain, 'Reshape')
+    if n4 is None or len(n4.inputs) != 2 or not m.plain(n4, ('allowzero',), _RESHAPE):
         return None
-    if not literal_equals(n4.attrs.get('perm'), [0, 2, 3, 1]):
+    r2, _ = n4.inputs
+    n5 = m.producer(r2, 'Transpose')
+    if n5 is None or len(n5.inputs) != 1 or not m.plain(n5, ('perm',)):
         return None
-    image = n4.inputs[0]
+    if not literal_equals(n5.attrs.get('perm'), [0, 2, 3, 1]):
+        return None
+    image = n5.inputs[0]
     again = root.outputs[0]
     if not same_shape(graph, image, again):
         m.refuse('same_shape(image, again)')
@@ -144,11 +148,11 @@ def match_ort_image_unary_1(m: Matcher, root: Node) -> Match | None:
     if not dim_of(graph, image, 0) == 1:
         m.refuse('dim_of(image, 0) == 1')
         return None
-    return Match((root, n1, n2, n3, n4), (root.outputs[0],), (image, active))
+    return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (image, active))
 
 
 def match_ort_image_unary_2(m: Matcher, root: Node) -> Match | None:
-    """rows = Reshape(Transpose(image, perm=[0, 2, 3, 1]), _, allowzero=_); active = Gelu(rows, approximate=_); again = Transpose(Reshape(active, _, allowzero=_), perm=[0, 3, 1, 2]); return again"""
+    """plain = Reshape(Transpose(image, perm=[0, 2, 3, 1]), _, allowzero=_); rows = Reshape(plain, _, allowzero=_); active = Gelu(rows, approximate=_); again = Transpose(Reshape(active, _, allowzero=_), perm=[0, 3, 1, 2]); return again"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
@@ -166,13 +170,17 @@ def match_ort_image_unary_2(m: Matcher, root: Node) -> Match | None:
     n3 = m.producer(rows, 'Reshape')
     if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, ('allowzero',), _RESHAPE):
         return None
-    r2, _ = n3.inputs
-    n4 = m.producer(r2, 'Transpose')
-    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('perm',)):
+    plain, _ = n3.inputs
+    n4 = m.producer(plain, 'Reshape')
+    if n4 is None or len(n4.inputs) != 2 or not m.plain(n4, ('allowzero',), _RESHAPE):
         return None
-    if not literal_equals(n4.attrs.get('perm'), [0, 2, 3, 1]):
+    r2, _ = n4.inputs
+    n5 = m.producer(r2, 'Transpose')
+    if n5 is None or len(n5.inputs) != 1 or not m.plain(n5, ('perm',)):
         return None
-    image = n4.inputs[0]
+    if not literal_equals(n5.attrs.get('perm'), [0, 2, 3, 1]):
+        return None
+    image = n5.inputs[0]
     again = root.outputs[0]
     if not same_shape(graph, image, again):
         m.refuse('same_shape(image, again)')
@@ -180,11 +188,11 @@ def match_ort_image_unary_2(m: Matcher, root: Node) -> Match | None:
     if not dim_of(graph, image, 0) == 1:
         m.refuse('dim_of(image, 0) == 1')
         return None
-    return Match((root, n1, n2, n3, n4), (root.outputs[0],), (image, active))
+    return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (image, active))
 
 
 def match_ort_image_unary_3(m: Matcher, root: Node) -> Match | None:
-    """rows = Reshape(Transpose(image, perm=[0, 2, 3, 1]), _, allowzero=_); active = Sigmoid(rows); again = Transpose(Reshape(active, _, allowzero=_), perm=[0, 3, 1, 2]); return again"""
+    """plain = Reshape(Transpose(image, perm=[0, 2, 3, 1]), _, allowzero=_); rows = Reshape(plain, _, allowzero=_); active = Sigmoid(rows); again = Transpose(Reshape(active, _, allowzero=_), perm=[0, 3, 1, 2]); return again"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
@@ -200,6 +208,86 @@ def match_ort_image_unary_3(m: Matcher, root: Node) -> Match | None:
         return None
     rows = n2.inputs[0]
     n3 = m.producer(rows, 'Reshape')
+    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, ('allowzero',), _RESHAPE):
+        return None
+    plain, _ = n3.inputs
+    n4 = m.producer(plain, 'Reshape')
+    if n4 is None or len(n4.inputs) != 2 or not m.plain(n4, ('allowzero',), _RESHAPE):
+        return None
+    r2, _ = n4.inputs
+    n5 = m.producer(r2, 'Transpose')
+    if n5 is None or len(n5.inputs) != 1 or not m.plain(n5, ('perm',)):
+        return None
+    if not literal_equals(n5.attrs.get('perm'), [0, 2, 3, 1]):
+        return None
+    image = n5.inputs[0]
+    again = root.outputs[0]
+    if not same_shape(graph, image, again):
+        m.refuse('same_shape(image, again)')
+        return None
+    if not dim_of(graph, image, 0) == 1:
+        m.refuse('dim_of(image, 0) == 1')
+        return None
+    return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (image, active))
+
+
+def match_ort_image_unary_4(m: Matcher, root: Node) -> Match | None:
+    """plain = Reshape(Transpose(image, perm=[0, 2, 3, 1]), _, allowzero=_); rows = Reshape(plain, _, allowzero=_); active = Tanh(rows); again = Transpose(Reshape(active, _, allowzero=_), perm=[0, 3, 1, 2]); return again"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
+        return None
+    if not literal_equals(root.attrs.get('perm'), [0, 3, 1, 2]):
+        return None
+    r1 = root.inputs[0]
+    n1 = m.producer(r1, 'Reshape')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
+        return None
+    active, _ = n1.inputs
+    n2 = m.producer(active, 'Tanh')
+    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2):
+        return None
+    rows = n2.inputs[0]
+    n3 = m.producer(rows, 'Reshape')
+    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, ('allowzero',), _RESHAPE):
+        return None
+    plain, _ = n3.inputs
+    n4 = m.producer(plain, 'Reshape')
+    if n4 is None or len(n4.inputs) != 2 or not m.plain(n4, ('allowzero',), _RESHAPE):
+        return None
+    r2, _ = n4.inputs
+    n5 = m.producer(r2, 'Transpose')
+    if n5 is None or len(n5.inputs) != 1 or not m.plain(n5, ('perm',)):
+        return None
+    if not literal_equals(n5.attrs.get('perm'), [0, 2, 3, 1]):
+        return None
+    image = n5.inputs[0]
+    again = root.outputs[0]
+    if not same_shape(graph, image, again):
+        m.refuse('same_shape(image, again)')
+        return None
+    if not dim_of(graph, image, 0) == 1:
+        m.refuse('dim_of(image, 0) == 1')
+        return None
+    return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (image, active))
+
+
+def match_ort_image_unary_5(m: Matcher, root: Node) -> Match | None:
+    """plain = Reshape(Transpose(image, perm=[0, 2, 3, 1]), _, allowzero=_); rows = plain; active = Relu(rows); again = Transpose(Reshape(active, _, allowzero=_), perm=[0, 3, 1, 2]); return again"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
+        return None
+    if not literal_equals(root.attrs.get('perm'), [0, 3, 1, 2]):
+        return None
+    r1 = root.inputs[0]
+    n1 = m.producer(r1, 'Reshape')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
+        return None
+    active, _ = n1.inputs
+    n2 = m.producer(active, 'Relu')
+    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2):
+        return None
+    plain = n2.inputs[0]
+    n3 = m.producer(plain, 'Reshape')
     if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, ('allowzero',), _RESHAPE):
         return None
     r2, _ = n3.inputs
@@ -219,8 +307,80 @@ def match_ort_image_unary_3(m: Matcher, root: Node) -> Match | None:
     return Match((root, n1, n2, n3, n4), (root.outputs[0],), (image, active))
 
 
-def match_ort_image_unary_4(m: Matcher, root: Node) -> Match | None:
-    """rows = Reshape(Transpose(image, perm=[0, 2, 3, 1]), _, allowzero=_); active = Tanh(rows); again = Transpose(Reshape(active, _, allowzero=_), perm=[0, 3, 1, 2]); return again"""
+def match_ort_image_unary_6(m: Matcher, root: Node) -> Match | None:
+    """plain = Reshape(Transpose(image, perm=[0, 2, 3, 1]), _, allowzero=_); rows = plain; active = Gelu(rows, approximate=_); again = Transpose(Reshape(active, _, allowzero=_), perm=[0, 3, 1, 2]); return again"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
+        return None
+    if not literal_equals(root.attrs.get('perm'), [0, 3, 1, 2]):
+        return None
+    r1 = root.inputs[0]
+    n1 = m.producer(r1, 'Reshape')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
+        return None
+    active, _ = n1.inputs
+    n2 = m.producer(active, 'Gelu')
+    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('approximate',), _GELU):
+        return None
+    plain = n2.inputs[0]
+    n3 = m.producer(plain, 'Reshape')
+    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, ('allowzero',), _RESHAPE):
+        return None
+    r2, _ = n3.inputs
+    n4 = m.producer(r2, 'Transpose')
+    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('perm',)):
+        return None
+    if not literal_equals(n4.attrs.get('perm'), [0, 2, 3, 1]):
+        return None
+    image = n4.inputs[0]
+    again = root.outputs[0]
+    if not same_shape(graph, image, again):
+        m.refuse('same_shape(image, again)')
+        return None
+    if not dim_of(graph, image, 0) == 1:
+        m.refuse('dim_of(image, 0) == 1')
+        return None
+    return Match((root, n1, n2, n3, n4), (root.outputs[0],), (image, active))
+
+
+def match_ort_image_unary_7(m: Matcher, root: Node) -> Match | None:
+    """plain = Reshape(Transpose(image, perm=[0, 2, 3, 1]), _, allowzero=_); rows = plain; active = Sigmoid(rows); again = Transpose(Reshape(active, _, allowzero=_), perm=[0, 3, 1, 2]); return again"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
+        return None
+    if not literal_equals(root.attrs.get('perm'), [0, 3, 1, 2]):
+        return None
+    r1 = root.inputs[0]
+    n1 = m.producer(r1, 'Reshape')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
+        return None
+    active, _ = n1.inputs
+    n2 = m.producer(active, 'Sigmoid')
+    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2):
+        return None
+    plain = n2.inputs[0]
+    n3 = m.producer(plain, 'Reshape')
+    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, ('allowzero',), _RESHAPE):
+        return None
+    r2, _ = n3.inputs
+    n4 = m.producer(r2, 'Transpose')
+    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('perm',)):
+        return None
+    if not literal_equals(n4.attrs.get('perm'), [0, 2, 3, 1]):
+        return None
+    image = n4.inputs[0]
+    again = root.outputs[0]
+    if not same_shape(graph, image, again):
+        m.refuse('same_shape(image, again)')
+        return None
+    if not dim_of(graph, image, 0) == 1:
+        m.refuse('dim_of(image, 0) == 1')
+        return None
+    return Match((root, n1, n2, n3, n4), (root.outputs[0],), (image, active))
+
+
+def match_ort_image_unary_8(m: Matcher, root: Node) -> Match | None:
+    """plain = Reshape(Transpose(image, perm=[0, 2, 3, 1]), _, allowzero=_); rows = plain; active = Tanh(rows); again = Transpose(Reshape(active, _, allowzero=_), perm=[0, 3, 1, 2]); return again"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
         return None
@@ -234,8 +394,8 @@ def match_ort_image_unary_4(m: Matcher, root: Node) -> Match | None:
     n2 = m.producer(active, 'Tanh')
     if n2 is None or len(n2.inputs) != 1 or not m.plain(n2):
         return None
-    rows = n2.inputs[0]
-    n3 = m.producer(rows, 'Reshape')
+    plain = n2.inputs[0]
+    n3 = m.producer(plain, 'Reshape')
     if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, ('allowzero',), _RESHAPE):
         return None
     r2, _ = n3.inputs
@@ -340,7 +500,7 @@ RULES: tuple[Rule, ...] = (
         stage='arrange',
         root='Transpose',
         child='Reshape',
-        size=5,
+        size=6,
         match=match_ort_image_unary_1,
         make=make_ort_image_unary,
         target='onnxruntime',
@@ -353,7 +513,7 @@ RULES: tuple[Rule, ...] = (
         stage='arrange',
         root='Transpose',
         child='Reshape',
-        size=5,
+        size=6,
         match=match_ort_image_unary_2,
         make=make_ort_image_unary,
         target='onnxruntime',
@@ -366,7 +526,7 @@ RULES: tuple[Rule, ...] = (
         stage='arrange',
         root='Transpose',
         child='Reshape',
-        size=5,
+        size=6,
         match=match_ort_image_unary_3,
         make=make_ort_image_unary,
         target='onnxruntime',
@@ -379,8 +539,60 @@ RULES: tuple[Rule, ...] = (
         stage='arrange',
         root='Transpose',
         child='Reshape',
-        size=5,
+        size=6,
         match=match_ort_image_unary_4,
+        make=make_ort_image_unary,
+        target='onnxruntime',
+        off='ort_gemm_to_conv is',
+        why='an activation between convolutions needs no rows',
+    ),
+    Rule(
+        name='ort_image_unary',
+        file='specs/rewrites/ort_pointwise.yaml',
+        stage='arrange',
+        root='Transpose',
+        child='Reshape',
+        size=5,
+        match=match_ort_image_unary_5,
+        make=make_ort_image_unary,
+        target='onnxruntime',
+        off='ort_gemm_to_conv is',
+        why='an activation between convolutions needs no rows',
+    ),
+    Rule(
+        name='ort_image_unary',
+        file='specs/rewrites/ort_pointwise.yaml',
+        stage='arrange',
+        root='Transpose',
+        child='Reshape',
+        size=5,
+        match=match_ort_image_unary_6,
+        make=make_ort_image_unary,
+        target='onnxruntime',
+        off='ort_gemm_to_conv is',
+        why='an activation between convolutions needs no rows',
+    ),
+    Rule(
+        name='ort_image_unary',
+        file='specs/rewrites/ort_pointwise.yaml',
+        stage='arrange',
+        root='Transpose',
+        child='Reshape',
+        size=5,
+        match=match_ort_image_unary_7,
+        make=make_ort_image_unary,
+        target='onnxruntime',
+        off='ort_gemm_to_conv is',
+        why='an activation between convolutions needs no rows',
+    ),
+    Rule(
+        name='ort_image_unary',
+        file='specs/rewrites/ort_pointwise.yaml',
+        stage='arrange',
+        root='Transpose',
+        child='Reshape',
+        size=5,
+        match=match_ort_image_unary_8,
         make=make_ort_image_unary,
         target='onnxruntime',
         off='ort_gemm_to_conv is',

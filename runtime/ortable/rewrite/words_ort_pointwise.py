@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ortable import dtypes
 from ortable.prelude import Bool, Int, Result, is_constant, is_static, shape_of
 from ortable.prelude_make import consts
+from ortable.rewrite.sources import maker_of
 from ortable.rewrite.words import is_float32, known_rank
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ def as_image(graph: Graph, x: Result) -> Result:
     """Rows [..., K] as an image [1, K, M, 1] of M places."""
     width = shape_of(graph, x)[-1]
     image = consts(graph, [1, -1, 1, width], dtypes.int64)
-    flat = graph.make_node("Reshape", [x, image])
+    before = maker_of(graph, x, "Reshape")  # of the same numbers in the same order
+    flat = graph.make_node("Reshape", [x if before is None else before.inputs[0], image])
     return graph.make_node("Transpose", [flat], perm=[0, 3, 1, 2])
 
 

@@ -1,0 +1,103 @@
+# Generated from specs/rewrites/concat.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ortable.rewrite.rule import Match, Rule
+from ortable.rewrite.words import known_rank
+from ortable.rewrite.words_pieces import flat_parts, joined, joined_pieces
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+    from ortable.builder.node import Node
+    from ortable.prelude import Result
+    from ortable.rewrite.matcher import Matcher
+
+
+def match_concat_concat(m: Matcher, root: Node) -> Match | None:
+    """return Concat(*xs, axis=axis)"""
+    graph = m.graph
+    if not m.plain(root, ('axis',)):
+        return None
+    axis = root.attrs.get('axis')
+    xs = root.inputs[0:]
+    parts = flat_parts(graph, xs, axis)
+    if not len(parts) > len(xs):
+        m.refuse('len(parts) > len(xs)')
+        return None
+    return Match((root,), (root.outputs[0],), (axis, parts))
+
+
+def make_concat_concat(graph: GraphBuilder, res: Res, axis: Any, parts: Any) -> Any:
+    return graph.make_node('Concat', [*parts], res.outputs, axis=axis)
+
+
+def match_concat_of_pieces(m: Matcher, root: Node) -> Match | None:
+    """return Concat(*xs, axis=axis)"""
+    graph = m.graph
+    if not m.plain(root, ('axis',)):
+        return None
+    axis = root.attrs.get('axis')
+    xs = root.inputs[0:]
+    parts = joined_pieces(graph, xs, axis)
+    if not len(parts) < len(xs):
+        m.refuse('len(parts) < len(xs)')
+        return None
+    return Match((root,), (root.outputs[0],), (axis, parts))
+
+
+def make_concat_of_pieces(graph: GraphBuilder, res: Res, axis: Any, parts: Any) -> Any:
+    return joined(graph, parts, axis)
+
+
+def match_concat_one(m: Matcher, root: Node) -> Match | None:
+    """return Concat(x, axis=_)"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('axis',)):
+        return None
+    x = root.inputs[0]
+    if not known_rank(graph, x) >= 0:
+        m.refuse('known_rank(x) >= 0')
+        return None
+    return Match((root,), (root.outputs[0],), (x,))
+
+
+def make_concat_one(graph: GraphBuilder, res: Res, x: Result) -> Any:
+    return x
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        name='concat_concat',
+        file='specs/rewrites/concat.yaml',
+        stage='simplify',
+        root='Concat',
+        child='',
+        size=1,
+        match=match_concat_concat,
+        make=make_concat_concat,
+        why='what is joined to be joined again along the same axis is joined at once',
+    ),
+    Rule(
+        name='concat_of_pieces',
+        file='specs/rewrites/concat.yaml',
+        stage='simplify',
+        root='Concat',
+        child='',
+        size=1,
+        match=match_concat_of_pieces,
+        make=make_concat_of_pieces,
+        why='pieces that lie side by side in one tensor need not be cut apart to be joined',
+    ),
+    Rule(
+        name='concat_one',
+        file='specs/rewrites/concat.yaml',
+        stage='simplify',
+        root='Concat',
+        child='',
+        size=1,
+        match=match_concat_one,
+        make=make_concat_one,
+        why='a Concat of one tensor copies it',
+    ),
+)

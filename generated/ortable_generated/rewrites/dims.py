@@ -1,0 +1,1182 @@
+# Generated from specs/rewrites/dims.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ortable.prelude import is_constant
+from ortable.rewrite.rule import Match, Rule
+from ortable.rewrite.words_pieces import is_found
+from ortable.rewrite.words_sizes import int_constant, joined_run, known_ints, known_kind, run_of
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+    from ortable.builder.node import Node
+    from ortable.prelude import Result
+    from ortable.rewrite.matcher import Matcher
+
+
+_SHAPE = {'start': 0}
+
+
+def match_concat_of_shapes(m: Matcher, root: Node) -> Match | None:
+    """found = Concat(*xs, axis=_); return found"""
+    graph = m.graph
+    if not m.plain(root, ('axis',)):
+        return None
+    xs = root.inputs[0:]
+    run = joined_run(graph, xs)
+    if not len(run) == 3:
+        m.refuse('len(run) == 3')
+        return None
+    return Match((root,), (root.outputs[0],), (run,))
+
+
+def make_concat_of_shapes(graph: GraphBuilder, res: Res, run: Any) -> Any:
+    return graph.make_node('Shape', [run[0]], res.outputs, start=run[1], end=run[2])
+
+
+def match_known_sizes_1(m: Matcher, root: Node) -> Match | None:
+    """found = Shape(_, attrs=kept_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 1:
+        return None
+    found = root.outputs[0]
+    value = known_ints(graph, found)
+    if not is_found(value):
+        m.refuse('is_found(value)')
+        return None
+    if not not is_constant(graph, found):
+        m.refuse('not is_constant(found)')
+        return None
+    kind = known_kind(graph, found)
+    return Match((root,), (root.outputs[0],), (value, kind))
+
+
+def match_known_sizes_2(m: Matcher, root: Node) -> Match | None:
+    """found = Size(_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root):
+        return None
+    found = root.outputs[0]
+    value = known_ints(graph, found)
+    if not is_found(value):
+        m.refuse('is_found(value)')
+        return None
+    if not not is_constant(graph, found):
+        m.refuse('not is_constant(found)')
+        return None
+    kind = known_kind(graph, found)
+    return Match((root,), (root.outputs[0],), (value, kind))
+
+
+def match_known_sizes_3(m: Matcher, root: Node) -> Match | None:
+    """found = Gather(_, _, attrs=kept_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2:
+        return None
+    found = root.outputs[0]
+    value = known_ints(graph, found)
+    if not is_found(value):
+        m.refuse('is_found(value)')
+        return None
+    if not not is_constant(graph, found):
+        m.refuse('not is_constant(found)')
+        return None
+    kind = known_kind(graph, found)
+    return Match((root,), (root.outputs[0],), (value, kind))
+
+
+def match_known_sizes_4(m: Matcher, root: Node) -> Match | None:
+    """found = Concat(_, *_, attrs=kept_); return found"""
+    graph = m.graph
+    if len(root.inputs) < 1:
+        return None
+    found = root.outputs[0]
+    value = known_ints(graph, found)
+    if not is_found(value):
+        m.refuse('is_found(value)')
+        return None
+    if not not is_constant(graph, found):
+        m.refuse('not is_constant(found)')
+        return None
+    kind = known_kind(graph, found)
+    return Match((root,), (root.outputs[0],), (value, kind))
+
+
+def match_known_sizes_5(m: Matcher, root: Node) -> Match | None:
+    """found = Slice(_, _, _, maybe(_), maybe(_)); return found"""
+    graph = m.graph
+    if not 3 <= len(root.inputs) <= 5 or not m.plain(root):
+        return None
+    found = root.outputs[0]
+    value = known_ints(graph, found)
+    if not is_found(value):
+        m.refuse('is_found(value)')
+        return None
+    if not not is_constant(graph, found):
+        m.refuse('not is_constant(found)')
+        return None
+    kind = known_kind(graph, found)
+    return Match((root,), (root.outputs[0],), (value, kind))
+
+
+def match_known_sizes_6(m: Matcher, root: Node) -> Match | None:
+    """found = Squeeze(_, maybe(_)); return found"""
+    graph = m.graph
+    if not 1 <= len(root.inputs) <= 2 or not m.plain(root):
+        return None
+    found = root.outputs[0]
+    value = known_ints(graph, found)
+    if not is_found(value):
+        m.refuse('is_found(value)')
+        return None
+    if not not is_constant(graph, found):
+        m.refuse('not is_constant(found)')
+        return None
+    kind = known_kind(graph, found)
+    return Match((root,), (root.outputs[0],), (value, kind))
+
+
+def match_known_sizes_7(m: Matcher, root: Node) -> Match | None:
+    """found = Unsqueeze(_, _); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    found = root.outputs[0]
+    value = known_ints(graph, found)
+    if not is_found(value):
+        m.refuse('is_found(value)')
+        return None
+    if not not is_constant(graph, found):
+        m.refuse('not is_constant(found)')
+        return None
+    kind = known_kind(graph, found)
+    return Match((root,), (root.outputs[0],), (value, kind))
+
+
+def match_known_sizes_8(m: Matcher, root: Node) -> Match | None:
+    """found = Reshape(_, _, attrs=kept_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2:
+        return None
+    found = root.outputs[0]
+    value = known_ints(graph, found)
+    if not is_found(value):
+        m.refuse('is_found(value)')
+        return None
+    if not not is_constant(graph, found):
+        m.refuse('not is_constant(found)')
+        return None
+    kind = known_kind(graph, found)
+    return Match((root,), (root.outputs[0],), (value, kind))
+
+
+def match_known_sizes_9(m: Matcher, root: Node) -> Match | None:
+    """found = Expand(_, _); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    found = root.outputs[0]
+    value = known_ints(graph, found)
+    if not is_found(value):
+        m.refuse('is_found(value)')
+        return None
+    if not not is_constant(graph, found):
+        m.refuse('not is_constant(found)')
+        return None
+    kind = known_kind(graph, found)
+    return Match((root,), (root.outputs[0],), (value, kind))
+
+
+def match_known_sizes_10(m: Matcher, root: Node) -> Match | None:
+    """found = Cast(_, attrs=kept_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 1:
+        return None
+    found = root.outputs[0]
+    value = known_ints(graph, found)
+    if not is_found(value):
+        m.refuse('is_found(value)')
+        return None
+    if not not is_constant(graph, found):
+        m.refuse('not is_constant(found)')
+        return None
+    kind = known_kind(graph, found)
+    return Match((root,), (root.outputs[0],), (value, kind))
+
+
+def match_known_sizes_11(m: Matcher, root: Node) -> Match | None:
+    """found = Range(_, _, _); return found"""
+    graph = m.graph
+    if len(root.inputs) != 3 or not m.plain(root):
+        return None
+    found = root.outputs[0]
+    value = known_ints(graph, found)
+    if not is_found(value):
+        m.refuse('is_found(value)')
+        return None
+    if not not is_constant(graph, found):
+        m.refuse('not is_constant(found)')
+        return None
+    kind = known_kind(graph, found)
+    return Match((root,), (root.outputs[0],), (value, kind))
+
+
+def match_known_sizes_12(m: Matcher, root: Node) -> Match | None:
+    """found = ReduceProd(_, maybe(_), attrs=kept_); return found"""
+    graph = m.graph
+    if not 1 <= len(root.inputs) <= 2:
+        return None
+    found = root.outputs[0]
+    value = known_ints(graph, found)
+    if not is_found(value):
+        m.refuse('is_found(value)')
+        return None
+    if not not is_constant(graph, found):
+        m.refuse('not is_constant(found)')
+        return None
+    kind = known_kind(graph, found)
+    return Match((root,), (root.outputs[0],), (value, kind))
+
+
+def match_known_sizes_13(m: Matcher, root: Node) -> Match | None:
+    """found = ConstantOfShape(_, attrs=kept_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 1:
+        return None
+    found = root.outputs[0]
+    value = known_ints(graph, found)
+    if not is_found(value):
+        m.refuse('is_found(value)')
+        return None
+    if not not is_constant(graph, found):
+        m.refuse('not is_constant(found)')
+        return None
+    kind = known_kind(graph, found)
+    return Match((root,), (root.outputs[0],), (value, kind))
+
+
+def make_known_sizes(graph: GraphBuilder, res: Res, value: Any, kind: Any) -> Any:
+    return int_constant(graph, value, kind)
+
+
+def match_known_sizes_computed_1(m: Matcher, root: Node) -> Match | None:
+    """found = Add(_, _); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for _, _ in m.orders(root):
+        found = root.outputs[0]
+        value = known_ints(graph, found)
+        if not is_found(value):
+            m.refuse('is_found(value)')
+            continue
+        if not not is_constant(graph, found):
+            m.refuse('not is_constant(found)')
+            continue
+        kind = known_kind(graph, found)
+        return Match((root,), (root.outputs[0],), (value, kind))
+    return None
+
+
+def match_known_sizes_computed_2(m: Matcher, root: Node) -> Match | None:
+    """found = Sub(_, _); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    found = root.outputs[0]
+    value = known_ints(graph, found)
+    if not is_found(value):
+        m.refuse('is_found(value)')
+        return None
+    if not not is_constant(graph, found):
+        m.refuse('not is_constant(found)')
+        return None
+    kind = known_kind(graph, found)
+    return Match((root,), (root.outputs[0],), (value, kind))
+
+
+def match_known_sizes_computed_3(m: Matcher, root: Node) -> Match | None:
+    """found = Mul(_, _); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for _, _ in m.orders(root):
+        found = root.outputs[0]
+        value = known_ints(graph, found)
+        if not is_found(value):
+            m.refuse('is_found(value)')
+            continue
+        if not not is_constant(graph, found):
+            m.refuse('not is_constant(found)')
+            continue
+        kind = known_kind(graph, found)
+        return Match((root,), (root.outputs[0],), (value, kind))
+    return None
+
+
+def match_known_sizes_computed_4(m: Matcher, root: Node) -> Match | None:
+    """found = Div(_, _); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    found = root.outputs[0]
+    value = known_ints(graph, found)
+    if not is_found(value):
+        m.refuse('is_found(value)')
+        return None
+    if not not is_constant(graph, found):
+        m.refuse('not is_constant(found)')
+        return None
+    kind = known_kind(graph, found)
+    return Match((root,), (root.outputs[0],), (value, kind))
+
+
+def match_known_sizes_computed_5(m: Matcher, root: Node) -> Match | None:
+    """found = Mod(_, _, attrs=kept_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2:
+        return None
+    found = root.outputs[0]
+    value = known_ints(graph, found)
+    if not is_found(value):
+        m.refuse('is_found(value)')
+        return None
+    if not not is_constant(graph, found):
+        m.refuse('not is_constant(found)')
+        return None
+    kind = known_kind(graph, found)
+    return Match((root,), (root.outputs[0],), (value, kind))
+
+
+def match_known_sizes_computed_6(m: Matcher, root: Node) -> Match | None:
+    """found = Max(_, _); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for _, _ in m.orders(root):
+        found = root.outputs[0]
+        value = known_ints(graph, found)
+        if not is_found(value):
+            m.refuse('is_found(value)')
+            continue
+        if not not is_constant(graph, found):
+            m.refuse('not is_constant(found)')
+            continue
+        kind = known_kind(graph, found)
+        return Match((root,), (root.outputs[0],), (value, kind))
+    return None
+
+
+def match_known_sizes_computed_7(m: Matcher, root: Node) -> Match | None:
+    """found = Min(_, _); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for _, _ in m.orders(root):
+        found = root.outputs[0]
+        value = known_ints(graph, found)
+        if not is_found(value):
+            m.refuse('is_found(value)')
+            continue
+        if not not is_constant(graph, found):
+            m.refuse('not is_constant(found)')
+            continue
+        kind = known_kind(graph, found)
+        return Match((root,), (root.outputs[0],), (value, kind))
+    return None
+
+
+def match_known_sizes_computed_8(m: Matcher, root: Node) -> Match | None:
+    """found = Neg(_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root):
+        return None
+    found = root.outputs[0]
+    value = known_ints(graph, found)
+    if not is_found(value):
+        m.refuse('is_found(value)')
+        return None
+    if not not is_constant(graph, found):
+        m.refuse('not is_constant(found)')
+        return None
+    kind = known_kind(graph, found)
+    return Match((root,), (root.outputs[0],), (value, kind))
+
+
+def match_known_sizes_computed_9(m: Matcher, root: Node) -> Match | None:
+    """found = Abs(_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root):
+        return None
+    found = root.outputs[0]
+    value = known_ints(graph, found)
+    if not is_found(value):
+        m.refuse('is_found(value)')
+        return None
+    if not not is_constant(graph, found):
+        m.refuse('not is_constant(found)')
+        return None
+    kind = known_kind(graph, found)
+    return Match((root,), (root.outputs[0],), (value, kind))
+
+
+def match_known_sizes_computed_10(m: Matcher, root: Node) -> Match | None:
+    """found = Where(_, _, _); return found"""
+    graph = m.graph
+    if len(root.inputs) != 3 or not m.plain(root):
+        return None
+    found = root.outputs[0]
+    value = known_ints(graph, found)
+    if not is_found(value):
+        m.refuse('is_found(value)')
+        return None
+    if not not is_constant(graph, found):
+        m.refuse('not is_constant(found)')
+        return None
+    kind = known_kind(graph, found)
+    return Match((root,), (root.outputs[0],), (value, kind))
+
+
+def make_known_sizes_computed(graph: GraphBuilder, res: Res, value: Any, kind: Any) -> Any:
+    return int_constant(graph, value, kind)
+
+
+def match_shape_of_shape_1(m: Matcher, root: Node) -> Match | None:
+    """found = Shape(Transpose(x, perm=_), start=_, end=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
+        return None
+    r1 = root.inputs[0]
+    n1 = m.producer(r1, 'Transpose')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
+        return None
+    x = n1.inputs[0]
+    found = root.outputs[0]
+    run = run_of(graph, x, found)
+    if not len(run) == 2:
+        m.refuse('len(run) == 2')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, run))
+
+
+def match_shape_of_shape_2(m: Matcher, root: Node) -> Match | None:
+    """found = Shape(Reshape(x, _, attrs=kept_), start=_, end=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
+        return None
+    r1 = root.inputs[0]
+    n1 = m.producer(r1, 'Reshape')
+    if n1 is None or len(n1.inputs) != 2:
+        return None
+    x, _ = n1.inputs
+    found = root.outputs[0]
+    run = run_of(graph, x, found)
+    if not len(run) == 2:
+        m.refuse('len(run) == 2')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, run))
+
+
+def match_shape_of_shape_3(m: Matcher, root: Node) -> Match | None:
+    """found = Shape(Cast(x, attrs=kept_), start=_, end=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
+        return None
+    r1 = root.inputs[0]
+    n1 = m.producer(r1, 'Cast')
+    if n1 is None or len(n1.inputs) != 1:
+        return None
+    x = n1.inputs[0]
+    found = root.outputs[0]
+    run = run_of(graph, x, found)
+    if not len(run) == 2:
+        m.refuse('len(run) == 2')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, run))
+
+
+def match_shape_of_shape_4(m: Matcher, root: Node) -> Match | None:
+    """found = Shape(Unsqueeze(x, _), start=_, end=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
+        return None
+    r1 = root.inputs[0]
+    n1 = m.producer(r1, 'Unsqueeze')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        return None
+    x, _ = n1.inputs
+    found = root.outputs[0]
+    run = run_of(graph, x, found)
+    if not len(run) == 2:
+        m.refuse('len(run) == 2')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, run))
+
+
+def match_shape_of_shape_5(m: Matcher, root: Node) -> Match | None:
+    """found = Shape(Relu(x), start=_, end=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
+        return None
+    r1 = root.inputs[0]
+    n1 = m.producer(r1, 'Relu')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    x = n1.inputs[0]
+    found = root.outputs[0]
+    run = run_of(graph, x, found)
+    if not len(run) == 2:
+        m.refuse('len(run) == 2')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, run))
+
+
+def match_shape_of_shape_6(m: Matcher, root: Node) -> Match | None:
+    """found = Shape(Sigmoid(x), start=_, end=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
+        return None
+    r1 = root.inputs[0]
+    n1 = m.producer(r1, 'Sigmoid')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    x = n1.inputs[0]
+    found = root.outputs[0]
+    run = run_of(graph, x, found)
+    if not len(run) == 2:
+        m.refuse('len(run) == 2')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, run))
+
+
+def match_shape_of_shape_7(m: Matcher, root: Node) -> Match | None:
+    """found = Shape(Tanh(x), start=_, end=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
+        return None
+    r1 = root.inputs[0]
+    n1 = m.producer(r1, 'Tanh')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    x = n1.inputs[0]
+    found = root.outputs[0]
+    run = run_of(graph, x, found)
+    if not len(run) == 2:
+        m.refuse('len(run) == 2')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, run))
+
+
+def match_shape_of_shape_8(m: Matcher, root: Node) -> Match | None:
+    """found = Shape(Erf(x), start=_, end=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
+        return None
+    r1 = root.inputs[0]
+    n1 = m.producer(r1, 'Erf')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    x = n1.inputs[0]
+    found = root.outputs[0]
+    run = run_of(graph, x, found)
+    if not len(run) == 2:
+        m.refuse('len(run) == 2')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, run))
+
+
+def match_shape_of_shape_9(m: Matcher, root: Node) -> Match | None:
+    """found = Shape(Neg(x), start=_, end=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
+        return None
+    r1 = root.inputs[0]
+    n1 = m.producer(r1, 'Neg')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    x = n1.inputs[0]
+    found = root.outputs[0]
+    run = run_of(graph, x, found)
+    if not len(run) == 2:
+        m.refuse('len(run) == 2')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, run))
+
+
+def match_shape_of_shape_10(m: Matcher, root: Node) -> Match | None:
+    """found = Shape(Exp(x), start=_, end=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
+        return None
+    r1 = root.inputs[0]
+    n1 = m.producer(r1, 'Exp')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    x = n1.inputs[0]
+    found = root.outputs[0]
+    run = run_of(graph, x, found)
+    if not len(run) == 2:
+        m.refuse('len(run) == 2')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, run))
+
+
+def match_shape_of_shape_11(m: Matcher, root: Node) -> Match | None:
+    """found = Shape(Sqrt(x), start=_, end=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
+        return None
+    r1 = root.inputs[0]
+    n1 = m.producer(r1, 'Sqrt')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    x = n1.inputs[0]
+    found = root.outputs[0]
+    run = run_of(graph, x, found)
+    if not len(run) == 2:
+        m.refuse('len(run) == 2')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, run))
+
+
+def match_shape_of_shape_12(m: Matcher, root: Node) -> Match | None:
+    """found = Shape(Softmax(x, attrs=kept_), start=_, end=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
+        return None
+    r1 = root.inputs[0]
+    n1 = m.producer(r1, 'Softmax')
+    if n1 is None or len(n1.inputs) != 1:
+        return None
+    x = n1.inputs[0]
+    found = root.outputs[0]
+    run = run_of(graph, x, found)
+    if not len(run) == 2:
+        m.refuse('len(run) == 2')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, run))
+
+
+def match_shape_of_shape_13(m: Matcher, root: Node) -> Match | None:
+    """found = Shape(Squeeze(x, maybe(_)), start=_, end=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
+        return None
+    r1 = root.inputs[0]
+    n1 = m.producer(r1, 'Squeeze')
+    if n1 is None or not 1 <= len(n1.inputs) <= 2 or not m.plain(n1):
+        return None
+    x = n1.inputs[0]
+    found = root.outputs[0]
+    run = run_of(graph, x, found)
+    if not len(run) == 2:
+        m.refuse('len(run) == 2')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, run))
+
+
+def match_shape_of_shape_14(m: Matcher, root: Node) -> Match | None:
+    """found = Shape(Expand(x, _), start=_, end=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
+        return None
+    r1 = root.inputs[0]
+    n1 = m.producer(r1, 'Expand')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        return None
+    x, _ = n1.inputs
+    found = root.outputs[0]
+    run = run_of(graph, x, found)
+    if not len(run) == 2:
+        m.refuse('len(run) == 2')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, run))
+
+
+def match_shape_of_shape_15(m: Matcher, root: Node) -> Match | None:
+    """found = Shape(Slice(x, _, _, maybe(_), maybe(_)), start=_, end=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
+        return None
+    r1 = root.inputs[0]
+    n1 = m.producer(r1, 'Slice')
+    if n1 is None or not 3 <= len(n1.inputs) <= 5 or not m.plain(n1):
+        return None
+    x, _, _ = n1.inputs[:3]
+    found = root.outputs[0]
+    run = run_of(graph, x, found)
+    if not len(run) == 2:
+        m.refuse('len(run) == 2')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, run))
+
+
+def match_shape_of_shape_16(m: Matcher, root: Node) -> Match | None:
+    """found = Shape(LayerNormalization(x, _, _, attrs=kept_), start=_, end=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('start', 'end'), _SHAPE):
+        return None
+    r1 = root.inputs[0]
+    n1 = m.producer(r1, 'LayerNormalization')
+    if n1 is None or len(n1.inputs) != 3:
+        return None
+    if n1.outputs[0] != r1:
+        return None
+    x, _, r2 = n1.inputs
+    if not r2:
+        return None
+    found = root.outputs[0]
+    run = run_of(graph, x, found)
+    if not len(run) == 2:
+        m.refuse('len(run) == 2')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, run))
+
+
+def make_shape_of_shape(graph: GraphBuilder, res: Res, x: Result, run: Any) -> Any:
+    return graph.make_node('Shape', [x], res.outputs, start=run[0], end=run[1])
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        name='concat_of_shapes',
+        file='specs/rewrites/dims.yaml',
+        stage='simplify',
+        root='Concat',
+        child='',
+        size=1,
+        match=match_concat_of_shapes,
+        make=make_concat_of_shapes,
+        why='sizes of one tensor that stand side by side are what Shape gives by itself',
+    ),
+    Rule(
+        name='known_sizes',
+        file='specs/rewrites/dims.yaml',
+        stage='simplify',
+        root='Shape',
+        child='',
+        size=1,
+        match=match_known_sizes_1,
+        make=make_known_sizes,
+        why='what is known before the model runs is a constant',
+    ),
+    Rule(
+        name='known_sizes',
+        file='specs/rewrites/dims.yaml',
+        stage='simplify',
+        root='Size',
+        child='',
+        size=1,
+        match=match_known_sizes_2,
+        make=make_known_sizes,
+        why='what is known before the model runs is a constant',
+    ),
+    Rule(
+        name='known_sizes',
+        file='specs/rewrites/dims.yaml',
+        stage='simplify',
+        root='Gather',
+        child='',
+        size=1,
+        match=match_known_sizes_3,
+        make=make_known_sizes,
+        why='what is known before the model runs is a constant',
+    ),
+    Rule(
+        name='known_sizes',
+        file='specs/rewrites/dims.yaml',
+        stage='simplify',
+        root='Concat',
+        child='',
+        size=1,
+        match=match_known_sizes_4,
+        make=make_known_sizes,
+        why='what is known before the model runs is a constant',
+    ),
+    Rule(
+        name='known_sizes',
+        file='specs/rewrites/dims.yaml',
+        stage='simplify',
+        root='Slice',
+        child='',
+        size=1,
+        match=match_known_sizes_5,
+        make=make_known_sizes,
+        why='what is known before the model runs is a constant',
+    ),
+    Rule(
+        name='known_sizes',
+        file='specs/rewrites/dims.yaml',
+        stage='simplify',
+        root='Squeeze',
+        child='',
+        size=1,
+        match=match_known_sizes_6,
+        make=make_known_sizes,
+        why='what is known before the model runs is a constant',
+    ),
+    Rule(
+        name='known_sizes',
+        file='specs/rewrites/dims.yaml',
+        stage='simplify',
+        root='Unsqueeze',
+        child='',
+        size=1,
+        match=match_known_sizes_7,
+        make=make_known_sizes,
+        why='what is known before the model runs is a constant',
+    ),
+    Rule(
+        name='known_sizes',
+        file='specs/rewrites/dims.yaml',
+        stage='simplify',
+        root='Reshape',
+        child='',
+        size=1,
+        match=match_known_sizes_8,
+        make=make_known_sizes,
+        why='what is known before the model runs is a constant',
+    ),
+    Rule(
+        name='known_sizes',
+        file='specs/rewrites/dims.yaml',
+        stage='simplify',
+        root='Expand',
+        child='',
+        size=1,
+        match=match_known_sizes_9,
+        make=make_known_sizes,
+        why='what is known before the model runs is a constant',
+    ),
+    Rule(
+        name='known_sizes',
+        file='specs/rewrites/dims.yaml',
+        stage='simplify',
+        root='Cast',
+        child='',
+        size=1,
+        match=match_known_sizes_10,
+        make=make_known_sizes,
+        why='what is known before the model runs is a constant',
+    ),
+    Rule(
+        name='known_sizes',
+        file='specs/rewrites/dims.yaml',
+        stage='simplify',
+        root='Range',
+        child='',
+        size=1,
+        match=match_known_sizes_11,
+        make=make_known_sizes,
+        why='what is known before the model runs is a constant',
+    ),
+    Rule(
+        name='known_sizes',
+        file='specs/rewrites/dims.yaml',
+        stage='simplify',
+        root='ReduceProd',
+        child='',
+        size=1,
+        match=match_known_sizes_12,
+        make=make_known_sizes,
+        why='what is known before the model runs is a constant',
+    ),
+    Rule(
+        name='known_sizes',
+        file='specs/rewrites/dims.yaml',
+        stage='simplify',
+        root='ConstantOfShape',
+        child='',
+        size=1,
+        match=match_known_sizes_13,
+        make=make_known_sizes,
+        why='what is known before the model runs is a constant',
+    ),
+    Rule(
+        name='known_sizes_computed',
+        file='specs/rewrites/dims.yaml',
+        stage='simplify',
+        root='Add',
+        child='',
+        size=1,
+        match=match_known_sizes_computed_1,
+        make=make_known_sizes_computed,
+        why='what is known before the model runs is a constant',
+    ),
+    Rule(
+        name='known_sizes_computed',
+        file='specs/rewrites/dims.yaml',
+        stage='simplify',
+        root='Sub',
+        child='',
+        size=1,
+        match=match_known_sizes_computed_2,
+        make=make_known_sizes_computed,
+        why='what is known before the model runs is a constant',
+    ),
+    Rule(
+        name='known_sizes_computed',
+        file='specs/rewrites/dims.yaml',
+        stage='simplify',
+        root='Mul',
+        child='',
+        size=1,
+        match=match_known_sizes_computed_3,
+        make=make_known_sizes_computed,
+        why='what is known before the model runs is a constant',
+    ),
+    Rule(
+        name='known_sizes_computed',
+        file='specs/rewrites/dims.yaml',
+        stage='simplify',
+        root='Div',
+        child='',
+        size=1,
+        match=match_known_sizes_computed_4,
+        make=make_known_sizes_computed,
+        why='what is known before the model runs is a constant',
+    ),
+    Rule(
+        name='known_sizes_computed',
+        file='specs/rewrites/dims.yaml',
+        stage='simplify',
+        root='Mod',
+        child='',
+        size=1,
+        match=match_known_sizes_computed_5,
+        make=make_known_sizes_computed,
+        why='what is known before the model runs is a constant',
+    ),
+    Rule(
+        name='known_sizes_computed',
+        file='specs/rewrites/dims.yaml',
+        stage='simplify',
+        root='Max',
+        child='',
+        size=1,
+        match=match_known_sizes_computed_6,
+        make=make_known_sizes_computed,
+        why='what is known before the model runs is a constant',
+    ),
+    Rule(
+        name='known_sizes_computed',
+        file='specs/rewrites/dims.yaml',
+        stage='simplify',
+        root='Min',
+        child='',
+        size=1,
+        match=match_known_sizes_computed_7,
+        make=make_known_sizes_computed,
+        why='what is known before the model runs is a constant',
+    ),
+    Rule(
+        name='known_sizes_computed',
+        file='specs/rewrites/dims.yaml',
+        stage='simplify',
+        root='Neg',
+        child='',
+        size=1,
+        match=match_known_sizes_computed_8,
+        make=make_known_sizes_computed,
+        why='what is known before the model runs is a constant',
+    ),
+    Rule(
+        name='known_sizes_computed',
+        file='specs/rewrites/dims.yaml',
+        stage='simplify',
+        root='Abs',
+        child='',
+        size=1,
+        match=match_known_sizes_computed_9,
+        make=make_known_sizes_computed,
+        why='what is known before the model runs is a constant',
+    ),
+    Rule(
+        name='known_sizes_computed',
+        file='specs/rewrites/dims.yaml',
+        stage='simplify',
+        root='Where',
+        child='',
+        size=1,
+        match=match_known_sizes_computed_10,
+        make=make_known_sizes_computed,
+        why='what is known before the model runs is a constant',
+    ),
+    Rule(
+        name='shape_of_shape',
+        file='specs/rewrites/dims.yaml',
+        stage='simplify',
+        root='Shape',
+        child='Transpose',
+        size=2,
+        match=match_shape_of_shape_1,
+        make=make_shape_of_shape,
+        why='sizes that what a tensor is made of has too need not wait for it',
+    ),
+    Rule(
+        name='shape_of_shape',
+        file='specs/rewrites/dims.yaml',
+        stage='simplify',
+        root='Shape',
+        child='Reshape',
+        size=2,
+        match=match_shape_of_shape_2,
+        make=make_shape_of_shape,
+        why='sizes that what a tensor is made of has too need not wait for it',
+    ),
+    Rule(
+        name='shape_of_shape',
+        file='specs/rewrites/dims.yaml',
+        stage='simplify',
+        root='Shape',
+        child='Cast',
+        size=2,
+        match=match_shape_of_shape_3,
+        make=make_shape_of_shape,
+        why='sizes that what a tensor is made of has too need not wait for it',
+    ),
+    Rule(
+        name='shape_of_shape',
+        file='specs/rewrites/dims.yaml',
+        stage='simplify',
+        root='Shape',
+        child='Unsqueeze',
+        size=2,
+        match=match_shape_of_shape_4,
+        make=make_shape_of_shape,
+        why='sizes that what a tensor is made of has too need not wait for it',
+    ),
+    Rule(
+        name='shape_of_shape',
+        file='specs/rewrites/dims.yaml',
+        stage='simplify',
+        root='Shape',
+        child='Relu',
+        size=2,
+        match=match_shape_of_shape_5,
+        make=make_shape_of_shape,
+        why='sizes that what a tensor is made of has too need not wait for it',
+    ),
+    Rule(
+        name='shape_of_shape',
+        file='specs/rewrites/dims.yaml',
+        stage='simplify',
+        root='Shape',
+        child='Sigmoid',
+        size=2,
+        match=match_shape_of_shape_6,
+        make=make_shape_of_shape,
+        why='sizes that what a tensor is made of has too need not wait for it',
+    ),
+    Rule(
+        name='shape_of_shape',
+        file='specs/rewrites/dims.yaml',
+        stage='simplify',
+        root='Shape',
+        child='Tanh',
+        size=2,
+        match=match_shape_of_shape_7,
+        make=make_shape_of_shape,
+        why='sizes that what a tensor is made of has too need not wait for it',
+    ),
+    Rule(
+        name='shape_of_shape',
+        file='specs/rewrites/dims.yaml',
+        stage='simplify',
+        root='Shape',
+        child='Erf',
+        size=2,
+        match=match_shape_of_shape_8,
+        make=make_shape_of_shape,
+        why='sizes that what a tensor is made of has too need not wait for it',
+    ),
+    Rule(
+        name='shape_of_shape',
+        file='specs/rewrites/dims.yaml',
+        stage='simplify',
+        root='Shape',
+        child='Neg',
+        size=2,
+        match=match_shape_of_shape_9,
+        make=make_shape_of_shape,
+        why='sizes that what a tensor is made of has too need not wait for it',
+    ),
+    Rule(
+        name='shape_of_shape',
+        file='specs/rewrites/dims.yaml',
+        stage='simplify',
+        root='Shape',
+        child='Exp',
+        size=2,
+        match=match_shape_of_shape_10,
+        make=make_shape_of_shape,
+        why='sizes that what a tensor is made of has too need not wait for it',
+    ),
+    Rule(
+        name='shape_of_shape',
+        file='specs/rewrites/dims.yaml',
+        stage='simplify',
+        root='Shape',
+        child='Sqrt',
+        size=2,
+        match=match_shape_of_shape_11,
+        make=make_shape_of_shape,
+        why='sizes that what a tensor is made of has too need not wait for it',
+    ),
+    Rule(
+        name='shape_of_shape',
+        file='specs/rewrites/dims.yaml',
+        stage='simplify',
+        root='Shape',
+        child='Softmax',
+        size=2,
+        match=match_shape_of_shape_12,
+        make=make_shape_of_shape,
+        why='sizes that what a tensor is made of has too need not wait for it',
+    ),
+    Rule(
+        name='shape_of_shape',
+        file='specs/rewrites/dims.yaml',
+        stage='simplify',
+        root='Shape',
+        child='Squeeze',
+        size=2,
+        match=match_shape_of_shape_13,
+        make=make_shape_of_shape,
+        why='sizes that what a tensor is made of has too need not wait for it',
+    ),
+    Rule(
+        name='shape_of_shape',
+        file='specs/rewrites/dims.yaml',
+        stage='simplify',
+        root='Shape',
+        child='Expand',
+        size=2,
+        match=match_shape_of_shape_14,
+        make=make_shape_of_shape,
+        why='sizes that what a tensor is made of has too need not wait for it',
+    ),
+    Rule(
+        name='shape_of_shape',
+        file='specs/rewrites/dims.yaml',
+        stage='simplify',
+        root='Shape',
+        child='Slice',
+        size=2,
+        match=match_shape_of_shape_15,
+        make=make_shape_of_shape,
+        why='sizes that what a tensor is made of has too need not wait for it',
+    ),
+    Rule(
+        name='shape_of_shape',
+        file='specs/rewrites/dims.yaml',
+        stage='simplify',
+        root='Shape',
+        child='LayerNormalization',
+        size=2,
+        match=match_shape_of_shape_16,
+        make=make_shape_of_shape,
+        why='sizes that what a tensor is made of has too need not wait for it',
+    ),
+)

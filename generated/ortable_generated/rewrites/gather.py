@@ -1,0 +1,214 @@
+# Generated from specs/rewrites/gather.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ortable.prelude import axis_of, is_constant
+from ortable.rewrite.rule import Match, Rule
+from ortable.rewrite.words import ints_of, known_rank
+from ortable.rewrite.words_pieces import is_found
+from ortable.rewrite.words_shape import has_way, view_way, viewed
+from ortable.rewrite.words_sizes import as_scalar_index, as_vector_index, counts_all, is_axis, places_of, places_of_places, shape_run
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+    from ortable.builder.node import Node
+    from ortable.prelude import Result
+    from ortable.rewrite.matcher import Matcher
+
+
+_GATHER = {'axis': 0}
+_GATHER_ND = {'batch_dims': 0}
+_SHAPE = {'start': 0}
+
+
+def match_gather_gather(m: Matcher, root: Node) -> Match | None:
+    """return Gather(Gather(x, first, axis=axis), second, axis=again)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('axis',), _GATHER):
+        return None
+    again = root.attrs.get('axis', 0)
+    r1, second = root.inputs
+    n1 = m.producer(r1, 'Gather')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('axis',), _GATHER):
+        return None
+    axis = n1.attrs.get('axis', 0)
+    x, first = n1.inputs
+    places = places_of_places(graph, x, axis, first, again, second)
+    if not is_found(places):
+        m.refuse('is_found(places)')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, axis, places))
+
+
+def make_gather_gather(graph: GraphBuilder, res: Res, x: Result, axis: Any, places: Any) -> Any:
+    return graph.make_node('Gather', [x, places_of(graph, places)], res.outputs, axis=axis)
+
+
+def match_gather_of_shape(m: Matcher, root: Node) -> Match | None:
+    """return Gather(Shape(x, start=start, end=end), indices)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, (), _GATHER):
+        return None
+    r1, indices = root.inputs
+    n1 = m.producer(r1, 'Shape')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('start', 'end'), _SHAPE):
+        return None
+    start = n1.attrs.get('start', 0)
+    end = n1.attrs.get('end')
+    x = n1.inputs[0]
+    if not known_rank(graph, indices) == 1:
+        m.refuse('known_rank(indices) == 1')
+        return None
+    run = shape_run(graph, x, start, end, ints_of(graph, indices))
+    if not len(run) == 2:
+        m.refuse('len(run) == 2')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, run))
+
+
+def make_gather_of_shape(graph: GraphBuilder, res: Res, x: Result, run: Any) -> Any:
+    return graph.make_node('Shape', [x], res.outputs, start=run[0], end=run[1])
+
+
+def match_gather_squeeze(m: Matcher, root: Node) -> Match | None:
+    """middle = Gather(x, index, axis=axis); return Squeeze(middle, gone)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    middle, gone = root.inputs
+    if not gone:
+        return None
+    n1 = m.producer(middle, 'Gather')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('axis',), _GATHER):
+        return None
+    axis = n1.attrs.get('axis', 0)
+    x, index = n1.inputs
+    if not is_constant(graph, index):
+        m.refuse('is_constant(index)')
+        return None
+    if not known_rank(graph, index) == 1:
+        m.refuse('known_rank(index) == 1')
+        return None
+    if not known_rank(graph, x) > 0:
+        m.refuse('known_rank(x) > 0')
+        return None
+    if not is_axis(graph, middle, ints_of(graph, gone), axis_of(graph, x, axis)):
+        m.refuse('is_axis(middle, ints_of(gone), axis_of(x, axis))')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, index, axis))
+
+
+def make_gather_squeeze(graph: GraphBuilder, res: Res, x: Result, index: Result, axis: Any) -> Any:
+    return graph.make_node('Gather', [x, as_scalar_index(graph, index)], res.outputs, axis=axis)
+
+
+def match_gather_unsqueeze(m: Matcher, root: Node) -> Match | None:
+    """middle = Gather(x, index, axis=axis); found = Unsqueeze(middle, back); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    middle, back = root.inputs
+    n1 = m.producer(middle, 'Gather')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('axis',), _GATHER):
+        return None
+    axis = n1.attrs.get('axis', 0)
+    x, index = n1.inputs
+    found = root.outputs[0]
+    if not is_constant(graph, index):
+        m.refuse('is_constant(index)')
+        return None
+    if not known_rank(graph, index) == 0:
+        m.refuse('known_rank(index) == 0')
+        return None
+    if not known_rank(graph, x) > 0:
+        m.refuse('known_rank(x) > 0')
+        return None
+    if not is_axis(graph, found, ints_of(graph, back), axis_of(graph, x, axis)):
+        m.refuse('is_axis(found, ints_of(back), axis_of(x, axis))')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, index, axis))
+
+
+def make_gather_unsqueeze(graph: GraphBuilder, res: Res, x: Result, index: Result, axis: Any) -> Any:
+    return graph.make_node('Gather', [x, as_vector_index(graph, index)], res.outputs, axis=axis)
+
+
+def match_gathernd_whole(m: Matcher, root: Node) -> Match | None:
+    """found = GatherND(x, indices); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, (), _GATHER_ND):
+        return None
+    x, indices = root.inputs
+    found = root.outputs[0]
+    if not counts_all(graph, x, indices):
+        m.refuse('counts_all(x, indices)')
+        return None
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    return Match((root,), (root.outputs[0],), (x, way))
+
+
+def make_gathernd_whole(graph: GraphBuilder, res: Res, x: Result, way: Any) -> Any:
+    return viewed(graph, x, way)
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        name='gather_gather',
+        file='specs/rewrites/gather.yaml',
+        stage='simplify',
+        root='Gather',
+        child='Gather',
+        size=2,
+        match=match_gather_gather,
+        make=make_gather_gather,
+        why='constant places among constant places are known before the model runs',
+    ),
+    Rule(
+        name='gather_of_shape',
+        file='specs/rewrites/gather.yaml',
+        stage='simplify',
+        root='Gather',
+        child='Shape',
+        size=2,
+        match=match_gather_of_shape,
+        make=make_gather_of_shape,
+        why='sizes that stand side by side are what Shape gives by itself',
+    ),
+    Rule(
+        name='gather_squeeze',
+        file='specs/rewrites/gather.yaml',
+        stage='simplify',
+        root='Squeeze',
+        child='Gather',
+        size=2,
+        match=match_gather_squeeze,
+        make=make_gather_squeeze,
+        why='a scalar index drops the axis that a vector of one index keeps',
+    ),
+    Rule(
+        name='gather_unsqueeze',
+        file='specs/rewrites/gather.yaml',
+        stage='simplify',
+        root='Unsqueeze',
+        child='Gather',
+        size=2,
+        match=match_gather_unsqueeze,
+        make=make_gather_unsqueeze,
+        why='a vector of one index keeps the axis that a scalar index drops',
+    ),
+    Rule(
+        name='gathernd_whole',
+        file='specs/rewrites/gather.yaml',
+        stage='simplify',
+        root='GatherND',
+        child='',
+        size=1,
+        match=match_gathernd_whole,
+        make=make_gathernd_whole,
+        why='an index that counts every row of every axis takes the whole tensor',
+    ),
+)

@@ -1,0 +1,1526 @@
+# Generated from specs/rewrites/reshape.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ortable.prelude import dim_of, is_constant, shape_of
+from ortable.rewrite.rule import Match, Rule
+from ortable.rewrite.words import known_rank, same_dim, same_shape
+from ortable.rewrite.words_shape import has_way, may_copy, view_way, viewed, way_to
+from ortable.rewrite.words_sizes import node_again, node_of
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+    from ortable.builder.node import Node
+    from ortable.prelude import Result
+    from ortable.rewrite.matcher import Matcher
+
+
+_FLATTEN = {'axis': 1}
+_GEMM = {'alpha': 1.0, 'beta': 1.0, 'transA': 0, 'transB': 0}
+_RESHAPE = {'allowzero': 0}
+
+
+def match_reshape_constant_target(m: Matcher, root: Node) -> Match | None:
+    """found = Reshape(x, target, allowzero=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    x, target = root.inputs
+    found = root.outputs[0]
+    if not not is_constant(graph, target):
+        m.refuse('not is_constant(target)')
+        return None
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    return Match((root,), (root.outputs[0],), (x, way))
+
+
+def make_reshape_constant_target(graph: GraphBuilder, res: Res, x: Result, way: Any) -> Any:
+    return viewed(graph, x, way)
+
+
+def match_reshape_gemm_reshape(m: Matcher, root: Node) -> Match | None:
+    """product = Gemm(Reshape(x, _, allowzero=_), w, bias); found = Reshape(product, _, allowzero=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    product, _ = root.inputs
+    n1 = m.producer(product, 'Gemm')
+    if n1 is None or len(n1.inputs) != 3 or not m.plain(n1, (), _GEMM):
+        return None
+    r1, w, bias = n1.inputs
+    if not bias:
+        return None
+    n2 = m.producer(r1, 'Reshape')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+        return None
+    x, _ = n2.inputs
+    found = root.outputs[0]
+    if not known_rank(graph, found) > 2:
+        m.refuse('known_rank(found) > 2')
+        return None
+    if not same_dim(dim_of(graph, found, -1), dim_of(graph, w, 1)):
+        m.refuse('same_dim(dim_of(found, -1), dim_of(w, 1))')
+        return None
+    if not dim_of(graph, w, 1) > 0:
+        m.refuse('dim_of(w, 1) > 0')
+        return None
+    way = way_to(graph, x, [*shape_of(graph, found)[:-1], dim_of(graph, w, 0)])
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    if not known_rank(graph, bias) == 1:
+        m.refuse('known_rank(bias) == 1')
+        return None
+    return Match((root, n1, n2), (root.outputs[0],), (x, w, bias, way))
+
+
+def make_reshape_gemm_reshape(graph: GraphBuilder, res: Res, x: Result, w: Result, bias: Result, way: Any) -> Any:
+    return graph.make_node('Add', [graph.make_node('MatMul', [viewed(graph, x, way), w]), bias], res.outputs)
+
+
+def match_reshape_given_target_1(m: Matcher, root: Node) -> Match | None:
+    """middle = Reshape(x, _, allowzero=_); return Reshape(middle, target, allowzero=zero)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    zero = root.attrs.get('allowzero', 0)
+    middle, target = root.inputs
+    n1 = m.producer(middle, 'Reshape')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
+        return None
+    x, _ = n1.inputs
+    if not not may_copy(graph, target, zero):
+        m.refuse('not may_copy(target, zero)')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, target, zero))
+
+
+def match_reshape_given_target_2(m: Matcher, root: Node) -> Match | None:
+    """middle = Unsqueeze(x, _); return Reshape(middle, target, allowzero=zero)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    zero = root.attrs.get('allowzero', 0)
+    middle, target = root.inputs
+    n1 = m.producer(middle, 'Unsqueeze')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        return None
+    x, _ = n1.inputs
+    if not not may_copy(graph, target, zero):
+        m.refuse('not may_copy(target, zero)')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, target, zero))
+
+
+def match_reshape_given_target_3(m: Matcher, root: Node) -> Match | None:
+    """middle = Squeeze(x, maybe(_)); return Reshape(middle, target, allowzero=zero)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    zero = root.attrs.get('allowzero', 0)
+    middle, target = root.inputs
+    n1 = m.producer(middle, 'Squeeze')
+    if n1 is None or not 1 <= len(n1.inputs) <= 2 or not m.plain(n1):
+        return None
+    x = n1.inputs[0]
+    if not not may_copy(graph, target, zero):
+        m.refuse('not may_copy(target, zero)')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, target, zero))
+
+
+def match_reshape_given_target_4(m: Matcher, root: Node) -> Match | None:
+    """middle = Flatten(x, axis=_); return Reshape(middle, target, allowzero=zero)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    zero = root.attrs.get('allowzero', 0)
+    middle, target = root.inputs
+    n1 = m.producer(middle, 'Flatten')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _FLATTEN):
+        return None
+    x = n1.inputs[0]
+    if not not may_copy(graph, target, zero):
+        m.refuse('not may_copy(target, zero)')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, target, zero))
+
+
+def make_reshape_given_target(graph: GraphBuilder, res: Res, x: Result, target: Result, zero: Any) -> Any:
+    return graph.make_node('Reshape', [x, target], res.outputs, allowzero=zero)
+
+
+def match_view_again_1(m: Matcher, root: Node) -> Match | None:
+    """middle = Reshape(x, _, allowzero=_); found = Reshape(middle, _, allowzero=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    middle, _ = root.inputs
+    n1 = m.producer(middle, 'Reshape')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
+        return None
+    x, _ = n1.inputs
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, way))
+
+
+def match_view_again_2(m: Matcher, root: Node) -> Match | None:
+    """middle = Reshape(x, _, allowzero=_); found = Unsqueeze(middle, _); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    middle, _ = root.inputs
+    n1 = m.producer(middle, 'Reshape')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
+        return None
+    x, _ = n1.inputs
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, way))
+
+
+def match_view_again_3(m: Matcher, root: Node) -> Match | None:
+    """middle = Reshape(x, _, allowzero=_); found = Squeeze(middle, maybe(_)); return found"""
+    graph = m.graph
+    if not 1 <= len(root.inputs) <= 2 or not m.plain(root):
+        return None
+    middle = root.inputs[0]
+    n1 = m.producer(middle, 'Reshape')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
+        return None
+    x, _ = n1.inputs
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, way))
+
+
+def match_view_again_4(m: Matcher, root: Node) -> Match | None:
+    """middle = Reshape(x, _, allowzero=_); found = Flatten(middle, axis=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('axis',), _FLATTEN):
+        return None
+    middle = root.inputs[0]
+    n1 = m.producer(middle, 'Reshape')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
+        return None
+    x, _ = n1.inputs
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, way))
+
+
+def match_view_again_5(m: Matcher, root: Node) -> Match | None:
+    """middle = Unsqueeze(x, _); found = Reshape(middle, _, allowzero=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    middle, _ = root.inputs
+    n1 = m.producer(middle, 'Unsqueeze')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        return None
+    x, _ = n1.inputs
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, way))
+
+
+def match_view_again_6(m: Matcher, root: Node) -> Match | None:
+    """middle = Unsqueeze(x, _); found = Unsqueeze(middle, _); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    middle, _ = root.inputs
+    n1 = m.producer(middle, 'Unsqueeze')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        return None
+    x, _ = n1.inputs
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, way))
+
+
+def match_view_again_7(m: Matcher, root: Node) -> Match | None:
+    """middle = Unsqueeze(x, _); found = Squeeze(middle, maybe(_)); return found"""
+    graph = m.graph
+    if not 1 <= len(root.inputs) <= 2 or not m.plain(root):
+        return None
+    middle = root.inputs[0]
+    n1 = m.producer(middle, 'Unsqueeze')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        return None
+    x, _ = n1.inputs
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, way))
+
+
+def match_view_again_8(m: Matcher, root: Node) -> Match | None:
+    """middle = Unsqueeze(x, _); found = Flatten(middle, axis=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('axis',), _FLATTEN):
+        return None
+    middle = root.inputs[0]
+    n1 = m.producer(middle, 'Unsqueeze')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        return None
+    x, _ = n1.inputs
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, way))
+
+
+def match_view_again_9(m: Matcher, root: Node) -> Match | None:
+    """middle = Squeeze(x, maybe(_)); found = Reshape(middle, _, allowzero=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    middle, _ = root.inputs
+    n1 = m.producer(middle, 'Squeeze')
+    if n1 is None or not 1 <= len(n1.inputs) <= 2 or not m.plain(n1):
+        return None
+    x = n1.inputs[0]
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, way))
+
+
+def match_view_again_10(m: Matcher, root: Node) -> Match | None:
+    """middle = Squeeze(x, maybe(_)); found = Unsqueeze(middle, _); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    middle, _ = root.inputs
+    n1 = m.producer(middle, 'Squeeze')
+    if n1 is None or not 1 <= len(n1.inputs) <= 2 or not m.plain(n1):
+        return None
+    x = n1.inputs[0]
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, way))
+
+
+def match_view_again_11(m: Matcher, root: Node) -> Match | None:
+    """middle = Squeeze(x, maybe(_)); found = Squeeze(middle, maybe(_)); return found"""
+    graph = m.graph
+    if not 1 <= len(root.inputs) <= 2 or not m.plain(root):
+        return None
+    middle = root.inputs[0]
+    n1 = m.producer(middle, 'Squeeze')
+    if n1 is None or not 1 <= len(n1.inputs) <= 2 or not m.plain(n1):
+        return None
+    x = n1.inputs[0]
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, way))
+
+
+def match_view_again_12(m: Matcher, root: Node) -> Match | None:
+    """middle = Squeeze(x, maybe(_)); found = Flatten(middle, axis=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('axis',), _FLATTEN):
+        return None
+    middle = root.inputs[0]
+    n1 = m.producer(middle, 'Squeeze')
+    if n1 is None or not 1 <= len(n1.inputs) <= 2 or not m.plain(n1):
+        return None
+    x = n1.inputs[0]
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, way))
+
+
+def match_view_again_13(m: Matcher, root: Node) -> Match | None:
+    """middle = Flatten(x, axis=_); found = Reshape(middle, _, allowzero=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    middle, _ = root.inputs
+    n1 = m.producer(middle, 'Flatten')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _FLATTEN):
+        return None
+    x = n1.inputs[0]
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, way))
+
+
+def match_view_again_14(m: Matcher, root: Node) -> Match | None:
+    """middle = Flatten(x, axis=_); found = Unsqueeze(middle, _); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    middle, _ = root.inputs
+    n1 = m.producer(middle, 'Flatten')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _FLATTEN):
+        return None
+    x = n1.inputs[0]
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, way))
+
+
+def match_view_again_15(m: Matcher, root: Node) -> Match | None:
+    """middle = Flatten(x, axis=_); found = Squeeze(middle, maybe(_)); return found"""
+    graph = m.graph
+    if not 1 <= len(root.inputs) <= 2 or not m.plain(root):
+        return None
+    middle = root.inputs[0]
+    n1 = m.producer(middle, 'Flatten')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _FLATTEN):
+        return None
+    x = n1.inputs[0]
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, way))
+
+
+def match_view_again_16(m: Matcher, root: Node) -> Match | None:
+    """middle = Flatten(x, axis=_); found = Flatten(middle, axis=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('axis',), _FLATTEN):
+        return None
+    middle = root.inputs[0]
+    n1 = m.producer(middle, 'Flatten')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('axis',), _FLATTEN):
+        return None
+    x = n1.inputs[0]
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, way))
+
+
+def make_view_again(graph: GraphBuilder, res: Res, x: Result, way: Any) -> Any:
+    return viewed(graph, x, way)
+
+
+def match_view_same_1(m: Matcher, root: Node) -> Match | None:
+    """found = Reshape(x, _, allowzero=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    x, _ = root.inputs
+    found = root.outputs[0]
+    if not same_shape(graph, x, found):
+        m.refuse('same_shape(x, found)')
+        return None
+    return Match((root,), (root.outputs[0],), (x,))
+
+
+def match_view_same_2(m: Matcher, root: Node) -> Match | None:
+    """found = Unsqueeze(x, _); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    x, _ = root.inputs
+    found = root.outputs[0]
+    if not same_shape(graph, x, found):
+        m.refuse('same_shape(x, found)')
+        return None
+    return Match((root,), (root.outputs[0],), (x,))
+
+
+def match_view_same_3(m: Matcher, root: Node) -> Match | None:
+    """found = Squeeze(x, maybe(_)); return found"""
+    graph = m.graph
+    if not 1 <= len(root.inputs) <= 2 or not m.plain(root):
+        return None
+    x = root.inputs[0]
+    found = root.outputs[0]
+    if not same_shape(graph, x, found):
+        m.refuse('same_shape(x, found)')
+        return None
+    return Match((root,), (root.outputs[0],), (x,))
+
+
+def match_view_same_4(m: Matcher, root: Node) -> Match | None:
+    """found = Flatten(x, axis=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('axis',), _FLATTEN):
+        return None
+    x = root.inputs[0]
+    found = root.outputs[0]
+    if not same_shape(graph, x, found):
+        m.refuse('same_shape(x, found)')
+        return None
+    return Match((root,), (root.outputs[0],), (x,))
+
+
+def make_view_same(graph: GraphBuilder, res: Res, x: Result) -> Any:
+    return x
+
+
+def match_view_unary_view_1(m: Matcher, root: Node) -> Match | None:
+    """seen = Reshape(x, _, allowzero=_); middle = Relu(seen); found = Reshape(middle, _, allowzero=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    middle, _ = root.inputs
+    n1 = m.producer(middle, 'Relu')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    seen = n1.inputs[0]
+    n2 = m.producer(seen, 'Reshape')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+        return None
+    x, _ = n2.inputs
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+
+
+def match_view_unary_view_2(m: Matcher, root: Node) -> Match | None:
+    """seen = Reshape(x, _, allowzero=_); middle = Sigmoid(seen); found = Reshape(middle, _, allowzero=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    middle, _ = root.inputs
+    n1 = m.producer(middle, 'Sigmoid')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    seen = n1.inputs[0]
+    n2 = m.producer(seen, 'Reshape')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+        return None
+    x, _ = n2.inputs
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+
+
+def match_view_unary_view_3(m: Matcher, root: Node) -> Match | None:
+    """seen = Reshape(x, _, allowzero=_); middle = Tanh(seen); found = Reshape(middle, _, allowzero=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    middle, _ = root.inputs
+    n1 = m.producer(middle, 'Tanh')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    seen = n1.inputs[0]
+    n2 = m.producer(seen, 'Reshape')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+        return None
+    x, _ = n2.inputs
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+
+
+def match_view_unary_view_4(m: Matcher, root: Node) -> Match | None:
+    """seen = Reshape(x, _, allowzero=_); middle = Erf(seen); found = Reshape(middle, _, allowzero=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    middle, _ = root.inputs
+    n1 = m.producer(middle, 'Erf')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    seen = n1.inputs[0]
+    n2 = m.producer(seen, 'Reshape')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+        return None
+    x, _ = n2.inputs
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+
+
+def match_view_unary_view_5(m: Matcher, root: Node) -> Match | None:
+    """seen = Reshape(x, _, allowzero=_); middle = Neg(seen); found = Reshape(middle, _, allowzero=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    middle, _ = root.inputs
+    n1 = m.producer(middle, 'Neg')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    seen = n1.inputs[0]
+    n2 = m.producer(seen, 'Reshape')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+        return None
+    x, _ = n2.inputs
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+
+
+def match_view_unary_view_6(m: Matcher, root: Node) -> Match | None:
+    """seen = Reshape(x, _, allowzero=_); middle = Exp(seen); found = Reshape(middle, _, allowzero=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    middle, _ = root.inputs
+    n1 = m.producer(middle, 'Exp')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    seen = n1.inputs[0]
+    n2 = m.producer(seen, 'Reshape')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+        return None
+    x, _ = n2.inputs
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+
+
+def match_view_unary_view_7(m: Matcher, root: Node) -> Match | None:
+    """seen = Reshape(x, _, allowzero=_); middle = Sqrt(seen); found = Reshape(middle, _, allowzero=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    middle, _ = root.inputs
+    n1 = m.producer(middle, 'Sqrt')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    seen = n1.inputs[0]
+    n2 = m.producer(seen, 'Reshape')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+        return None
+    x, _ = n2.inputs
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+
+
+def match_view_unary_view_8(m: Matcher, root: Node) -> Match | None:
+    """seen = Reshape(x, _, allowzero=_); middle = Abs(seen); found = Reshape(middle, _, allowzero=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    middle, _ = root.inputs
+    n1 = m.producer(middle, 'Abs')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    seen = n1.inputs[0]
+    n2 = m.producer(seen, 'Reshape')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+        return None
+    x, _ = n2.inputs
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+
+
+def match_view_unary_view_9(m: Matcher, root: Node) -> Match | None:
+    """seen = Reshape(x, _, allowzero=_); middle = Softplus(seen); found = Reshape(middle, _, allowzero=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    middle, _ = root.inputs
+    n1 = m.producer(middle, 'Softplus')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    seen = n1.inputs[0]
+    n2 = m.producer(seen, 'Reshape')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+        return None
+    x, _ = n2.inputs
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+
+
+def match_view_unary_view_10(m: Matcher, root: Node) -> Match | None:
+    """seen = Reshape(x, _, allowzero=_); middle = Gelu(seen, attrs=kept_); found = Reshape(middle, _, allowzero=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    middle, _ = root.inputs
+    n1 = m.producer(middle, 'Gelu')
+    if n1 is None or len(n1.inputs) != 1:
+        return None
+    seen = n1.inputs[0]
+    n2 = m.producer(seen, 'Reshape')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+        return None
+    x, _ = n2.inputs
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+
+
+def match_view_unary_view_11(m: Matcher, root: Node) -> Match | None:
+    """seen = Reshape(x, _, allowzero=_); middle = LeakyRelu(seen, attrs=kept_); found = Reshape(middle, _, allowzero=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    middle, _ = root.inputs
+    n1 = m.producer(middle, 'LeakyRelu')
+    if n1 is None or len(n1.inputs) != 1:
+        return None
+    seen = n1.inputs[0]
+    n2 = m.producer(seen, 'Reshape')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+        return None
+    x, _ = n2.inputs
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+
+
+def match_view_unary_view_12(m: Matcher, root: Node) -> Match | None:
+    """seen = Reshape(x, _, allowzero=_); middle = Cast(seen, attrs=kept_); found = Reshape(middle, _, allowzero=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    middle, _ = root.inputs
+    n1 = m.producer(middle, 'Cast')
+    if n1 is None or len(n1.inputs) != 1:
+        return None
+    seen = n1.inputs[0]
+    n2 = m.producer(seen, 'Reshape')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+        return None
+    x, _ = n2.inputs
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+
+
+def match_view_unary_view_13(m: Matcher, root: Node) -> Match | None:
+    """seen = Reshape(x, _, allowzero=_); middle = HardSigmoid(seen, attrs=kept_); found = Reshape(middle, _, allowzero=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    middle, _ = root.inputs
+    n1 = m.producer(middle, 'HardSigmoid')
+    if n1 is None or len(n1.inputs) != 1:
+        return None
+    seen = n1.inputs[0]
+    n2 = m.producer(seen, 'Reshape')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+        return None
+    x, _ = n2.inputs
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+
+
+def match_view_unary_view_14(m: Matcher, root: Node) -> Match | None:
+    """seen = Reshape(x, _, allowzero=_); middle = HardSwish(seen); found = Reshape(middle, _, allowzero=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    middle, _ = root.inputs
+    n1 = m.producer(middle, 'HardSwish')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    seen = n1.inputs[0]
+    n2 = m.producer(seen, 'Reshape')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+        return None
+    x, _ = n2.inputs
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+
+
+def match_view_unary_view_15(m: Matcher, root: Node) -> Match | None:
+    """seen = Reshape(x, _, allowzero=_); middle = Not(seen); found = Reshape(middle, _, allowzero=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    middle, _ = root.inputs
+    n1 = m.producer(middle, 'Not')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    seen = n1.inputs[0]
+    n2 = m.producer(seen, 'Reshape')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+        return None
+    x, _ = n2.inputs
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+
+
+def match_view_unary_view_16(m: Matcher, root: Node) -> Match | None:
+    """seen = Reshape(x, _, allowzero=_); middle = Reciprocal(seen); found = Reshape(middle, _, allowzero=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    middle, _ = root.inputs
+    n1 = m.producer(middle, 'Reciprocal')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    seen = n1.inputs[0]
+    n2 = m.producer(seen, 'Reshape')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+        return None
+    x, _ = n2.inputs
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+
+
+def make_view_unary_view(graph: GraphBuilder, res: Res, x: Result, way: Any, node: Any) -> Any:
+    return viewed(graph, node_again(graph, node, [x]), way)
+
+
+def match_views_side_by_side_1(m: Matcher, root: Node) -> Match | None:
+    """first = Reshape(x, _, allowzero=_); second = Reshape(y, _, allowzero=_); found = Add(first, second); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for first, second in m.orders(root):
+        n1 = m.producer(first, 'Reshape')
+        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
+            continue
+        n2 = m.producer(second, 'Reshape')
+        if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+            continue
+        x, _ = n1.inputs
+        y, _ = n2.inputs
+        found = root.outputs[0]
+        if not same_shape(graph, x, y):
+            m.refuse('same_shape(x, y)')
+            continue
+        if not same_shape(graph, first, second):
+            m.refuse('same_shape(first, second)')
+            continue
+        way = view_way(graph, x, found)
+        if not has_way(way):
+            m.refuse('has_way(way)')
+            continue
+        node = node_of(graph, found)
+        return Match((root, n1, n2), (root.outputs[0],), (x, y, way, node))
+    return None
+
+
+def match_views_side_by_side_2(m: Matcher, root: Node) -> Match | None:
+    """first = Reshape(x, _, allowzero=_); second = Reshape(y, _, allowzero=_); found = Mul(first, second); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for first, second in m.orders(root):
+        n1 = m.producer(first, 'Reshape')
+        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
+            continue
+        n2 = m.producer(second, 'Reshape')
+        if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+            continue
+        x, _ = n1.inputs
+        y, _ = n2.inputs
+        found = root.outputs[0]
+        if not same_shape(graph, x, y):
+            m.refuse('same_shape(x, y)')
+            continue
+        if not same_shape(graph, first, second):
+            m.refuse('same_shape(first, second)')
+            continue
+        way = view_way(graph, x, found)
+        if not has_way(way):
+            m.refuse('has_way(way)')
+            continue
+        node = node_of(graph, found)
+        return Match((root, n1, n2), (root.outputs[0],), (x, y, way, node))
+    return None
+
+
+def match_views_side_by_side_3(m: Matcher, root: Node) -> Match | None:
+    """first = Reshape(x, _, allowzero=_); second = Reshape(y, _, allowzero=_); found = Sub(first, second); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    first, second = root.inputs
+    n1 = m.producer(first, 'Reshape')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
+        return None
+    n2 = m.producer(second, 'Reshape')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+        return None
+    x, _ = n1.inputs
+    y, _ = n2.inputs
+    found = root.outputs[0]
+    if not same_shape(graph, x, y):
+        m.refuse('same_shape(x, y)')
+        return None
+    if not same_shape(graph, first, second):
+        m.refuse('same_shape(first, second)')
+        return None
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    node = node_of(graph, found)
+    return Match((root, n1, n2), (root.outputs[0],), (x, y, way, node))
+
+
+def match_views_side_by_side_4(m: Matcher, root: Node) -> Match | None:
+    """first = Reshape(x, _, allowzero=_); second = Reshape(y, _, allowzero=_); found = Div(first, second); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    first, second = root.inputs
+    n1 = m.producer(first, 'Reshape')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
+        return None
+    n2 = m.producer(second, 'Reshape')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+        return None
+    x, _ = n1.inputs
+    y, _ = n2.inputs
+    found = root.outputs[0]
+    if not same_shape(graph, x, y):
+        m.refuse('same_shape(x, y)')
+        return None
+    if not same_shape(graph, first, second):
+        m.refuse('same_shape(first, second)')
+        return None
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    node = node_of(graph, found)
+    return Match((root, n1, n2), (root.outputs[0],), (x, y, way, node))
+
+
+def make_views_side_by_side(graph: GraphBuilder, res: Res, x: Result, y: Result, way: Any, node: Any) -> Any:
+    return viewed(graph, node_again(graph, node, [x, y]), way)
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        name='reshape_constant_target',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Reshape',
+        child='',
+        size=1,
+        match=match_reshape_constant_target,
+        make=make_reshape_constant_target,
+        why='sizes that ONNX copies or finds by itself need no nodes that compute them',
+    ),
+    Rule(
+        name='reshape_gemm_reshape',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Reshape',
+        child='Gemm',
+        size=3,
+        match=match_reshape_gemm_reshape,
+        make=make_reshape_gemm_reshape,
+        why='a MatMul takes the leading dimensions as they are, so that both reshapes are gone',
+    ),
+    Rule(
+        name='reshape_given_target',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Reshape',
+        child='Reshape',
+        size=2,
+        match=match_reshape_given_target_1,
+        make=make_reshape_given_target,
+        shared=(1,),
+        why='the view in between says nothing that the second target does not say',
+    ),
+    Rule(
+        name='reshape_given_target',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Reshape',
+        child='Unsqueeze',
+        size=2,
+        match=match_reshape_given_target_2,
+        make=make_reshape_given_target,
+        shared=(1,),
+        why='the view in between says nothing that the second target does not say',
+    ),
+    Rule(
+        name='reshape_given_target',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Reshape',
+        child='Squeeze',
+        size=2,
+        match=match_reshape_given_target_3,
+        make=make_reshape_given_target,
+        shared=(1,),
+        why='the view in between says nothing that the second target does not say',
+    ),
+    Rule(
+        name='reshape_given_target',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Reshape',
+        child='Flatten',
+        size=2,
+        match=match_reshape_given_target_4,
+        make=make_reshape_given_target,
+        shared=(1,),
+        why='the view in between says nothing that the second target does not say',
+    ),
+    Rule(
+        name='view_again',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Reshape',
+        child='Reshape',
+        size=2,
+        match=match_view_again_1,
+        make=make_view_again,
+        shared=(1,),
+        why='two views in a row are one',
+    ),
+    Rule(
+        name='view_again',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Unsqueeze',
+        child='Reshape',
+        size=2,
+        match=match_view_again_2,
+        make=make_view_again,
+        shared=(1,),
+        why='two views in a row are one',
+    ),
+    Rule(
+        name='view_again',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Squeeze',
+        child='Reshape',
+        size=2,
+        match=match_view_again_3,
+        make=make_view_again,
+        shared=(1,),
+        why='two views in a row are one',
+    ),
+    Rule(
+        name='view_again',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Flatten',
+        child='Reshape',
+        size=2,
+        match=match_view_again_4,
+        make=make_view_again,
+        shared=(1,),
+        why='two views in a row are one',
+    ),
+    Rule(
+        name='view_again',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Reshape',
+        child='Unsqueeze',
+        size=2,
+        match=match_view_again_5,
+        make=make_view_again,
+        shared=(1,),
+        why='two views in a row are one',
+    ),
+    Rule(
+        name='view_again',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Unsqueeze',
+        child='Unsqueeze',
+        size=2,
+        match=match_view_again_6,
+        make=make_view_again,
+        shared=(1,),
+        why='two views in a row are one',
+    ),
+    Rule(
+        name='view_again',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Squeeze',
+        child='Unsqueeze',
+        size=2,
+        match=match_view_again_7,
+        make=make_view_again,
+        shared=(1,),
+        why='two views in a row are one',
+    ),
+    Rule(
+        name='view_again',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Flatten',
+        child='Unsqueeze',
+        size=2,
+        match=match_view_again_8,
+        make=make_view_again,
+        shared=(1,),
+        why='two views in a row are one',
+    ),
+    Rule(
+        name='view_again',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Reshape',
+        child='Squeeze',
+        size=2,
+        match=match_view_again_9,
+        make=make_view_again,
+        shared=(1,),
+        why='two views in a row are one',
+    ),
+    Rule(
+        name='view_again',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Unsqueeze',
+        child='Squeeze',
+        size=2,
+        match=match_view_again_10,
+        make=make_view_again,
+        shared=(1,),
+        why='two views in a row are one',
+    ),
+    Rule(
+        name='view_again',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Squeeze',
+        child='Squeeze',
+        size=2,
+        match=match_view_again_11,
+        make=make_view_again,
+        shared=(1,),
+        why='two views in a row are one',
+    ),
+    Rule(
+        name='view_again',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Flatten',
+        child='Squeeze',
+        size=2,
+        match=match_view_again_12,
+        make=make_view_again,
+        shared=(1,),
+        why='two views in a row are one',
+    ),
+    Rule(
+        name='view_again',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Reshape',
+        child='Flatten',
+        size=2,
+        match=match_view_again_13,
+        make=make_view_again,
+        shared=(1,),
+        why='two views in a row are one',
+    ),
+    Rule(
+        name='view_again',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Unsqueeze',
+        child='Flatten',
+        size=2,
+        match=match_view_again_14,
+        make=make_view_again,
+        shared=(1,),
+        why='two views in a row are one',
+    ),
+    Rule(
+        name='view_again',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Squeeze',
+        child='Flatten',
+        size=2,
+        match=match_view_again_15,
+        make=make_view_again,
+        shared=(1,),
+        why='two views in a row are one',
+    ),
+    Rule(
+        name='view_again',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Flatten',
+        child='Flatten',
+        size=2,
+        match=match_view_again_16,
+        make=make_view_again,
+        shared=(1,),
+        why='two views in a row are one',
+    ),
+    Rule(
+        name='view_same',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Reshape',
+        child='',
+        size=1,
+        match=match_view_same_1,
+        make=make_view_same,
+        why='a view of the shape that a result has already says nothing',
+    ),
+    Rule(
+        name='view_same',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Unsqueeze',
+        child='',
+        size=1,
+        match=match_view_same_2,
+        make=make_view_same,
+        why='a view of the shape that a result has already says nothing',
+    ),
+    Rule(
+        name='view_same',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Squeeze',
+        child='',
+        size=1,
+        match=match_view_same_3,
+        make=make_view_same,
+        why='a view of the shape that a result has already says nothing',
+    ),
+    Rule(
+        name='view_same',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Flatten',
+        child='',
+        size=1,
+        match=match_view_same_4,
+        make=make_view_same,
+        why='a view of the shape that a result has already says nothing',
+    ),
+    Rule(
+        name='view_unary_view',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Reshape',
+        child='Relu',
+        size=3,
+        match=match_view_unary_view_1,
+        make=make_view_unary_view,
+        why='an elementwise function needs no other shape than what it reads and gives has anyway',
+    ),
+    Rule(
+        name='view_unary_view',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Reshape',
+        child='Sigmoid',
+        size=3,
+        match=match_view_unary_view_2,
+        make=make_view_unary_view,
+        why='an elementwise function needs no other shape than what it reads and gives has anyway',
+    ),
+    Rule(
+        name='view_unary_view',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Reshape',
+        child='Tanh',
+        size=3,
+        match=match_view_unary_view_3,
+        make=make_view_unary_view,
+        why='an elementwise function needs no other shape than what it reads and gives has anyway',
+    ),
+    Rule(
+        name='view_unary_view',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Reshape',
+        child='Erf',
+        size=3,
+        match=match_view_unary_view_4,
+        make=make_view_unary_view,
+        why='an elementwise function needs no other shape than what it reads and gives has anyway',
+    ),
+    Rule(
+        name='view_unary_view',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Reshape',
+        child='Neg',
+        size=3,
+        match=match_view_unary_view_5,
+        make=make_view_unary_view,
+        why='an elementwise function needs no other shape than what it reads and gives has anyway',
+    ),
+    Rule(
+        name='view_unary_view',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Reshape',
+        child='Exp',
+        size=3,
+        match=match_view_unary_view_6,
+        make=make_view_unary_view,
+        why='an elementwise function needs no other shape than what it reads and gives has anyway',
+    ),
+    Rule(
+        name='view_unary_view',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Reshape',
+        child='Sqrt',
+        size=3,
+        match=match_view_unary_view_7,
+        make=make_view_unary_view,
+        why='an elementwise function needs no other shape than what it reads and gives has anyway',
+    ),
+    Rule(
+        name='view_unary_view',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Reshape',
+        child='Abs',
+        size=3,
+        match=match_view_unary_view_8,
+        make=make_view_unary_view,
+        why='an elementwise function needs no other shape than what it reads and gives has anyway',
+    ),
+    Rule(
+        name='view_unary_view',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Reshape',
+        child='Softplus',
+        size=3,
+        match=match_view_unary_view_9,
+        make=make_view_unary_view,
+        why='an elementwise function needs no other shape than what it reads and gives has anyway',
+    ),
+    Rule(
+        name='view_unary_view',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Reshape',
+        child='Gelu',
+        size=3,
+        match=match_view_unary_view_10,
+        make=make_view_unary_view,
+        why='an elementwise function needs no other shape than what it reads and gives has anyway',
+    ),
+    Rule(
+        name='view_unary_view',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Reshape',
+        child='LeakyRelu',
+        size=3,
+        match=match_view_unary_view_11,
+        make=make_view_unary_view,
+        why='an elementwise function needs no other shape than what it reads and gives has anyway',
+    ),
+    Rule(
+        name='view_unary_view',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Reshape',
+        child='Cast',
+        size=3,
+        match=match_view_unary_view_12,
+        make=make_view_unary_view,
+        why='an elementwise function needs no other shape than what it reads and gives has anyway',
+    ),
+    Rule(
+        name='view_unary_view',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Reshape',
+        child='HardSigmoid',
+        size=3,
+        match=match_view_unary_view_13,
+        make=make_view_unary_view,
+        why='an elementwise function needs no other shape than what it reads and gives has anyway',
+    ),
+    Rule(
+        name='view_unary_view',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Reshape',
+        child='HardSwish',
+        size=3,
+        match=match_view_unary_view_14,
+        make=make_view_unary_view,
+        why='an elementwise function needs no other shape than what it reads and gives has anyway',
+    ),
+    Rule(
+        name='view_unary_view',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Reshape',
+        child='Not',
+        size=3,
+        match=match_view_unary_view_15,
+        make=make_view_unary_view,
+        why='an elementwise function needs no other shape than what it reads and gives has anyway',
+    ),
+    Rule(
+        name='view_unary_view',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Reshape',
+        child='Reciprocal',
+        size=3,
+        match=match_view_unary_view_16,
+        make=make_view_unary_view,
+        why='an elementwise function needs no other shape than what it reads and gives has anyway',
+    ),
+    Rule(
+        name='views_side_by_side',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Add',
+        child='Reshape',
+        size=3,
+        match=match_views_side_by_side_1,
+        make=make_views_side_by_side,
+        why='two tensors of one shape need one view after an elementwise operator, not two before it',
+    ),
+    Rule(
+        name='views_side_by_side',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Mul',
+        child='Reshape',
+        size=3,
+        match=match_views_side_by_side_2,
+        make=make_views_side_by_side,
+        why='two tensors of one shape need one view after an elementwise operator, not two before it',
+    ),
+    Rule(
+        name='views_side_by_side',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Sub',
+        child='Reshape',
+        size=3,
+        match=match_views_side_by_side_3,
+        make=make_views_side_by_side,
+        why='two tensors of one shape need one view after an elementwise operator, not two before it',
+    ),
+    Rule(
+        name='views_side_by_side',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Div',
+        child='Reshape',
+        size=3,
+        match=match_views_side_by_side_4,
+        make=make_views_side_by_side,
+        why='two tensors of one shape need one view after an elementwise operator, not two before it',
+    ),
+)

@@ -1,0 +1,287 @@
+# Generated from specs/rewrites/slice.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ortable.prelude_make import as_vec
+from ortable.rewrite.rule import Match, Rule
+from ortable.rewrite.words import ints_of, known_rank, same_shape
+from ortable.rewrite.words_pieces import all_ones, cut, first_axis, first_place, is_found, is_one_place, part_of, piece_of, piece_of_piece, split_sizes
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+    from ortable.builder.node import Node
+    from ortable.prelude import Result
+    from ortable.rewrite.matcher import Matcher
+
+
+def match_slice_of_concat(m: Matcher, root: Node) -> Match | None:
+    """whole = Concat(*xs, axis=axis); return Slice(whole, starts, ends, axes, maybe(steps))"""
+    graph = m.graph
+    if not 4 <= len(root.inputs) <= 5 or not m.plain(root):
+        return None
+    whole, starts, ends, axes = root.inputs[:4]
+    steps = root.inputs[4] or None if len(root.inputs) > 4 else None
+    if not axes:
+        return None
+    n1 = m.producer(whole, 'Concat')
+    if n1 is None or not m.plain(n1, ('axis',)):
+        return None
+    axis = n1.attrs.get('axis')
+    xs = n1.inputs[0:]
+    part = part_of(graph, xs, axis, piece_of(graph, whole, starts, ends, axes, steps))
+    if not is_found(part):
+        m.refuse('is_found(part)')
+        return None
+    return Match((root, n1), (root.outputs[0],), (part,))
+
+
+def make_slice_of_concat(graph: GraphBuilder, res: Res, part: Any) -> Any:
+    return cut(graph, part)
+
+
+def match_slice_slice(m: Matcher, root: Node) -> Match | None:
+    """middle = Slice(x, first_starts, first_ends, first_axes, maybe(first_steps)); return Slice(middle, starts, ends, axes, maybe(steps))"""
+    graph = m.graph
+    if not 4 <= len(root.inputs) <= 5 or not m.plain(root):
+        return None
+    middle, starts, ends, axes = root.inputs[:4]
+    steps = root.inputs[4] or None if len(root.inputs) > 4 else None
+    if not axes:
+        return None
+    n1 = m.producer(middle, 'Slice')
+    if n1 is None or not 4 <= len(n1.inputs) <= 5 or not m.plain(n1):
+        return None
+    x, first_starts, first_ends, first_axes = n1.inputs[:4]
+    first_steps = n1.inputs[4] or None if len(n1.inputs) > 4 else None
+    if not first_axes:
+        return None
+    inner = piece_of(graph, x, first_starts, first_ends, first_axes, first_steps)
+    outer = piece_of(graph, middle, starts, ends, axes, steps)
+    both = piece_of_piece(graph, x, inner, outer)
+    if not is_found(both):
+        m.refuse('is_found(both)')
+        return None
+    return Match((root, n1), (root.outputs[0],), (both,))
+
+
+def make_slice_slice(graph: GraphBuilder, res: Res, both: Any) -> Any:
+    return cut(graph, both)
+
+
+def match_slice_squeeze(m: Matcher, root: Node) -> Match | None:
+    """middle = Slice(x, starts, ends, axes, maybe(steps)); return Squeeze(middle, gone)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    middle, gone = root.inputs
+    if not gone:
+        return None
+    n1 = m.producer(middle, 'Slice')
+    if n1 is None or not 4 <= len(n1.inputs) <= 5 or not m.plain(n1):
+        return None
+    x, starts, ends, axes = n1.inputs[:4]
+    steps = n1.inputs[4] or None if len(n1.inputs) > 4 else None
+    if not axes:
+        return None
+    piece = piece_of(graph, x, starts, ends, axes, steps)
+    if not is_one_place(graph, x, piece, middle, ints_of(graph, gone)):
+        m.refuse('is_one_place(x, piece, middle, ints_of(gone))')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, piece))
+
+
+def make_slice_squeeze(graph: GraphBuilder, res: Res, x: Result, piece: Any) -> Any:
+    return graph.make_node('Gather', [x, first_place(graph, piece)], res.outputs, axis=first_axis(piece))
+
+
+def match_slice_whole(m: Matcher, root: Node) -> Match | None:
+    """found = Slice(x, _, _, maybe(_), maybe(steps)); return found"""
+    graph = m.graph
+    if not 3 <= len(root.inputs) <= 5 or not m.plain(root):
+        return None
+    x, _, _ = root.inputs[:3]
+    steps = root.inputs[4] or None if len(root.inputs) > 4 else None
+    found = root.outputs[0]
+    if not same_shape(graph, x, found):
+        m.refuse('same_shape(x, found)')
+        return None
+    if not all_ones(graph, steps):
+        m.refuse('all_ones(steps)')
+        return None
+    return Match((root,), (root.outputs[0],), (x,))
+
+
+def make_slice_whole(graph: GraphBuilder, res: Res, x: Result) -> Any:
+    return x
+
+
+def match_slices_to_split(m: Matcher, root: Node) -> Match | None:
+    """first = Slice(x, a, b, axes, maybe(c)); second = Slice(x, d, e, axes, maybe(f)); return (first, second)"""
+    graph = m.graph
+    if not 4 <= len(root.inputs) <= 5 or not m.plain(root):
+        return None
+    x, a, b, axes = root.inputs[:4]
+    c = root.inputs[4] or None if len(root.inputs) > 4 else None
+    if not axes:
+        return None
+    for n1 in m.readers(x, 'Slice', 0):
+        if n1 is root:
+            continue
+        if not 4 <= len(n1.inputs) <= 5 or not m.plain(n1):
+            continue
+        _, d, e, r1 = n1.inputs[:4]
+        f = n1.inputs[4] or None if len(n1.inputs) > 4 else None
+        if r1 != axes:
+            continue
+        sizes = split_sizes(graph, x, [piece_of(graph, x, a, b, axes, c), piece_of(graph, x, d, e, axes, f)])
+        if not len(sizes) == 2:
+            m.refuse('len(sizes) == 2')
+            continue
+        return Match((root, n1), (root.outputs[0], n1.outputs[0]), (x, axes, sizes))
+    return None
+
+
+def make_slices_to_split(graph: GraphBuilder, res: Res, x: Result, axes: Result, sizes: Any) -> Any:
+    left, right = graph.make_node('Split', [x, as_vec(graph, sizes)], 2, axis=ints_of(graph, axes)[0])
+    return (left, right)
+
+
+def match_slices_to_split_of_three(m: Matcher, root: Node) -> Match | None:
+    """first = Slice(x, a, b, axes, maybe(c)); second = Slice(x, d, e, axes, maybe(f)); third = Slice(x, g, h, axes, maybe(i)); return (first, second, third)"""
+    graph = m.graph
+    if not 4 <= len(root.inputs) <= 5 or not m.plain(root):
+        return None
+    x, a, b, axes = root.inputs[:4]
+    c = root.inputs[4] or None if len(root.inputs) > 4 else None
+    if not axes:
+        return None
+    for n1 in m.readers(x, 'Slice', 0):
+        if n1 is root:
+            continue
+        if not 4 <= len(n1.inputs) <= 5 or not m.plain(n1):
+            continue
+        _, d, e, r1 = n1.inputs[:4]
+        f = n1.inputs[4] or None if len(n1.inputs) > 4 else None
+        if r1 != axes:
+            continue
+        for n2 in m.readers(x, 'Slice', 0):
+            if n2 is root or n2 is n1:
+                continue
+            if not 4 <= len(n2.inputs) <= 5 or not m.plain(n2):
+                continue
+            _, g, h, r2 = n2.inputs[:4]
+            i = n2.inputs[4] or None if len(n2.inputs) > 4 else None
+            if r2 != axes:
+                continue
+            one = piece_of(graph, x, a, b, axes, c)
+            two = piece_of(graph, x, d, e, axes, f)
+            sizes = split_sizes(graph, x, [one, two, piece_of(graph, x, g, h, axes, i)])
+            if not len(sizes) == 3:
+                m.refuse('len(sizes) == 3')
+                continue
+            return Match((root, n1, n2), (root.outputs[0], n1.outputs[0], n2.outputs[0]), (x, axes, sizes))
+    return None
+
+
+def make_slices_to_split_of_three(graph: GraphBuilder, res: Res, x: Result, axes: Result, sizes: Any) -> Any:
+    left, middle, right = graph.make_node('Split', [x, as_vec(graph, sizes)], 3, axis=ints_of(graph, axes)[0])
+    return (left, middle, right)
+
+
+def match_split_one(m: Matcher, root: Node) -> Match | None:
+    """return Split(x, maybe(_), attrs=_)"""
+    graph = m.graph
+    if not 1 <= len(root.inputs) <= 2 or len(root.outputs) != 1:
+        return None
+    x = root.inputs[0]
+    if not known_rank(graph, x) >= 0:
+        m.refuse('known_rank(x) >= 0')
+        return None
+    return Match((root,), (root.outputs[0],), (x,))
+
+
+def make_split_one(graph: GraphBuilder, res: Res, x: Result) -> Any:
+    return x
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        name='slice_of_concat',
+        file='specs/rewrites/slice.yaml',
+        stage='simplify',
+        root='Slice',
+        child='Concat',
+        size=2,
+        match=match_slice_of_concat,
+        make=make_slice_of_concat,
+        shared=(1,),
+        why='a piece of what was joined is cut from the part that holds it',
+    ),
+    Rule(
+        name='slice_slice',
+        file='specs/rewrites/slice.yaml',
+        stage='simplify',
+        root='Slice',
+        child='Slice',
+        size=2,
+        match=match_slice_slice,
+        make=make_slice_slice,
+        why='a piece of a piece is cut at once',
+    ),
+    Rule(
+        name='slice_squeeze',
+        file='specs/rewrites/slice.yaml',
+        stage='simplify',
+        root='Squeeze',
+        child='Slice',
+        size=2,
+        match=match_slice_squeeze,
+        make=make_slice_squeeze,
+        why='one element along an axis that is dropped then is what Gather takes',
+    ),
+    Rule(
+        name='slice_whole',
+        file='specs/rewrites/slice.yaml',
+        stage='simplify',
+        root='Slice',
+        child='',
+        size=1,
+        match=match_slice_whole,
+        make=make_slice_whole,
+        why='a Slice that takes everything copies it',
+    ),
+    Rule(
+        name='slices_to_split',
+        file='specs/rewrites/slice.yaml',
+        stage='arrange',
+        root='Slice',
+        child='',
+        size=2,
+        match=match_slices_to_split,
+        make=make_slices_to_split,
+        why='two pieces that are all of a tensor come from one node',
+    ),
+    Rule(
+        name='slices_to_split_of_three',
+        file='specs/rewrites/slice.yaml',
+        stage='arrange',
+        root='Slice',
+        child='',
+        size=3,
+        match=match_slices_to_split_of_three,
+        make=make_slices_to_split_of_three,
+        why='three pieces that are all of a tensor come from one node',
+    ),
+    Rule(
+        name='split_one',
+        file='specs/rewrites/slice.yaml',
+        stage='simplify',
+        root='Split',
+        child='',
+        size=1,
+        match=match_split_one,
+        make=make_split_one,
+        why='a Split into one part copies it',
+    ),
+)

@@ -1,0 +1,842 @@
+# Generated from specs/rewrites/transpose.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ortable.rewrite.rule import Match, Rule
+from ortable.rewrite.words import known_rank
+from ortable.rewrite.words_shape import chained, has_way, is_in_order, moves_ones_only, perm_of, view_way, viewed
+from ortable.rewrite.words_sizes import node_again, node_of
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+    from ortable.builder.node import Node
+    from ortable.prelude import Result
+    from ortable.rewrite.matcher import Matcher
+
+
+_RESHAPE = {'allowzero': 0}
+
+
+def match_transpose_back(m: Matcher, root: Node) -> Match | None:
+    """middle = Transpose(x, perm=first); return Transpose(middle, perm=second)"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
+        return None
+    second = root.attrs.get('perm')
+    middle = root.inputs[0]
+    n1 = m.producer(middle, 'Transpose')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
+        return None
+    first = n1.attrs.get('perm')
+    x = n1.inputs[0]
+    if not known_rank(graph, x) >= 0:
+        m.refuse('known_rank(x) >= 0')
+        return None
+    both = chained(perm_of(graph, x, first), perm_of(graph, middle, second))
+    if not is_in_order(both):
+        m.refuse('is_in_order(both)')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x,))
+
+
+def make_transpose_back(graph: GraphBuilder, res: Res, x: Result) -> Any:
+    return x
+
+
+def match_transpose_of_ones_1(m: Matcher, root: Node) -> Match | None:
+    """found = Reshape(Transpose(x, perm=order), _, allowzero=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    r1, _ = root.inputs
+    n1 = m.producer(r1, 'Transpose')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
+        return None
+    order = n1.attrs.get('perm')
+    x = n1.inputs[0]
+    found = root.outputs[0]
+    if not moves_ones_only(graph, x, perm_of(graph, x, order)):
+        m.refuse('moves_ones_only(x, perm_of(x, order))')
+        return None
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, way))
+
+
+def match_transpose_of_ones_2(m: Matcher, root: Node) -> Match | None:
+    """found = Squeeze(Transpose(x, perm=order), _); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    r1, r2 = root.inputs
+    if not r2:
+        return None
+    n1 = m.producer(r1, 'Transpose')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
+        return None
+    order = n1.attrs.get('perm')
+    x = n1.inputs[0]
+    found = root.outputs[0]
+    if not moves_ones_only(graph, x, perm_of(graph, x, order)):
+        m.refuse('moves_ones_only(x, perm_of(x, order))')
+        return None
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, way))
+
+
+def match_transpose_of_ones_3(m: Matcher, root: Node) -> Match | None:
+    """found = Unsqueeze(Transpose(x, perm=order), _); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    r1, _ = root.inputs
+    n1 = m.producer(r1, 'Transpose')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
+        return None
+    order = n1.attrs.get('perm')
+    x = n1.inputs[0]
+    found = root.outputs[0]
+    if not moves_ones_only(graph, x, perm_of(graph, x, order)):
+        m.refuse('moves_ones_only(x, perm_of(x, order))')
+        return None
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, way))
+
+
+def make_transpose_of_ones(graph: GraphBuilder, res: Res, x: Result, way: Any) -> Any:
+    return viewed(graph, x, way)
+
+
+def match_transpose_same(m: Matcher, root: Node) -> Match | None:
+    """return Transpose(x, perm=order)"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
+        return None
+    order = root.attrs.get('perm')
+    x = root.inputs[0]
+    if not known_rank(graph, x) >= 0:
+        m.refuse('known_rank(x) >= 0')
+        return None
+    if not is_in_order(perm_of(graph, x, order)):
+        m.refuse('is_in_order(perm_of(x, order))')
+        return None
+    return Match((root,), (root.outputs[0],), (x,))
+
+
+def make_transpose_same(graph: GraphBuilder, res: Res, x: Result) -> Any:
+    return x
+
+
+def match_transpose_transpose(m: Matcher, root: Node) -> Match | None:
+    """middle = Transpose(x, perm=first); return Transpose(middle, perm=second)"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
+        return None
+    second = root.attrs.get('perm')
+    middle = root.inputs[0]
+    n1 = m.producer(middle, 'Transpose')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
+        return None
+    first = n1.attrs.get('perm')
+    x = n1.inputs[0]
+    if not known_rank(graph, x) >= 0:
+        m.refuse('known_rank(x) >= 0')
+        return None
+    both = chained(perm_of(graph, x, first), perm_of(graph, middle, second))
+    return Match((root, n1), (root.outputs[0],), (x, both))
+
+
+def make_transpose_transpose(graph: GraphBuilder, res: Res, x: Result, both: Any) -> Any:
+    return graph.make_node('Transpose', [x], res.outputs, perm=both)
+
+
+def match_transpose_unary_transpose_1(m: Matcher, root: Node) -> Match | None:
+    """turned = Transpose(x, perm=first); middle = Relu(turned); return Transpose(middle, perm=second)"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
+        return None
+    second = root.attrs.get('perm')
+    middle = root.inputs[0]
+    n1 = m.producer(middle, 'Relu')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    turned = n1.inputs[0]
+    n2 = m.producer(turned, 'Transpose')
+    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('perm',)):
+        return None
+    first = n2.attrs.get('perm')
+    x = n2.inputs[0]
+    if not known_rank(graph, x) >= 0:
+        m.refuse('known_rank(x) >= 0')
+        return None
+    both = chained(perm_of(graph, x, first), perm_of(graph, middle, second))
+    if not is_in_order(both):
+        m.refuse('is_in_order(both)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, node))
+
+
+def match_transpose_unary_transpose_2(m: Matcher, root: Node) -> Match | None:
+    """turned = Transpose(x, perm=first); middle = Sigmoid(turned); return Transpose(middle, perm=second)"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
+        return None
+    second = root.attrs.get('perm')
+    middle = root.inputs[0]
+    n1 = m.producer(middle, 'Sigmoid')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    turned = n1.inputs[0]
+    n2 = m.producer(turned, 'Transpose')
+    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('perm',)):
+        return None
+    first = n2.attrs.get('perm')
+    x = n2.inputs[0]
+    if not known_rank(graph, x) >= 0:
+        m.refuse('known_rank(x) >= 0')
+        return None
+    both = chained(perm_of(graph, x, first), perm_of(graph, middle, second))
+    if not is_in_order(both):
+        m.refuse('is_in_order(both)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, node))
+
+
+def match_transpose_unary_transpose_3(m: Matcher, root: Node) -> Match | None:
+    """turned = Transpose(x, perm=first); middle = Tanh(turned); return Transpose(middle, perm=second)"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
+        return None
+    second = root.attrs.get('perm')
+    middle = root.inputs[0]
+    n1 = m.producer(middle, 'Tanh')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    turned = n1.inputs[0]
+    n2 = m.producer(turned, 'Transpose')
+    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('perm',)):
+        return None
+    first = n2.attrs.get('perm')
+    x = n2.inputs[0]
+    if not known_rank(graph, x) >= 0:
+        m.refuse('known_rank(x) >= 0')
+        return None
+    both = chained(perm_of(graph, x, first), perm_of(graph, middle, second))
+    if not is_in_order(both):
+        m.refuse('is_in_order(both)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, node))
+
+
+def match_transpose_unary_transpose_4(m: Matcher, root: Node) -> Match | None:
+    """turned = Transpose(x, perm=first); middle = Erf(turned); return Transpose(middle, perm=second)"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
+        return None
+    second = root.attrs.get('perm')
+    middle = root.inputs[0]
+    n1 = m.producer(middle, 'Erf')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    turned = n1.inputs[0]
+    n2 = m.producer(turned, 'Transpose')
+    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('perm',)):
+        return None
+    first = n2.attrs.get('perm')
+    x = n2.inputs[0]
+    if not known_rank(graph, x) >= 0:
+        m.refuse('known_rank(x) >= 0')
+        return None
+    both = chained(perm_of(graph, x, first), perm_of(graph, middle, second))
+    if not is_in_order(both):
+        m.refuse('is_in_order(both)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, node))
+
+
+def match_transpose_unary_transpose_5(m: Matcher, root: Node) -> Match | None:
+    """turned = Transpose(x, perm=first); middle = Neg(turned); return Transpose(middle, perm=second)"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
+        return None
+    second = root.attrs.get('perm')
+    middle = root.inputs[0]
+    n1 = m.producer(middle, 'Neg')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    turned = n1.inputs[0]
+    n2 = m.producer(turned, 'Transpose')
+    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('perm',)):
+        return None
+    first = n2.attrs.get('perm')
+    x = n2.inputs[0]
+    if not known_rank(graph, x) >= 0:
+        m.refuse('known_rank(x) >= 0')
+        return None
+    both = chained(perm_of(graph, x, first), perm_of(graph, middle, second))
+    if not is_in_order(both):
+        m.refuse('is_in_order(both)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, node))
+
+
+def match_transpose_unary_transpose_6(m: Matcher, root: Node) -> Match | None:
+    """turned = Transpose(x, perm=first); middle = Exp(turned); return Transpose(middle, perm=second)"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
+        return None
+    second = root.attrs.get('perm')
+    middle = root.inputs[0]
+    n1 = m.producer(middle, 'Exp')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    turned = n1.inputs[0]
+    n2 = m.producer(turned, 'Transpose')
+    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('perm',)):
+        return None
+    first = n2.attrs.get('perm')
+    x = n2.inputs[0]
+    if not known_rank(graph, x) >= 0:
+        m.refuse('known_rank(x) >= 0')
+        return None
+    both = chained(perm_of(graph, x, first), perm_of(graph, middle, second))
+    if not is_in_order(both):
+        m.refuse('is_in_order(both)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, node))
+
+
+def match_transpose_unary_transpose_7(m: Matcher, root: Node) -> Match | None:
+    """turned = Transpose(x, perm=first); middle = Sqrt(turned); return Transpose(middle, perm=second)"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
+        return None
+    second = root.attrs.get('perm')
+    middle = root.inputs[0]
+    n1 = m.producer(middle, 'Sqrt')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    turned = n1.inputs[0]
+    n2 = m.producer(turned, 'Transpose')
+    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('perm',)):
+        return None
+    first = n2.attrs.get('perm')
+    x = n2.inputs[0]
+    if not known_rank(graph, x) >= 0:
+        m.refuse('known_rank(x) >= 0')
+        return None
+    both = chained(perm_of(graph, x, first), perm_of(graph, middle, second))
+    if not is_in_order(both):
+        m.refuse('is_in_order(both)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, node))
+
+
+def match_transpose_unary_transpose_8(m: Matcher, root: Node) -> Match | None:
+    """turned = Transpose(x, perm=first); middle = Abs(turned); return Transpose(middle, perm=second)"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
+        return None
+    second = root.attrs.get('perm')
+    middle = root.inputs[0]
+    n1 = m.producer(middle, 'Abs')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    turned = n1.inputs[0]
+    n2 = m.producer(turned, 'Transpose')
+    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('perm',)):
+        return None
+    first = n2.attrs.get('perm')
+    x = n2.inputs[0]
+    if not known_rank(graph, x) >= 0:
+        m.refuse('known_rank(x) >= 0')
+        return None
+    both = chained(perm_of(graph, x, first), perm_of(graph, middle, second))
+    if not is_in_order(both):
+        m.refuse('is_in_order(both)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, node))
+
+
+def match_transpose_unary_transpose_9(m: Matcher, root: Node) -> Match | None:
+    """turned = Transpose(x, perm=first); middle = Softplus(turned); return Transpose(middle, perm=second)"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
+        return None
+    second = root.attrs.get('perm')
+    middle = root.inputs[0]
+    n1 = m.producer(middle, 'Softplus')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    turned = n1.inputs[0]
+    n2 = m.producer(turned, 'Transpose')
+    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('perm',)):
+        return None
+    first = n2.attrs.get('perm')
+    x = n2.inputs[0]
+    if not known_rank(graph, x) >= 0:
+        m.refuse('known_rank(x) >= 0')
+        return None
+    both = chained(perm_of(graph, x, first), perm_of(graph, middle, second))
+    if not is_in_order(both):
+        m.refuse('is_in_order(both)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, node))
+
+
+def match_transpose_unary_transpose_10(m: Matcher, root: Node) -> Match | None:
+    """turned = Transpose(x, perm=first); middle = Gelu(turned, attrs=kept_); return Transpose(middle, perm=second)"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
+        return None
+    second = root.attrs.get('perm')
+    middle = root.inputs[0]
+    n1 = m.producer(middle, 'Gelu')
+    if n1 is None or len(n1.inputs) != 1:
+        return None
+    turned = n1.inputs[0]
+    n2 = m.producer(turned, 'Transpose')
+    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('perm',)):
+        return None
+    first = n2.attrs.get('perm')
+    x = n2.inputs[0]
+    if not known_rank(graph, x) >= 0:
+        m.refuse('known_rank(x) >= 0')
+        return None
+    both = chained(perm_of(graph, x, first), perm_of(graph, middle, second))
+    if not is_in_order(both):
+        m.refuse('is_in_order(both)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, node))
+
+
+def match_transpose_unary_transpose_11(m: Matcher, root: Node) -> Match | None:
+    """turned = Transpose(x, perm=first); middle = LeakyRelu(turned, attrs=kept_); return Transpose(middle, perm=second)"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
+        return None
+    second = root.attrs.get('perm')
+    middle = root.inputs[0]
+    n1 = m.producer(middle, 'LeakyRelu')
+    if n1 is None or len(n1.inputs) != 1:
+        return None
+    turned = n1.inputs[0]
+    n2 = m.producer(turned, 'Transpose')
+    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('perm',)):
+        return None
+    first = n2.attrs.get('perm')
+    x = n2.inputs[0]
+    if not known_rank(graph, x) >= 0:
+        m.refuse('known_rank(x) >= 0')
+        return None
+    both = chained(perm_of(graph, x, first), perm_of(graph, middle, second))
+    if not is_in_order(both):
+        m.refuse('is_in_order(both)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, node))
+
+
+def match_transpose_unary_transpose_12(m: Matcher, root: Node) -> Match | None:
+    """turned = Transpose(x, perm=first); middle = Cast(turned, attrs=kept_); return Transpose(middle, perm=second)"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
+        return None
+    second = root.attrs.get('perm')
+    middle = root.inputs[0]
+    n1 = m.producer(middle, 'Cast')
+    if n1 is None or len(n1.inputs) != 1:
+        return None
+    turned = n1.inputs[0]
+    n2 = m.producer(turned, 'Transpose')
+    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('perm',)):
+        return None
+    first = n2.attrs.get('perm')
+    x = n2.inputs[0]
+    if not known_rank(graph, x) >= 0:
+        m.refuse('known_rank(x) >= 0')
+        return None
+    both = chained(perm_of(graph, x, first), perm_of(graph, middle, second))
+    if not is_in_order(both):
+        m.refuse('is_in_order(both)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, node))
+
+
+def match_transpose_unary_transpose_13(m: Matcher, root: Node) -> Match | None:
+    """turned = Transpose(x, perm=first); middle = HardSigmoid(turned, attrs=kept_); return Transpose(middle, perm=second)"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
+        return None
+    second = root.attrs.get('perm')
+    middle = root.inputs[0]
+    n1 = m.producer(middle, 'HardSigmoid')
+    if n1 is None or len(n1.inputs) != 1:
+        return None
+    turned = n1.inputs[0]
+    n2 = m.producer(turned, 'Transpose')
+    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('perm',)):
+        return None
+    first = n2.attrs.get('perm')
+    x = n2.inputs[0]
+    if not known_rank(graph, x) >= 0:
+        m.refuse('known_rank(x) >= 0')
+        return None
+    both = chained(perm_of(graph, x, first), perm_of(graph, middle, second))
+    if not is_in_order(both):
+        m.refuse('is_in_order(both)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, node))
+
+
+def match_transpose_unary_transpose_14(m: Matcher, root: Node) -> Match | None:
+    """turned = Transpose(x, perm=first); middle = HardSwish(turned); return Transpose(middle, perm=second)"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
+        return None
+    second = root.attrs.get('perm')
+    middle = root.inputs[0]
+    n1 = m.producer(middle, 'HardSwish')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    turned = n1.inputs[0]
+    n2 = m.producer(turned, 'Transpose')
+    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('perm',)):
+        return None
+    first = n2.attrs.get('perm')
+    x = n2.inputs[0]
+    if not known_rank(graph, x) >= 0:
+        m.refuse('known_rank(x) >= 0')
+        return None
+    both = chained(perm_of(graph, x, first), perm_of(graph, middle, second))
+    if not is_in_order(both):
+        m.refuse('is_in_order(both)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, node))
+
+
+def match_transpose_unary_transpose_15(m: Matcher, root: Node) -> Match | None:
+    """turned = Transpose(x, perm=first); middle = Elu(turned, attrs=kept_); return Transpose(middle, perm=second)"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
+        return None
+    second = root.attrs.get('perm')
+    middle = root.inputs[0]
+    n1 = m.producer(middle, 'Elu')
+    if n1 is None or len(n1.inputs) != 1:
+        return None
+    turned = n1.inputs[0]
+    n2 = m.producer(turned, 'Transpose')
+    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('perm',)):
+        return None
+    first = n2.attrs.get('perm')
+    x = n2.inputs[0]
+    if not known_rank(graph, x) >= 0:
+        m.refuse('known_rank(x) >= 0')
+        return None
+    both = chained(perm_of(graph, x, first), perm_of(graph, middle, second))
+    if not is_in_order(both):
+        m.refuse('is_in_order(both)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, node))
+
+
+def match_transpose_unary_transpose_16(m: Matcher, root: Node) -> Match | None:
+    """turned = Transpose(x, perm=first); middle = Reciprocal(turned); return Transpose(middle, perm=second)"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
+        return None
+    second = root.attrs.get('perm')
+    middle = root.inputs[0]
+    n1 = m.producer(middle, 'Reciprocal')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    turned = n1.inputs[0]
+    n2 = m.producer(turned, 'Transpose')
+    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('perm',)):
+        return None
+    first = n2.attrs.get('perm')
+    x = n2.inputs[0]
+    if not known_rank(graph, x) >= 0:
+        m.refuse('known_rank(x) >= 0')
+        return None
+    both = chained(perm_of(graph, x, first), perm_of(graph, middle, second))
+    if not is_in_order(both):
+        m.refuse('is_in_order(both)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, node))
+
+
+def make_transpose_unary_transpose(graph: GraphBuilder, res: Res, x: Result, node: Any) -> Any:
+    return node_again(graph, node, [x])
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        name='transpose_back',
+        file='specs/rewrites/transpose.yaml',
+        stage='simplify',
+        root='Transpose',
+        child='Transpose',
+        size=2,
+        match=match_transpose_back,
+        make=make_transpose_back,
+        shared=(1,),
+        why='a second Transpose that undoes the first one gives what was there before',
+    ),
+    Rule(
+        name='transpose_of_ones',
+        file='specs/rewrites/transpose.yaml',
+        stage='simplify',
+        root='Reshape',
+        child='Transpose',
+        size=2,
+        match=match_transpose_of_ones_1,
+        make=make_transpose_of_ones,
+        why='a Transpose that moves only axes of size 1 next to a view copies a tensor for nothing',
+    ),
+    Rule(
+        name='transpose_of_ones',
+        file='specs/rewrites/transpose.yaml',
+        stage='simplify',
+        root='Squeeze',
+        child='Transpose',
+        size=2,
+        match=match_transpose_of_ones_2,
+        make=make_transpose_of_ones,
+        why='a Transpose that moves only axes of size 1 next to a view copies a tensor for nothing',
+    ),
+    Rule(
+        name='transpose_of_ones',
+        file='specs/rewrites/transpose.yaml',
+        stage='simplify',
+        root='Unsqueeze',
+        child='Transpose',
+        size=2,
+        match=match_transpose_of_ones_3,
+        make=make_transpose_of_ones,
+        why='a Transpose that moves only axes of size 1 next to a view copies a tensor for nothing',
+    ),
+    Rule(
+        name='transpose_same',
+        file='specs/rewrites/transpose.yaml',
+        stage='simplify',
+        root='Transpose',
+        child='',
+        size=1,
+        match=match_transpose_same,
+        make=make_transpose_same,
+        why='a permutation that leaves every axis at its place',
+    ),
+    Rule(
+        name='transpose_transpose',
+        file='specs/rewrites/transpose.yaml',
+        stage='simplify',
+        root='Transpose',
+        child='Transpose',
+        size=2,
+        match=match_transpose_transpose,
+        make=make_transpose_transpose,
+        why='two permutations in a row are one',
+    ),
+    Rule(
+        name='transpose_unary_transpose',
+        file='specs/rewrites/transpose.yaml',
+        stage='simplify',
+        root='Transpose',
+        child='Relu',
+        size=3,
+        match=match_transpose_unary_transpose_1,
+        make=make_transpose_unary_transpose,
+        why='an elementwise function of a transposed tensor, turned back, needs no Transpose',
+    ),
+    Rule(
+        name='transpose_unary_transpose',
+        file='specs/rewrites/transpose.yaml',
+        stage='simplify',
+        root='Transpose',
+        child='Sigmoid',
+        size=3,
+        match=match_transpose_unary_transpose_2,
+        make=make_transpose_unary_transpose,
+        why='an elementwise function of a transposed tensor, turned back, needs no Transpose',
+    ),
+    Rule(
+        name='transpose_unary_transpose',
+        file='specs/rewrites/transpose.yaml',
+        stage='simplify',
+        root='Transpose',
+        child='Tanh',
+        size=3,
+        match=match_transpose_unary_transpose_3,
+        make=make_transpose_unary_transpose,
+        why='an elementwise function of a transposed tensor, turned back, needs no Transpose',
+    ),
+    Rule(
+        name='transpose_unary_transpose',
+        file='specs/rewrites/transpose.yaml',
+        stage='simplify',
+        root='Transpose',
+        child='Erf',
+        size=3,
+        match=match_transpose_unary_transpose_4,
+        make=make_transpose_unary_transpose,
+        why='an elementwise function of a transposed tensor, turned back, needs no Transpose',
+    ),
+    Rule(
+        name='transpose_unary_transpose',
+        file='specs/rewrites/transpose.yaml',
+        stage='simplify',
+        root='Transpose',
+        child='Neg',
+        size=3,
+        match=match_transpose_unary_transpose_5,
+        make=make_transpose_unary_transpose,
+        why='an elementwise function of a transposed tensor, turned back, needs no Transpose',
+    ),
+    Rule(
+        name='transpose_unary_transpose',
+        file='specs/rewrites/transpose.yaml',
+        stage='simplify',
+        root='Transpose',
+        child='Exp',
+        size=3,
+        match=match_transpose_unary_transpose_6,
+        make=make_transpose_unary_transpose,
+        why='an elementwise function of a transposed tensor, turned back, needs no Transpose',
+    ),
+    Rule(
+        name='transpose_unary_transpose',
+        file='specs/rewrites/transpose.yaml',
+        stage='simplify',
+        root='Transpose',
+        child='Sqrt',
+        size=3,
+        match=match_transpose_unary_transpose_7,
+        make=make_transpose_unary_transpose,
+        why='an elementwise function of a transposed tensor, turned back, needs no Transpose',
+    ),
+    Rule(
+        name='transpose_unary_transpose',
+        file='specs/rewrites/transpose.yaml',
+        stage='simplify',
+        root='Transpose',
+        child='Abs',
+        size=3,
+        match=match_transpose_unary_transpose_8,
+        make=make_transpose_unary_transpose,
+        why='an elementwise function of a transposed tensor, turned back, needs no Transpose',
+    ),
+    Rule(
+        name='transpose_unary_transpose',
+        file='specs/rewrites/transpose.yaml',
+        stage='simplify',
+        root='Transpose',
+        child='Softplus',
+        size=3,
+        match=match_transpose_unary_transpose_9,
+        make=make_transpose_unary_transpose,
+        why='an elementwise function of a transposed tensor, turned back, needs no Transpose',
+    ),
+    Rule(
+        name='transpose_unary_transpose',
+        file='specs/rewrites/transpose.yaml',
+        stage='simplify',
+        root='Transpose',
+        child='Gelu',
+        size=3,
+        match=match_transpose_unary_transpose_10,
+        make=make_transpose_unary_transpose,
+        why='an elementwise function of a transposed tensor, turned back, needs no Transpose',
+    ),
+    Rule(
+        name='transpose_unary_transpose',
+        file='specs/rewrites/transpose.yaml',
+        stage='simplify',
+        root='Transpose',
+        child='LeakyRelu',
+        size=3,
+        match=match_transpose_unary_transpose_11,
+        make=make_transpose_unary_transpose,
+        why='an elementwise function of a transposed tensor, turned back, needs no Transpose',
+    ),
+    Rule(
+        name='transpose_unary_transpose',
+        file='specs/rewrites/transpose.yaml',
+        stage='simplify',
+        root='Transpose',
+        child='Cast',
+        size=3,
+        match=match_transpose_unary_transpose_12,
+        make=make_transpose_unary_transpose,
+        why='an elementwise function of a transposed tensor, turned back, needs no Transpose',
+    ),
+    Rule(
+        name='transpose_unary_transpose',
+        file='specs/rewrites/transpose.yaml',
+        stage='simplify',
+        root='Transpose',
+        child='HardSigmoid',
+        size=3,
+        match=match_transpose_unary_transpose_13,
+        make=make_transpose_unary_transpose,
+        why='an elementwise function of a transposed tensor, turned back, needs no Transpose',
+    ),
+    Rule(
+        name='transpose_unary_transpose',
+        file='specs/rewrites/transpose.yaml',
+        stage='simplify',
+        root='Transpose',
+        child='HardSwish',
+        size=3,
+        match=match_transpose_unary_transpose_14,
+        make=make_transpose_unary_transpose,
+        why='an elementwise function of a transposed tensor, turned back, needs no Transpose',
+    ),
+    Rule(
+        name='transpose_unary_transpose',
+        file='specs/rewrites/transpose.yaml',
+        stage='simplify',
+        root='Transpose',
+        child='Elu',
+        size=3,
+        match=match_transpose_unary_transpose_15,
+        make=make_transpose_unary_transpose,
+        why='an elementwise function of a transposed tensor, turned back, needs no Transpose',
+    ),
+    Rule(
+        name='transpose_unary_transpose',
+        file='specs/rewrites/transpose.yaml',
+        stage='simplify',
+        root='Transpose',
+        child='Reciprocal',
+        size=3,
+        match=match_transpose_unary_transpose_16,
+        make=make_transpose_unary_transpose,
+        why='an elementwise function of a transposed tensor, turned back, needs no Transpose',
+    ),
+)
