@@ -167,11 +167,11 @@ def unreachable(pattern: Pattern) -> PatternNode | None:
     stack = [pattern.roots()[0]]
     while stack:
         node = stack.pop()
-        if id(node) in found:
-            continue
-        found.add(id(node))
-        names |= {a.name for a in node.arguments if isinstance(a, Capture) and a.name is not None}
-        stack += node.made()
+        if id(node) not in found:
+            found.add(id(node))
+            captures = [a for a in node.arguments if isinstance(a, Capture)]
+            names |= {capture.name for capture in captures if capture.name is not None}
+            stack += node.made()
         if not stack:
             entry = entrance(pattern, found, names)
             stack += [entry[0]] if entry is not None else []

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from ortable.rewrite.rule import Rule
 
-from . import activation, arithmetic, attention, casts, concat, convolution, dims, expand, gather, linear, masks, normalization, ort_attention, ort_norm, ort_rotary, reshape, rotary, selection, slice, transpose
+from . import activation, arithmetic, attention, casts, concat, convolution, dims, expand, gather, linear, masks, normalization, ort_attention, ort_norm, ort_rotary, reshape, rotary, selection, slice, training, transpose
 
 RULES: tuple[Rule, ...] = (
     *activation.RULES,
@@ -25,5 +25,6 @@ RULES: tuple[Rule, ...] = (
     *rotary.RULES,
     *selection.RULES,
     *slice.RULES,
+    *training.RULES,
     *transpose.RULES,
 )

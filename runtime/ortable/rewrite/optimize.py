@@ -49,6 +49,9 @@ def optimize(
             counts["remove_identity_nodes"] += builder.remove_identity_nodes()
             if folding:
                 counts["constant_folding"] += builder.constant_folding(weights=turning)
+    equal = merge.merge_equal_initializers(builder, buffers=turning)
+    if equal:
+        counts["merge_equal_initializers"] = equal
     counts["merge_equal_nodes"] = counts.get("merge_equal_nodes", 0) + builder.merge_equal_nodes()
     counts["remove_unused"] = builder.remove_unused()
     if builder.functions and builder.is_model:

@@ -1,0 +1,741 @@
+# Generated from specs/rewrites/training.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ortable.prelude import dtype_of, is_bool, is_float
+from ortable.prelude_make import const
+from ortable.rewrite.matcher import literal_equals
+from ortable.rewrite.rule import Match, Rule
+from ortable.rewrite.words import known_rank, number_of, same_shape
+from ortable.rewrite.words_training import are_axes, chooses_from, class_count, counted_axis, is_along, is_finite, is_one_element, is_real, is_side, is_stretched, is_zero_fill, laid, side_by_side, stretches_in, without_kept
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+    from ortable.builder.node import Node
+    from ortable.prelude import Result
+    from ortable.rewrite.matcher import Matcher
+
+
+_CAST = {'round_mode': 'up', 'saturate': 1}
+_PAD = {'mode': 'constant'}
+_REDUCE_MAX = {'keepdims': 1, 'noop_with_empty_axes': 0}
+_REDUCE_MEAN = {'keepdims': 1, 'noop_with_empty_axes': 0}
+_REDUCE_MIN = {'keepdims': 1, 'noop_with_empty_axes': 0}
+_REDUCE_SUM = {'keepdims': 1, 'noop_with_empty_axes': 0}
+_RESHAPE = {'allowzero': 0}
+
+
+def match_cross_entropy_gradient(m: Matcher, root: Node) -> Match | None:
+    """hot = Equal(places, classes); picked = Where(hot, value, 0.0); total = ReduceSum(picked, axes); return Sub(picked, Mul(Exp(x), total))"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    picked, r1 = root.inputs
+    n1 = m.producer(picked, 'Where')
+    if n1 is None or len(n1.inputs) != 3 or not m.plain(n1):
+        return None
+    n2 = m.producer(r1, 'Mul')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+        return None
+    hot, value, r2 = n1.inputs
+    if not m.number(r2, 0.0):
+        return None
+    n3 = m.producer(hot, 'Equal')
+    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+        return None
+    for r3, total in m.orders(n2):
+        n4 = m.producer(r3, 'Exp')
+        if n4 is None or len(n4.inputs) != 1 or not m.plain(n4):
+            continue
+        n5 = m.producer(total, 'ReduceSum')
+        if n5 is None or len(n5.inputs) != 2 or not m.plain(n5, (), _REDUCE_SUM):
+            continue
+        x = n4.inputs[0]
+        r4, axes = n5.inputs
+        if r4 != picked:
+            continue
+        if not axes:
+            continue
+        for places, classes in m.orders(n3):
+            if not is_real(graph, x):
+                m.refuse('is_real(x)')
+                continue
+            axis = counted_axis(graph, classes, places)
+            if not axis >= 0:
+                m.refuse('axis >= 0')
+                continue
+            if not is_along(graph, axes, axis, x):
+                m.refuse('is_along(axes, axis, x)')
+                continue
+            if not stretches_in(graph, value, places):
+                m.refuse('stretches_in(value, places)')
+                continue
+            if not chooses_from(graph, x, classes, places, axis):
+                m.refuse('chooses_from(x, classes, places, axis)')
+                continue
+            if not dtype_of(graph, places) in [6, 7]:
+                m.refuse('dtype_of(places) in [6, 7]')
+                continue
+            return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (places, classes, value, x, axis))
+    return None
+
+
+def make_cross_entropy_gradient(graph: GraphBuilder, res: Res, places: Result, classes: Result, value: Result, x: Result, axis: Any) -> Any:
+    kind = dtype_of(graph, places)
+    none = const(graph, 0, kind)
+    inside = graph.make_node('And', [graph.make_node('GreaterOrEqual', [places, none]), graph.make_node('Less', [places, const(graph, class_count(graph, classes), kind)])])
+    found = graph.make_node('Where', [inside, value, const(graph, 0, dtype_of(graph, x))])
+    others = graph.make_node('Mul', [graph.make_node('Exp', [x]), graph.make_node('Neg', [found])])
+    place = graph.make_node('Where', [inside, places, none])
+    return graph.make_node('ScatterElements', [others, place, found], res.outputs, axis=axis, reduction='add')
+
+
+def match_dropout_gradient(m: Matcher, root: Node) -> Match | None:
+    """return Mul(Mul(g, Cast(mask, to=kind)), scale)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for r1, scale in m.orders(root):
+        n1 = m.producer(r1, 'Mul')
+        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+            continue
+        for g, r2 in m.orders(n1):
+            n2 = m.producer(r2, 'Cast')
+            if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('to',), _CAST):
+                continue
+            kind = n2.attrs.get('to')
+            mask = n2.inputs[0]
+            if not is_bool(graph, mask):
+                m.refuse('is_bool(mask)')
+                continue
+            if not is_float(graph, g):
+                m.refuse('is_float(g)')
+                continue
+            if not kind == dtype_of(graph, g):
+                m.refuse('kind == dtype_of(g)')
+                continue
+            factor = number_of(graph, scale)
+            if not is_finite(factor):
+                m.refuse('is_finite(factor)')
+                continue
+            if not factor > 0:
+                m.refuse('factor > 0')
+                continue
+            if not is_one_element(graph, scale, mask):
+                m.refuse('is_one_element(scale, mask)')
+                continue
+            return Match((root, n1, n2), (root.outputs[0],), (mask, g, scale))
+    return None
+
+
+def make_dropout_gradient(graph: GraphBuilder, res: Res, mask: Result, g: Result, scale: Result) -> Any:
+    return graph.make_node('Mul', [g, graph.make_node('Where', [mask, scale, const(graph, 0, dtype_of(graph, g))])], res.outputs)
+
+
+def match_expand_of_product(m: Matcher, root: Node) -> Match | None:
+    """return Mul(Expand(x, sizes), c)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for r1, c in m.orders(root):
+        n1 = m.producer(r1, 'Expand')
+        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+            continue
+        x, sizes = n1.inputs
+        if not is_one_element(graph, c, x):
+            m.refuse('is_one_element(c, x)')
+            continue
+        return Match((root, n1), (root.outputs[0],), (x, sizes, c))
+    return None
+
+
+def make_expand_of_product(graph: GraphBuilder, res: Res, x: Result, sizes: Result, c: Result) -> Any:
+    return graph.make_node('Expand', [graph.make_node('Mul', [x, c]), sizes], res.outputs)
+
+
+def match_expand_of_quotient(m: Matcher, root: Node) -> Match | None:
+    """return Div(Expand(x, sizes), c)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    r1, c = root.inputs
+    n1 = m.producer(r1, 'Expand')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+        return None
+    x, sizes = n1.inputs
+    if not is_float(graph, x):
+        m.refuse('is_float(x)')
+        return None
+    if not is_one_element(graph, c, x):
+        m.refuse('is_one_element(c, x)')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, sizes, c))
+
+
+def make_expand_of_quotient(graph: GraphBuilder, res: Res, x: Result, sizes: Result, c: Result) -> Any:
+    return graph.make_node('Expand', [graph.make_node('Div', [x, c]), sizes], res.outputs)
+
+
+def match_factor_of_product(m: Matcher, root: Node) -> Match | None:
+    """wide = Reshape(MatMul(a, b), sizes, allowzero=zero); return Mul(Mul(wide, y), c)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for r1, c in m.orders(root):
+        n1 = m.producer(r1, 'Mul')
+        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+            continue
+        for wide, y in m.orders(n1):
+            n2 = m.producer(wide, 'Reshape')
+            if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+                continue
+            zero = n2.attrs.get('allowzero', 0)
+            r2, sizes = n2.inputs
+            n3 = m.producer(r2, 'MatMul')
+            if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+                continue
+            a, b = n3.inputs
+            if not is_real(graph, a):
+                m.refuse('is_real(a)')
+                continue
+            if not known_rank(graph, a) == 2:
+                m.refuse('known_rank(a) == 2')
+                continue
+            if not known_rank(graph, b) == 2:
+                m.refuse('known_rank(b) == 2')
+                continue
+            factor = number_of(graph, c)
+            if not is_finite(factor):
+                m.refuse('is_finite(factor)')
+                continue
+            if not stretches_in(graph, y, wide):
+                m.refuse('stretches_in(y, wide)')
+                continue
+            if not is_one_element(graph, c, wide):
+                m.refuse('is_one_element(c, wide)')
+                continue
+            return Match((root, n1, n2, n3), (root.outputs[0],), (a, b, sizes, y, zero, factor))
+    return None
+
+
+def make_factor_of_product(graph: GraphBuilder, res: Res, a: Result, b: Result, sizes: Result, y: Result, zero: Any, factor: Any) -> Any:
+    return graph.make_node('Mul', [graph.make_node('Reshape', [graph.make_node('Gemm', [a, b], alpha=factor), sizes], allowzero=zero), y], res.outputs)
+
+
+def match_factor_of_smaller(m: Matcher, root: Node) -> Match | None:
+    """return Mul(small, Mul(x, c))"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for small, r1 in m.orders(root):
+        n1 = m.producer(r1, 'Mul')
+        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+            continue
+        for x, c in m.orders(n1):
+            if not is_real(graph, x):
+                m.refuse('is_real(x)')
+                continue
+            factor = number_of(graph, c)
+            if not is_finite(factor):
+                m.refuse('is_finite(factor)')
+                continue
+            if not not is_finite(number_of(graph, small)):
+                m.refuse('not is_finite(number_of(small))')
+                continue
+            if not is_stretched(graph, small, x):
+                m.refuse('is_stretched(small, x)')
+                continue
+            if not not is_stretched(graph, x, small):
+                m.refuse('not is_stretched(x, small)')
+                continue
+            if not is_one_element(graph, c, small):
+                m.refuse('is_one_element(c, small)')
+                continue
+            return Match((root, n1), (root.outputs[0],), (x, c, small))
+    return None
+
+
+def make_factor_of_smaller(graph: GraphBuilder, res: Res, x: Result, c: Result, small: Result) -> Any:
+    return graph.make_node('Mul', [graph.make_node('Mul', [small, c]), x], res.outputs)
+
+
+def match_gelu_tanh_gradient(m: Matcher, root: Node) -> Match | None:
+    """left = Mul(Mul(g, Mul(x, 0.5)), Sub(1.0, Mul(t, t))); inner = Mul(left, c); cube = Mul(Mul(inner, k), Mul(Mul(x, x), 3.0)); right = Mul(g, Add(t, 1.0)); return Add(Add(inner, cube), Mul(right, 0.5))"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for r1, r2 in m.orders(root):
+        n1 = m.producer(r1, 'Add')
+        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+            continue
+        n2 = m.producer(r2, 'Mul')
+        if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+            continue
+        for inner, cube in m.orders(n1):
+            n3 = m.producer(inner, 'Mul')
+            if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+                continue
+            n4 = m.producer(cube, 'Mul')
+            if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+                continue
+            for right, r3 in m.orders(n2):
+                if not m.number(r3, 0.5):
+                    continue
+                n5 = m.producer(right, 'Mul')
+                if n5 is None or len(n5.inputs) != 2 or not m.plain(n5):
+                    continue
+                for left, c in m.orders(n3):
+                    n6 = m.producer(left, 'Mul')
+                    if n6 is None or len(n6.inputs) != 2 or not m.plain(n6):
+                        continue
+                    for r4, r5 in m.orders(n4):
+                        n7 = m.producer(r4, 'Mul')
+                        if n7 is None or len(n7.inputs) != 2 or not m.plain(n7):
+                            continue
+                        n8 = m.producer(r5, 'Mul')
+                        if n8 is None or len(n8.inputs) != 2 or not m.plain(n8):
+                            continue
+                        for g, r6 in m.orders(n5):
+                            n9 = m.producer(r6, 'Add')
+                            if n9 is None or len(n9.inputs) != 2 or not m.plain(n9):
+                                continue
+                            for r7, r8 in m.orders(n6):
+                                n10 = m.producer(r7, 'Mul')
+                                if n10 is None or len(n10.inputs) != 2 or not m.plain(n10):
+                                    continue
+                                n11 = m.producer(r8, 'Sub')
+                                if n11 is None or len(n11.inputs) != 2 or not m.plain(n11):
+                                    continue
+                                r9, r10 = n11.inputs
+                                if not m.number(r9, 1.0):
+                                    continue
+                                n12 = m.producer(r10, 'Mul')
+                                if n12 is None or len(n12.inputs) != 2 or not m.plain(n12):
+                                    continue
+                                for r11, k in m.orders(n7):
+                                    if r11 != inner:
+                                        continue
+                                    for r12, r13 in m.orders(n8):
+                                        if not m.number(r13, 3.0):
+                                            continue
+                                        n13 = m.producer(r12, 'Mul')
+                                        if n13 is None or len(n13.inputs) != 2 or not m.plain(n13):
+                                            continue
+                                        for t, r14 in m.orders(n9):
+                                            if not m.number(r14, 1.0):
+                                                continue
+                                            for r15, r16 in m.orders(n10):
+                                                if r15 != g:
+                                                    continue
+                                                n14 = m.producer(r16, 'Mul')
+                                                if n14 is None or len(n14.inputs) != 2 or not m.plain(n14):
+                                                    continue
+                                                for r17, r18 in m.orders(n12):
+                                                    if r17 != t:
+                                                        continue
+                                                    if r18 != t:
+                                                        continue
+                                                    for x, r19 in m.orders(n13):
+                                                        if r19 != x:
+                                                            continue
+                                                        for r20, r21 in m.orders(n14):
+                                                            if r20 != x:
+                                                                continue
+                                                            if not m.number(r21, 0.5):
+                                                                continue
+                                                            if not is_real(graph, x):
+                                                                m.refuse('is_real(x)')
+                                                                continue
+                                                            slope = number_of(graph, c)
+                                                            if not is_finite(slope):
+                                                                m.refuse('is_finite(slope)')
+                                                                continue
+                                                            cubic = number_of(graph, k)
+                                                            if not is_finite(cubic):
+                                                                m.refuse('is_finite(cubic)')
+                                                                continue
+                                                            if not slope > 0:
+                                                                m.refuse('slope > 0')
+                                                                continue
+                                                            if not cubic > 0:
+                                                                m.refuse('cubic > 0')
+                                                                continue
+                                                            if not same_shape(graph, g, x):
+                                                                m.refuse('same_shape(g, x)')
+                                                                continue
+                                                            if not same_shape(graph, t, x):
+                                                                m.refuse('same_shape(t, x)')
+                                                                continue
+                                                            return Match((root, n1, n2, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13, n14), (root.outputs[0],), (x, g, t, slope, cubic))
+    return None
+
+
+def make_gelu_tanh_gradient(graph: GraphBuilder, res: Res, x: Result, g: Result, t: Result, slope: Any, cubic: Any) -> Any:
+    kind = dtype_of(graph, x)
+    bend = graph.make_node('Add', [graph.make_node('Mul', [graph.make_node('Mul', [x, x]), const(graph, slope * cubic * 1.5, kind)]), const(graph, slope * 0.5, kind)])
+    left = graph.make_node('Mul', [graph.make_node('Mul', [x, bend]), graph.make_node('Sub', [const(graph, 1.0, kind), graph.make_node('Mul', [t, t])])])
+    half = const(graph, 0.5, kind)
+    return graph.make_node('Add', [graph.make_node('Mul', [g, left]), graph.make_node('Mul', [g, graph.make_node('Add', [graph.make_node('Mul', [t, half]), half])])], res.outputs)
+
+
+def match_reduce_squeeze_1(m: Matcher, root: Node) -> Match | None:
+    """total = ReduceSum(_, axes, keepdims=1); return Squeeze(total, gone)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    total, gone = root.inputs
+    if not gone:
+        return None
+    n1 = m.producer(total, 'ReduceSum')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('keepdims',), _REDUCE_SUM):
+        return None
+    if not literal_equals(n1.attrs.get('keepdims', 1), 1):
+        return None
+    _, axes = n1.inputs
+    if not axes:
+        return None
+    if not are_axes(graph, total, axes, gone):
+        m.refuse('are_axes(total, axes, gone)')
+        return None
+    return Match((root, n1), (root.outputs[0],), (total,))
+
+
+def match_reduce_squeeze_2(m: Matcher, root: Node) -> Match | None:
+    """total = ReduceMean(_, axes, keepdims=1); return Squeeze(total, gone)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    total, gone = root.inputs
+    if not gone:
+        return None
+    n1 = m.producer(total, 'ReduceMean')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('keepdims',), _REDUCE_MEAN):
+        return None
+    if not literal_equals(n1.attrs.get('keepdims', 1), 1):
+        return None
+    _, axes = n1.inputs
+    if not axes:
+        return None
+    if not are_axes(graph, total, axes, gone):
+        m.refuse('are_axes(total, axes, gone)')
+        return None
+    return Match((root, n1), (root.outputs[0],), (total,))
+
+
+def match_reduce_squeeze_3(m: Matcher, root: Node) -> Match | None:
+    """total = ReduceMax(_, axes, keepdims=1); return Squeeze(total, gone)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    total, gone = root.inputs
+    if not gone:
+        return None
+    n1 = m.producer(total, 'ReduceMax')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('keepdims',), _REDUCE_MAX):
+        return None
+    if not literal_equals(n1.attrs.get('keepdims', 1), 1):
+        return None
+    _, axes = n1.inputs
+    if not axes:
+        return None
+    if not are_axes(graph, total, axes, gone):
+        m.refuse('are_axes(total, axes, gone)')
+        return None
+    return Match((root, n1), (root.outputs[0],), (total,))
+
+
+def match_reduce_squeeze_4(m: Matcher, root: Node) -> Match | None:
+    """total = ReduceMin(_, axes, keepdims=1); return Squeeze(total, gone)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    total, gone = root.inputs
+    if not gone:
+        return None
+    n1 = m.producer(total, 'ReduceMin')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('keepdims',), _REDUCE_MIN):
+        return None
+    if not literal_equals(n1.attrs.get('keepdims', 1), 1):
+        return None
+    _, axes = n1.inputs
+    if not axes:
+        return None
+    if not are_axes(graph, total, axes, gone):
+        m.refuse('are_axes(total, axes, gone)')
+        return None
+    return Match((root, n1), (root.outputs[0],), (total,))
+
+
+def make_reduce_squeeze(graph: GraphBuilder, res: Res, total: Result) -> Any:
+    return without_kept(graph, total)
+
+
+def match_silu_gradient(m: Matcher, root: Node) -> Match | None:
+    """s = Sigmoid(x); y = Mul(x, s); slope = Mul(s, Add(1.0, Mul(x, Sub(1.0, s)))); return (slope, y)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for s, r1 in m.orders(root):
+        n1 = m.producer(s, 'Sigmoid')
+        if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+            continue
+        n2 = m.producer(r1, 'Add')
+        if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+            continue
+        x = n1.inputs[0]
+        for r2, r3 in m.orders(n2):
+            if not m.number(r2, 1.0):
+                continue
+            n3 = m.producer(r3, 'Mul')
+            if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+                continue
+            for r4, r5 in m.orders(n3):
+                if r4 != x:
+                    continue
+                n4 = m.producer(r5, 'Sub')
+                if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+                    continue
+                r6, r7 = n4.inputs
+                if not m.number(r6, 1.0):
+                    continue
+                if r7 != s:
+                    continue
+                for n5 in m.readers(s, 'Mul'):
+                    if n5 is n3 or n5 is root:
+                        continue
+                    if len(n5.inputs) != 2 or not m.plain(n5):
+                        continue
+                    for r8, r9 in m.orders(n5):
+                        if r8 != x:
+                            continue
+                        if r9 != s:
+                            continue
+                        if not is_float(graph, x):
+                            m.refuse('is_float(x)')
+                            continue
+                        return Match((root, n5, n1, n2, n3, n4), (root.outputs[0], n5.outputs[0]), (x,))
+    return None
+
+
+def make_silu_gradient(graph: GraphBuilder, res: Res, x: Result) -> Any:
+    s = graph.make_node('Sigmoid', [x])
+    y = graph.make_node('Mul', [x, s])
+    return (graph.make_node('Add', [s, graph.make_node('Mul', [y, graph.make_node('Sub', [const(graph, 1.0, dtype_of(graph, x)), s])])]), y)
+
+
+def match_sum_of_negated(m: Matcher, root: Node) -> Match | None:
+    """return ReduceSum(Neg(x), axes, attrs=kept)"""
+    graph = m.graph
+    if len(root.inputs) != 2:
+        return None
+    kept = dict(root.attrs)
+    r1, axes = root.inputs
+    if not axes:
+        return None
+    n1 = m.producer(r1, 'Neg')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    x = n1.inputs[0]
+    if not is_float(graph, x):
+        m.refuse('is_float(x)')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, axes, kept))
+
+
+def make_sum_of_negated(graph: GraphBuilder, res: Res, x: Result, axes: Result, kept: Any) -> Any:
+    return graph.make_node('Neg', [graph.make_node('ReduceSum', [x, axes], **kept)], res.outputs)
+
+
+def match_sum_of_padded(m: Matcher, root: Node) -> Match | None:
+    """left = Pad(first, pads, maybe(fill), maybe(axes)); return Add(left, Pad(second, more, maybe(zero), maybe(others)))"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for left, r1 in m.orders(root):
+        n1 = m.producer(left, 'Pad')
+        if n1 is None or not 2 <= len(n1.inputs) <= 4 or not m.plain(n1, (), _PAD):
+            continue
+        n2 = m.producer(r1, 'Pad')
+        if n2 is None or not 2 <= len(n2.inputs) <= 4 or not m.plain(n2, (), _PAD):
+            continue
+        first, pads = n1.inputs[:2]
+        fill = n1.inputs[2] or None if len(n1.inputs) > 2 else None
+        axes = n1.inputs[3] or None if len(n1.inputs) > 3 else None
+        second, more = n2.inputs[:2]
+        zero = n2.inputs[2] or None if len(n2.inputs) > 2 else None
+        others = n2.inputs[3] or None if len(n2.inputs) > 3 else None
+        if not is_zero_fill(graph, fill):
+            m.refuse('is_zero_fill(fill)')
+            continue
+        if not is_zero_fill(graph, zero):
+            m.refuse('is_zero_fill(zero)')
+            continue
+        side = side_by_side(graph, first, pads, axes, second, more, others)
+        if not is_side(side):
+            m.refuse('is_side(side)')
+            continue
+        return Match((root, n1, n2), (root.outputs[0],), (first, second, side))
+    return None
+
+
+def make_sum_of_padded(graph: GraphBuilder, res: Res, first: Result, second: Result, side: Any) -> Any:
+    return laid(graph, first, second, side)
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        name='cross_entropy_gradient',
+        file='specs/rewrites/training.yaml',
+        stage='fuse',
+        root='Sub',
+        child='Where',
+        size=6,
+        match=match_cross_entropy_gradient,
+        make=make_cross_entropy_gradient,
+        why='what is added at one class of each row need not be compared with all classes',
+    ),
+    Rule(
+        name='dropout_gradient',
+        file='specs/rewrites/training.yaml',
+        stage='simplify',
+        root='Mul',
+        child='Mul',
+        size=3,
+        match=match_dropout_gradient,
+        make=make_dropout_gradient,
+        why='the scale of what is kept is chosen by the mask, in one pass instead of two',
+    ),
+    Rule(
+        name='expand_of_product',
+        file='specs/rewrites/training.yaml',
+        stage='simplify',
+        root='Mul',
+        child='Expand',
+        size=2,
+        match=match_expand_of_product,
+        make=make_expand_of_product,
+        why='a number multiplies fewer elements before they are repeated',
+    ),
+    Rule(
+        name='expand_of_quotient',
+        file='specs/rewrites/training.yaml',
+        stage='simplify',
+        root='Div',
+        child='Expand',
+        size=2,
+        match=match_expand_of_quotient,
+        make=make_expand_of_quotient,
+        why='a number divides fewer elements before they are repeated',
+    ),
+    Rule(
+        name='factor_of_product',
+        file='specs/rewrites/training.yaml',
+        stage='fuse',
+        root='Mul',
+        child='Mul',
+        size=4,
+        match=match_factor_of_product,
+        make=make_factor_of_product,
+        why='Gemm multiplies by a number by itself',
+    ),
+    Rule(
+        name='factor_of_smaller',
+        file='specs/rewrites/training.yaml',
+        stage='fuse',
+        root='Mul',
+        child='Mul',
+        size=2,
+        match=match_factor_of_smaller,
+        make=make_factor_of_smaller,
+        why='a number multiplies the smaller one of two factors',
+    ),
+    Rule(
+        name='gelu_tanh_gradient',
+        file='specs/rewrites/training.yaml',
+        stage='fuse',
+        root='Add',
+        child='Add',
+        size=15,
+        match=match_gelu_tanh_gradient,
+        make=make_gelu_tanh_gradient,
+        why='the gradient of gelu with tanh, written out by autograd, multiplies by constants once',
+    ),
+    Rule(
+        name='reduce_squeeze',
+        file='specs/rewrites/training.yaml',
+        stage='simplify',
+        root='Squeeze',
+        child='ReduceSum',
+        size=2,
+        match=match_reduce_squeeze_1,
+        make=make_reduce_squeeze,
+        why='a sum drops the axes that it is taken over by itself',
+    ),
+    Rule(
+        name='reduce_squeeze',
+        file='specs/rewrites/training.yaml',
+        stage='simplify',
+        root='Squeeze',
+        child='ReduceMean',
+        size=2,
+        match=match_reduce_squeeze_2,
+        make=make_reduce_squeeze,
+        why='a sum drops the axes that it is taken over by itself',
+    ),
+    Rule(
+        name='reduce_squeeze',
+        file='specs/rewrites/training.yaml',
+        stage='simplify',
+        root='Squeeze',
+        child='ReduceMax',
+        size=2,
+        match=match_reduce_squeeze_3,
+        make=make_reduce_squeeze,
+        why='a sum drops the axes that it is taken over by itself',
+    ),
+    Rule(
+        name='reduce_squeeze',
+        file='specs/rewrites/training.yaml',
+        stage='simplify',
+        root='Squeeze',
+        child='ReduceMin',
+        size=2,
+        match=match_reduce_squeeze_4,
+        make=make_reduce_squeeze,
+        why='a sum drops the axes that it is taken over by itself',
+    ),
+    Rule(
+        name='silu_gradient',
+        file='specs/rewrites/training.yaml',
+        stage='fuse',
+        root='Mul',
+        child='Sigmoid',
+        size=6,
+        match=match_silu_gradient,
+        make=make_silu_gradient,
+        why='silu, which a neighbour of its gradient reads, is a part of it',
+    ),
+    Rule(
+        name='sum_of_negated',
+        file='specs/rewrites/training.yaml',
+        stage='simplify',
+        root='ReduceSum',
+        child='Neg',
+        size=2,
+        match=match_sum_of_negated,
+        make=make_sum_of_negated,
+        why='a sum has fewer signs to turn than what is summed',
+    ),
+    Rule(
+        name='sum_of_padded',
+        file='specs/rewrites/training.yaml',
+        stage='fuse',
+        root='Add',
+        child='Pad',
+        size=3,
+        match=match_sum_of_padded,
+        make=make_sum_of_padded,
+        why='two pieces in a room of zeros each, side by side, are joined instead of added',
+    ),
+)
