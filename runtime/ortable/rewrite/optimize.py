@@ -41,6 +41,7 @@ def optimize(
         if arranged:
             counts["arrange_quantized"] = arranged
         counts["merge_equal_nodes"] = builder.merge_equal_nodes()
+        counts["remove_unused"] = builder.remove_unused()  # what nobody reads would be a reader
         before = len(record.fired) if record is not None else 0
         builder.stores_weights = folding and turning
         record = rewrite(builder, rules, record)
@@ -53,7 +54,7 @@ def optimize(
     if equal:
         counts["merge_equal_initializers"] = equal
     counts["merge_equal_nodes"] = counts.get("merge_equal_nodes", 0) + builder.merge_equal_nodes()
-    counts["remove_unused"] = builder.remove_unused()
+    counts["remove_unused"] = counts.get("remove_unused", 0) + builder.remove_unused()
     if builder.functions and builder.is_model:
         counts["remove_unused_functions"] = local_functions.remove_unused_functions(builder)
     return counts
