@@ -468,6 +468,9 @@ def match_instance_norm_affine(m: Matcher, root: Node) -> Match | None:
             if not is_filled(graph, nothing, 0):
                 m.refuse('is_filled(nothing, 0)')
                 continue
+            if not are_weights(graph, [scale, shift]):
+                m.refuse('are_weights([scale, shift])')
+                continue
             if not is_channels(graph, scale, x):
                 m.refuse('is_channels(scale, x)')
                 continue
