@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.prelude import dim_of, dtype_of, is_constant, is_static, rank_of, static
+from ortable.prelude import dim_of, dtype_of, is_static, rank_of, static
 from ortable.prelude_make import const
 from ortable.rewrite.rule import Match, Rule
 from ortable.rewrite.words import is_float32, number_of, same_shape
@@ -468,17 +468,14 @@ def match_instance_norm_affine(m: Matcher, root: Node) -> Match | None:
             if not is_filled(graph, nothing, 0):
                 m.refuse('is_filled(nothing, 0)')
                 continue
+            if not are_weights(graph, [scale, shift]):
+                m.refuse('are_weights([scale, shift])')
+                continue
             if not is_channels(graph, scale, x):
                 m.refuse('is_channels(scale, x)')
                 continue
             if not is_channels(graph, shift, x):
                 m.refuse('is_channels(shift, x)')
-                continue
-            if not is_constant(graph, scale):
-                m.refuse('is_constant(scale)')
-                continue
-            if not is_constant(graph, shift):
-                m.refuse('is_constant(shift)')
                 continue
             return Match((root, n1, n2), (root.outputs[0],), (x, scale, shift, eps))
     return None

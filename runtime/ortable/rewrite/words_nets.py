@@ -90,6 +90,10 @@ def along_axis(graph: Graph, c: Result, x: Result, axis: Int) -> Bool:
 def as_line(graph: Graph, c: Result, count: Int) -> Result:
     """A constant with ``count`` elements along one axis, or one element, as one of rank 1 with
     ``count`` elements."""
+    known = small_constant(graph, c)
+    if known is not None:
+        line = np.broadcast_to(known.reshape(-1), (count,))
+        return graph.make_initializer("", np.ascontiguousarray(line))
     size = dims.prod(graph.get_shape(c))
     flat = c
     if graph.get_rank(c) != 1:
@@ -103,8 +107,12 @@ def scaled_weight(graph: Graph, w: Result, factor: Result, axis: Int) -> Result:
     """The weight times a factor of rank 1 along one of its axes, ``<name>_scaled``."""
     behind = graph.get_rank(w) - 1 - axis
     if behind and graph.get_shape(factor) != (1,):
-        axes = consts(graph, list(range(1, behind + 1)), dtypes.int64)
-        factor = graph.make_node("Unsqueeze", [factor, axes])
+        known = small_constant(graph, factor) if factor in graph.initializers_dict else None
+        if known is not None:
+            factor = graph.make_initializer("", known.reshape(-1, *[1] * behind))
+        else:
+            axes = consts(graph, list(range(1, behind + 1)), dtypes.int64)
+            factor = graph.make_node("Unsqueeze", [factor, axes])
     return graph.make_node("Mul", [w, factor], [_called(graph, w, "_scaled")])
 
 
