@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 __all__ = [
-    "band", "geomean", "in_process", "interleave", "machine", "median_ratio", "seconds", "settle",
+    "band", "count_for", "geomean", "in_process", "interleave", "machine", "median_ratio",
+    "seconds", "settle",
 ]  # fmt: skip
 
 Call = Callable[[], object]
@@ -50,6 +51,11 @@ def _block(call: Call, count: int) -> float:
     return (time.perf_counter() - begin) / count
 
 
+def count_for(once: float, block: float) -> int:
+    """How many calls of so many seconds fill a block."""
+    return max(1, min(2000, round(block / max(once, 1e-7))))
+
+
 def interleave(
     calls: Mapping[str, Call],
     rounds: int,
@@ -66,7 +72,7 @@ def interleave(
     counts = {}
     for name, call in calls.items():
         first = once[name] if once is not None else min(_block(call, 1) for _ in range(3))
-        counts[name] = max(1, min(2000, round(block / max(first, 1e-7))))
+        counts[name] = count_for(first, block)
     found: dict[str, list[float]] = {name: [] for name in names}
     gc.collect()
     gc.disable()

@@ -78,15 +78,16 @@ def size_of(text: str) -> Size:
     return Size(name, int(batch), int(length))
 
 
-def rounds_for(calls: Sequence[float], budget: float, most: int) -> int:
-    """How many rounds of `harness.interleave` fit into a budget, when calls take these seconds.
+def rounds_for(calls: Sequence[float], count: int, budget: float, most: int) -> int:
+    """How many rounds of `harness.interleave` fit into a budget, when one call takes these seconds
+    and each candidate has `count` in a row.
 
     Every candidate begins equally often, so it is a multiple of their number; never none.
     """
-    count = len(calls)
-    one = sum(0.03 + seconds + max(BLOCK, seconds) for seconds in calls)
-    least = count * -(-LEAST_ROUNDS // count)
-    return max(least, min(int(budget / one), most) // count * count)
+    candidates = len(calls)
+    one = sum(0.03 + (1 + count) * seconds for seconds in calls)
+    least = candidates * -(-LEAST_ROUNDS // candidates)
+    return max(least, min(int(budget / one), most) // candidates * candidates)
 
 
 def measure(job: str, options: argparse.Namespace) -> Record:
@@ -149,10 +150,16 @@ class Subject:
         return max((difference(value, wanted) for value, wanted in pairs), default=0.0)
 
     def interleave(self, calls: Mapping[str, Call], budget: float) -> dict[str, list[float]]:
-        """Seconds per call and round, as many rounds as fit."""
+        """Seconds per call and round, as many rounds as fit.
+
+        All candidates have equally many calls in a row: a single call after a pause does not take
+        what one of many takes.
+        """
         once = {name: min(timed(call)[0] for _ in range(2)) for name, call in calls.items()}
-        rounds = rounds_for(list(once.values()), budget, self.options.repeat)
-        return harness.interleave(calls, rounds, BLOCK, once)
+        usual = statistics.median(once.values())
+        count = harness.count_for(usual, BLOCK)
+        rounds = rounds_for(list(once.values()), count, budget, self.options.repeat)
+        return harness.interleave(calls, rounds, BLOCK, dict.fromkeys(calls, usual))
 
 
 def ours(

@@ -129,6 +129,7 @@ GRAPHS: dict[str, tuple[dict[str, str], Callable[[Any], Any]]] = {
             op.Clip(op.Clip("x", f(2.0), f(3.0)), f(0.0), f(1.0)), op.Clip("x"),
             op.Clip(op.Clip("x", "", f(1.0)), f(2.0)), op.Clip(op.Clip("x", f(2.0)), "", f(1.0)),
             op.Relu(op.Clip("x", f(-2.0), f(-1.0))), op.Clip(op.Relu("x"), "", f(-1.0)),
+            op.Relu(op.Clip("x", f(1.0), f(-1.0))), op.Clip(op.Relu("x"), f(1.0), f(-1.0)),
             op.Clip("x", f(-INF), f(INF)), op.Clip(op.Clip("x", f(1.0), f(-1.0)), f(-5.0), f(5.0)),
         ],
     ),

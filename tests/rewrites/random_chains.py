@@ -3,6 +3,7 @@ operator, sizes computed from sizes, and branches."""
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -216,6 +217,15 @@ def shape_chain(g: RandomGraph, a: int, b: int, c: int) -> None:
     g.moved(name, x)
 
 
+def turns(g: RandomGraph, a: int, b: int, c: int) -> None:
+    """Two transpositions, which may be one, none, or one that only looks like none."""
+    x = g.pick(a, FLOATS, rank=3)
+    if x is not None:
+        orders = list(itertools.permutations(range(3)))
+        inside = g.node("Transpose", x, perm=list(orders[b % 6]))
+        g.moved(g.node("Transpose", inside, perm=list(orders[c % 6])), x)
+
+
 def cast_chain(g: RandomGraph, a: int, b: int, c: int) -> None:
     """Casts there and back, through types that hold every value and types that do not."""
     x = g.pick(a, (*FLOATS, dtypes.int32), exact=True)
@@ -290,6 +300,6 @@ def shared(g: RandomGraph, a: int, b: int, c: int) -> None:
 
 CHAINS = (
     linear, linear, gemm, softmax, normalisation, activation, activation, attention, convolution,
-    sizes, sizes, shape_chain, shape_chain, cast_chain, cast_chain, branch, rotation, shared,
+    sizes, sizes, shape_chain, shape_chain, turns, cast_chain, cast_chain, branch, rotation, shared,
 )  # fmt: skip
 __all__ = ["CHAINS", "ROWS"]

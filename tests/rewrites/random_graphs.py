@@ -4,6 +4,7 @@ be made smaller by dropping steps."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +14,7 @@ import torch
 
 from ortable import dtypes
 from ortable.builder import GraphBuilder
+from ortable.errors import BuilderError
 
 Step = tuple[int, int, int, int]
 Operator = Callable[["RandomGraph", int, int, int], None]
@@ -48,10 +50,15 @@ class RandomGraph:
         for name, dtype, shape in (
             ("x", dtypes.float32, (rows, 3)),
             ("y", dtypes.float32, (rows, 3)),
-            ("z", dtypes.float32, (2, 1, 3)),
+            (
+                "z",
+                dtypes.float32,
+                (3, 1, 3),
+            ),  # axes of one size, which only their content tells apart
             ("h", dtypes.float16, (rows, 3)),
             ("i", dtypes.int64, (rows, 3)),
             ("c", dtypes.boolean, (rows, 3)),
+            ("d", dtypes.boolean, (rows, 3)),
         ):
             self.builder.make_tensor_input(name, dtype, shape)
             self.add(name)
@@ -141,7 +148,8 @@ class RandomGraph:
     def grow(self, program: Sequence[Step], operators: Sequence[Operator]) -> None:
         """Runs the steps, then declares outputs: the newest results, some others, a copy."""
         for kind, first, second, third in program:
-            operators[kind % len(operators)](self, first, second, third)
+            with contextlib.suppress(BuilderError):  # sizes of 0 fit nothing
+                operators[kind % len(operators)](self, first, second, third)
         made = [name for name in self.pool if self.builder.values[name].producer is not None]
         chosen = [*made[-2:], *(made[step[1] % len(made)] for step in program[:4] if made)]
         for name in dict.fromkeys(chosen):

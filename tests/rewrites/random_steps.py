@@ -224,12 +224,12 @@ def logic(g: RandomGraph, a: int, b: int, c: int) -> None:
     y = x and g.pick(b, (dtypes.boolean,), wanted=lambda n: g.shape(n) == g.shape(x))
     if x is None or y is None:
         return
-    if c % 3 == 0:
+    if c % 4 == 0:
         g.moved(g.node("Not", x), x)
-    elif c % 3 == 1:
+    elif c % 4 < 3:
         g.moved(g.node(("And", "Or", "Xor")[b % 3], x, y), x, y)
     else:
-        g.moved(g.node(("And", "Or")[b % 2], x, g.const(np.array(c % 2 == 0))), x)
+        g.moved(g.node(("And", "Or")[b % 2], x, g.const(np.array(b % 4 < 2))), x)
 
 
 def reduction(g: RandomGraph, a: int, b: int, c: int) -> None:
@@ -277,5 +277,5 @@ def power(g: RandomGraph, a: int, b: int, c: int) -> None:
 STEPS = (
     cast, cast, cast, transpose, transpose, unsqueeze, squeeze, reshape, reshape, flatten,
     arithmetic, arithmetic, arithmetic, pair, pair, unary, twice, clip, clip, extreme, concat,
-    split, slices, slices, gather, expand, where, compare, logic, reduction, neutral, power,
+    split, slices, slices, gather, expand, where, compare, logic, logic, reduction, neutral, power,
 )  # fmt: skip

@@ -11,6 +11,7 @@ import torch
 
 from benchmarks import rewrites_report as report
 from benchmarks.conversion_measure import difference
+from benchmarks.harness import count_for
 from benchmarks.models import MODELS
 from benchmarks.rewrites import merged
 from benchmarks.rewrites_measure import LONGER, Size, figures, rounds_for, size_of
@@ -82,13 +83,17 @@ def test_a_longer_size_has_arguments_of_that_shape() -> None:
 
 
 @pytest.mark.parametrize("seconds", [0.00001, 0.01, 0.5])
-@pytest.mark.parametrize("count", [3, 5, 7])
-def test_rounds_fit_and_every_candidate_begins_equally_often(seconds: float, count: int) -> None:
-    rounds = rounds_for([seconds] * count, budget=20.0, most=40)
-    assert rounds % count == 0
+@pytest.mark.parametrize("candidates", [3, 5, 7])
+def test_rounds_fit_and_every_candidate_begins_equally_often(
+    seconds: float, candidates: int
+) -> None:
+    count = count_for(seconds, 0.03)
+    rounds = rounds_for([seconds] * candidates, count, budget=20.0, most=40)
+    assert rounds % candidates == 0
     assert 5 <= rounds <= 40
-    least = count * -(-5 // count)
-    assert rounds * count * (0.03 + 2 * seconds) <= 20.0 or rounds == least
+    least = candidates * -(-5 // candidates)
+    needed = rounds * candidates * (0.03 + (1 + count) * seconds)
+    assert needed <= 20.0 or rounds == least
 
 
 def test_ratios_are_those_of_means_inside_a_round() -> None:

@@ -15,6 +15,7 @@ from ortable.rewrite import choose
 from ortable.rewrite.rule import STAGES
 from ortablegen.diagnostics import Diagnostics
 from ortablegen.rewrites_read import read_rewrites_text
+from tests.rewrites.harness import Trial, operators
 
 ROOT = Path(__file__).parents[2]
 BERT_RULES = ROOT / "examples" / "bert_rules.yaml"
@@ -82,10 +83,9 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0) -
 
 def test_the_list_has_every_rule_under_its_stage(capsys: pytest.CaptureFixture[str]) -> None:
     out = said(capsys, "rewrites")
-    headings = [
-        line.rstrip(":") for line in out.splitlines() if line.endswith(":") and line[0] != " "
-    ]
-    assert headings == [stage for stage in STAGES if stage in headings]
+    headings = re.findall(r"^(\w+), (\w+)\.yaml:$", out, re.MULTILINE)
+    assert set(headings) == {(rule.stage, Path(rule.file).stem) for rule in choose.packaged()}
+    assert headings == sorted(headings, key=lambda pair: (STAGES.index(pair[0]), pair[1]))
     rules = {rule.name: rule for rule in choose.packaged()}
     listed = re.findall(r"^  (\w+)(?: |$)", out, re.MULTILINE)
     assert sorted(listed) == sorted(rules)
@@ -100,7 +100,7 @@ def test_the_list_has_every_rule_under_its_stage(capsys: pytest.CaptureFixture[s
 
 def test_the_list_of_a_choice(capsys: pytest.CaptureFixture[str], rules_file: Path) -> None:
     out = said(capsys, "rewrites", "list", str(rules_file))
-    assert out.index("simplify:") < out.index("minus_minus") < out.index("fuse:")
+    assert out.index("simplify, mine.yaml:") < out.index("minus_minus") < out.index("fuse, mine")
     assert out.endswith("2 rules, 0 of them off by default\n")
     assert "1 rule, 0 of" in said(capsys, "rewrites", "list", str(rules_file), "--grep", "SIGN")
     assert "Did you mean 'default'" in said(capsys, "rewrites", "list", "defalt", status=1)
@@ -120,9 +120,12 @@ def test_every_rule_of_the_package_can_be_shown(capsys: pytest.CaptureFixture[st
         out = said(capsys, "rewrites", "show", rule.name)
         head, entry = out.split("\n", 1)
         assert head.startswith(f"# {rule.name}: stage {rule.stage}, o")
-        diagnostics = Diagnostics()
-        (read,) = read_rewrites_text(entry, "shown.yaml", diagnostics)
-        assert not diagnostics.errors and read.name == rule.name
+        assert entry.rstrip() in (ROOT / rule.file).read_text(encoding="utf-8")
+        assert re.findall(r"^- rewrite: (\w+)$", entry, re.MULTILINE) == [rule.name]
+        if not re.search(r": \*\w+$", entry, re.MULTILINE):  # an alias means another entry
+            diagnostics = Diagnostics()
+            (read,) = read_rewrites_text(entry, "shown.yaml", diagnostics)
+            assert not diagnostics.errors and read.name == rule.name
 
 
 def test_without_the_spec_files_show_prints_what_was_compiled(
@@ -171,7 +174,11 @@ def test_explain_says_which_rules_fired_for_which_lines(
     out = said(capsys, "explain", sums, "--rewrites", f"none,{rules_file}")
     assert "  1 rewrite by 1 rule\n" in out
     assert re.search(r"^    add_itself +1  models_with_sums\.py:6$", out, re.MULTILINE)
-    assert "rules that were refused, most often first:\n    add_itself  rank_of(x) == 2\n" in out
+    assert "  named, and fired nowhere: minus_minus\n" in out
+    assert (
+        "rules that were refused somewhere, most often first:\n    add_itself  rank_of(x) == 2\n"
+        in out
+    )
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
@@ -194,6 +201,39 @@ def test_export_takes_rules(
     assert "Mul" not in [node.op_type for node in onnx.load(path).graph.node]
     err = said(capsys, "export", sums, "-o", str(path), "--rewrites", "defalt", status=1)
     assert "Did you mean 'default'" in err
+
+
+@pytest.mark.usefixtures("fresh_dynamo")
+def test_debug_finds_the_rule_that_is_wrong(
+    capsys: pytest.CaptureFixture[str], sums: str, rules_file: Path
+) -> None:
+    names = f"none,{rules_file}"
+    assert "no node differs from eager" in said(capsys, "debug", sums, "--rewrites", names)
+    rules_file.write_text(RULES.replace("const_like(2, x)", "const_like(3, x)"))
+    err = said(capsys, "debug", sums, "--rewrites", names, status=1)
+    assert "differs from eager" in err and "computed by: Mul" in err
+    assert "models_with_sums.py:6" in err
+
+
+# -- the page on rewrites
+
+
+def test_the_cases_of_the_page_hold(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "rewrites.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"^```yaml\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    path = tmp_path / "squares.yaml"
+    path.write_text(shown)
+    diagnostics = Diagnostics()
+    (rewrite,) = read_rewrites_text(shown, path.name, diagnostics)
+    for case in rewrite.cases:
+        trial = Trial(rewrite, case, 18, None)
+        record = trial.apply(choose.load(path))
+        assert record.counts() == ({} if case.unchanged else {"sum_of_squares": 1})
+        if case.unchanged:
+            assert list(record.refusals()["sum_of_squares"]) == [case.unchanged]
+        else:
+            assert operators(trial.builder) == (case.expect or "").split()
+        trial.compare()
 
 
 # -- the text
@@ -231,3 +271,5 @@ def test_reasons_that_name_results_are_one() -> None:
     lines = list(refused_lines(refused))
     assert lines[0].split(maxsplit=1) == ["one", "y1, y2 is read elsewhere; rank_of(x) == 2"]
     assert len(lines) == 6 and lines[-1] == "and 2 other rules"
+    lines = list(refused_lines(refused, ["rule_5", "rule_3"], most=1))
+    assert lines == ["rule_3  when", "rule_5  when", "and 5 other rules"]

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 import torch
-from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from ortable import dtypes
 from ortable.rewrite import choose
 from ortable.rewrite.engine import rewrite
-from ortable.rewrite.rule import Rule
+from ortable.rewrite.rule import Match, Rule
 
+from .hand_rules import one, pair, rule
 from .random_chains import CHAINS
 from .random_graphs import ROWS, RandomGraph, Step
 from .random_steps import STEPS
@@ -74,9 +76,15 @@ def check(graph: RandomGraph, rules: Sequence[Rule]) -> Counter[str] | None:
         except Exception:
             assert rows != ROWS
             continue  # it was not made for these sizes
-        for name, x, y in zip(graph.outputs, wanted, new(feeds), strict=True):
+        try:
+            found = new(feeds)
+        except Exception as error:
+            raise AssertionError(f"the graph does not run any more: {error}") from error
+        for name, x, y in zip(graph.outputs, wanted, found, strict=True):
             compare(graph, before, feeds, name, x, y)
     if graph.tidy:
+        builder.constant_folding()  # weights that rules have computed
+        builder.remove_unused()
         again = rewrite(builder, rules)
         assert not again.fired, f"a second run fires: {again.counts()}"
     return Counter(record.counts())
@@ -151,3 +159,73 @@ def test_random_graphs(names: str, target: str | None, number: int) -> None:
     rare = f"{sum(fired.values())} replacements in {graphs[0]} graphs, by {sorted(fired)}"
     assert sum(fired.values()) >= graphs[0] or len(rules) < 30, rare
     assert len(fired) >= min(20, len(rules) // 4), rare
+
+
+# -- rules that are wrong: the graphs above must find them out
+
+
+def _same_type(m: Any, root: Any) -> Match | None:
+    """A Cast of a Cast back to the type that the first one read."""
+    found = pair("Cast", "Cast")(m, root)
+    if found is None or m.graph.get_type(found.values[0]) != root.attrs["to"]:
+        return None
+    return found
+
+
+def _through(*places: int) -> Callable[..., Any]:
+    """A maker that gives one of the inputs."""
+    return lambda graph, res, *inputs: inputs[places[0]]
+
+
+def _any(m: Any, root: Any) -> Match:
+    """The node, whatever its attributes are."""
+    return Match((root,), tuple(root.outputs), tuple(root.inputs))
+
+
+def _along_another_axis(m: Any, root: Any) -> Match | None:
+    return _any(m, root) if root.attrs.get("axis", -1) != -1 else None
+
+
+def _in_order(m: Any, root: Any) -> Match | None:
+    return _any(m, root) if root.inputs[0] < root.inputs[-1] else None
+
+
+def _turned(graph: Any, res: Any, *xs: str) -> Any:
+    return graph.make_node("Concat", list(xs[::-1]), res.outputs, axis=0)
+
+
+def _last(graph: Any, res: Any, x: str) -> Any:
+    return graph.make_node("Softmax", [x], res.outputs, axis=-1)
+
+
+def _relu(graph: Any, res: Any, x: str, *bounds: str) -> Any:
+    return graph.make_node("Relu", [x], res.outputs)
+
+
+WRONG = (
+    rule("cast_and_back_is_nothing", "Cast", _same_type, _through(0), child="Cast"),
+    rule("turned_twice_is_nothing", "Transpose", pair("Transpose", "Transpose"), _through(0)),
+    rule("clip_is_relu", "Clip", one, _relu),
+    rule("slice_is_nothing", "Slice", one, _through(0)),
+    rule("first_branch", "Where", one, _through(1)),
+    rule("add_is_first", "Add", one, _through(0)),
+    rule("times_is_first", "Mul", one, _through(0)),
+    rule("softmax_of_the_last", "Softmax", _along_another_axis, _last),
+    rule("positive", "Neg", one, _through(0)),
+    rule("erf_is_tanh", "Erf", one, lambda g, r, x: g.op.Tanh(x, outputs=r.outputs)),
+    rule("or_is_and", "Or", one, lambda g, r, x, y: g.op.And(x, y, outputs=r.outputs)),
+    rule("concat_is_turned", "Concat", _in_order, _turned),
+)
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.name)
+def test_wrong_rules_are_found_out(wrong: Rule) -> None:
+    @settings(
+        max_examples=EXAMPLES, suppress_health_check=list(HealthCheck), phases=[Phase.generate]
+    )
+    @given(programs, st.booleans())
+    def explore(program: list[Step], dynamic: bool) -> None:
+        check(grown(program, 18, None, dynamic), [wrong])
+
+    with pytest.raises(AssertionError):
+        explore()

@@ -9,6 +9,7 @@ from ortable.rewrite.matcher import literal_equals
 from ortable.rewrite.rule import Match, Rule
 from ortable.rewrite.words import is_float32, number_of
 from ortable.rewrite.words_nets import is_near, is_wide, one_axis
+from ortable.rewrite.words_scalar import is_at_least
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -1206,14 +1207,18 @@ def match_relu_of_clip_1(m: Matcher, root: Node) -> Match | None:
     _, low = n1.inputs
     if not low:
         return None
+    high = None
     if not number_of(graph, low) >= 0:
         m.refuse('number_of(low) >= 0')
+        return None
+    if not is_at_least(graph, high, 0):
+        m.refuse('is_at_least(high, 0)')
         return None
     return Match((root, n1), (root.outputs[0],), (cut,))
 
 
 def match_relu_of_clip_2(m: Matcher, root: Node) -> Match | None:
-    """cut = Clip(_, low, _); return Relu(cut)"""
+    """cut = Clip(_, low, high); return Relu(cut)"""
     graph = m.graph
     if len(root.inputs) != 1 or not m.plain(root):
         return None
@@ -1221,13 +1226,16 @@ def match_relu_of_clip_2(m: Matcher, root: Node) -> Match | None:
     n1 = m.producer(cut, 'Clip')
     if n1 is None or len(n1.inputs) != 3 or not m.plain(n1):
         return None
-    _, low, r1 = n1.inputs
+    _, low, high = n1.inputs
     if not low:
         return None
-    if not r1:
+    if not high:
         return None
     if not number_of(graph, low) >= 0:
         m.refuse('number_of(low) >= 0')
+        return None
+    if not is_at_least(graph, high, 0):
+        m.refuse('is_at_least(high, 0)')
         return None
     return Match((root, n1), (root.outputs[0],), (cut,))
 

@@ -7,7 +7,7 @@ from ortable.prelude import dim_of, dtype_of, is_static
 from ortable.prelude_make import const
 from ortable.rewrite.matcher import literal_equals
 from ortable.rewrite.rule import Match, Rule
-from ortable.rewrite.words_nets import added_pads, along_axis, are_weights, as_line, is_weight, is_wide, no_pads, pads_itself, scaled_weight, smaller_pads, zero_pads
+from ortable.rewrite.words_nets import added_pads, along_axis, are_weights, as_line, is_weight, is_wide, moved_bias, no_pads, pads_itself, scaled_weight, smaller_pads, zero_pads
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -50,7 +50,7 @@ def match_conv_add(m: Matcher, root: Node) -> Match | None:
 
 def make_conv_add(graph: GraphBuilder, res: Res, x: Result, w: Result, b: Result | None, c: Result, kept: Any) -> Any:
     line = as_line(graph, c, dim_of(graph, w, 0))
-    return graph.make_node('Conv', [x, w, line if b is None else graph.make_node('Add', [b, line])], res.outputs, **kept)
+    return graph.make_node('Conv', [x, w, line if b is None else moved_bias(graph, line, None, b)], res.outputs, **kept)
 
 
 def match_conv_batch_norm(m: Matcher, root: Node) -> Match | None:
@@ -78,7 +78,7 @@ def match_conv_batch_norm(m: Matcher, root: Node) -> Match | None:
 def make_conv_batch_norm(graph: GraphBuilder, res: Res, x: Result, w: Result, b: Result | None, scale: Result, shift: Result, mean: Result, var: Result, eps: Any, kept: Any) -> Any:
     factor = graph.make_node('Div', [scale, graph.make_node('Sqrt', [graph.make_node('Add', [var, const(graph, eps, dtype_of(graph, var))])])])
     middle = graph.make_node('Neg', [mean]) if b is None else graph.make_node('Sub', [b, mean])
-    return graph.make_node('Conv', [x, scaled_weight(graph, w, factor, 0), graph.make_node('Add', [graph.make_node('Mul', [middle, factor]), shift])], res.outputs, **kept)
+    return graph.make_node('Conv', [x, scaled_weight(graph, w, factor, 0), moved_bias(graph, middle, factor, shift)], res.outputs, **kept)
 
 
 def match_conv_pad(m: Matcher, root: Node) -> Match | None:
@@ -166,7 +166,8 @@ def match_conv_scale_2(m: Matcher, root: Node) -> Match | None:
 def make_conv_scale(graph: GraphBuilder, res: Res, x: Result, w: Result, b: Result | None, c: Result | None, kept: Any, factor: Any) -> Any:
     given = as_line(graph, factor, dim_of(graph, w, 0))
     line = graph.make_node('Reciprocal', [given]) if c is None else given
-    return graph.make_node('Conv', [x, scaled_weight(graph, w, line, 0), None if b is None else graph.make_node('Mul', [b, line])], res.outputs, **kept)
+    moved = None if b is None else moved_bias(graph, b, line, None)
+    return graph.make_node('Conv', [x, scaled_weight(graph, w, line, 0), moved], res.outputs, **kept)
 
 
 def match_conv_transpose_add(m: Matcher, root: Node) -> Match | None:
@@ -200,7 +201,7 @@ def match_conv_transpose_add(m: Matcher, root: Node) -> Match | None:
 
 def make_conv_transpose_add(graph: GraphBuilder, res: Res, x: Result, w: Result, b: Result | None, c: Result, kept: Any, count: Any) -> Any:
     line = as_line(graph, c, count)
-    return graph.make_node('ConvTranspose', [x, w, line if b is None else graph.make_node('Add', [b, line])], res.outputs, **kept)
+    return graph.make_node('ConvTranspose', [x, w, line if b is None else moved_bias(graph, line, None, b)], res.outputs, **kept)
 
 
 def match_conv_transpose_batch_norm(m: Matcher, root: Node) -> Match | None:
@@ -230,7 +231,7 @@ def match_conv_transpose_batch_norm(m: Matcher, root: Node) -> Match | None:
 def make_conv_transpose_batch_norm(graph: GraphBuilder, res: Res, x: Result, w: Result, b: Result | None, scale: Result, shift: Result, mean: Result, var: Result, eps: Any, kept: Any) -> Any:
     factor = graph.make_node('Div', [scale, graph.make_node('Sqrt', [graph.make_node('Add', [var, const(graph, eps, dtype_of(graph, var))])])])
     middle = graph.make_node('Neg', [mean]) if b is None else graph.make_node('Sub', [b, mean])
-    moved = graph.make_node('Add', [graph.make_node('Mul', [middle, factor]), shift])
+    moved = moved_bias(graph, middle, factor, shift)
     return graph.make_node('ConvTranspose', [x, scaled_weight(graph, w, factor, 1), moved], res.outputs, **kept)
 
 
@@ -294,7 +295,7 @@ def match_conv_transpose_scale_2(m: Matcher, root: Node) -> Match | None:
 def make_conv_transpose_scale(graph: GraphBuilder, res: Res, x: Result, w: Result, b: Result | None, c: Result | None, kept: Any, factor: Any) -> Any:
     given = as_line(graph, factor, dim_of(graph, w, 1))
     line = graph.make_node('Reciprocal', [given]) if c is None else given
-    moved = None if b is None else graph.make_node('Mul', [b, line])
+    moved = None if b is None else moved_bias(graph, b, line, None)
     return graph.make_node('ConvTranspose', [x, scaled_weight(graph, w, line, 1), moved], res.outputs, **kept)
 
 

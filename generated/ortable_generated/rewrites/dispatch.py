@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from ortable.rewrite.rule import Rule
 
-from . import activation, arithmetic, attention, casts, concat, convolution, dims, expand, gather, linear, masks, normalization, ort_attention, ort_norm, ort_rotary, reshape, rotary, selection, slice, training, transpose
+from . import activation, arithmetic, attention, casts, concat, convolution, dims, expand, gather, linear, masks, normalization, ort_attention, ort_norm, ort_pointwise, ort_rotary, reshape, rotary, selection, slice, training, transpose
 
 RULES: tuple[Rule, ...] = (
     *activation.RULES,
@@ -20,6 +20,7 @@ RULES: tuple[Rule, ...] = (
     *normalization.RULES,
     *ort_attention.RULES,
     *ort_norm.RULES,
+    *ort_pointwise.RULES,
     *ort_rotary.RULES,
     *reshape.RULES,
     *rotary.RULES,

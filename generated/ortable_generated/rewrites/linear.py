@@ -8,7 +8,7 @@ from ortable.prelude_make import const
 from ortable.rewrite.matcher import literal_equals
 from ortable.rewrite.rule import Match, Rule
 from ortable.rewrite.words import number_of
-from ortable.rewrite.words_nets import along_axis, are_weights, as_line, divided, fits_gemm, is_wide, scaled_weight, usual_number, varies_last
+from ortable.rewrite.words_nets import along_axis, are_weights, as_line, divided, fits_gemm, is_wide, moved_bias, scaled_weight, usual_number, varies_last
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -74,7 +74,7 @@ def match_gemm_add_constant(m: Matcher, root: Node) -> Match | None:
 
 
 def make_gemm_add_constant(graph: GraphBuilder, res: Res, a: Result, b: Result, c: Result, d: Result, alpha: Any, ta: Any, tb: Any) -> Any:
-    return graph.make_node('Gemm', [a, b, graph.make_node('Add', [c, d])], res.outputs, alpha=alpha, transA=ta, transB=tb)
+    return graph.make_node('Gemm', [a, b, moved_bias(graph, d, None, c)], res.outputs, alpha=alpha, transA=ta, transB=tb)
 
 
 def match_gemm_batch_norm(m: Matcher, root: Node) -> Match | None:
@@ -103,7 +103,7 @@ def match_gemm_batch_norm(m: Matcher, root: Node) -> Match | None:
 def make_gemm_batch_norm(graph: GraphBuilder, res: Res, x: Result, w: Result, b: Result | None, scale: Result, shift: Result, mean: Result, var: Result, ta: Any, tb: Any, eps: Any) -> Any:
     factor = graph.make_node('Div', [scale, graph.make_node('Sqrt', [graph.make_node('Add', [var, const(graph, eps, dtype_of(graph, var))])])])
     middle = graph.make_node('Neg', [mean]) if b is None else graph.make_node('Sub', [b, mean])
-    moved = graph.make_node('Add', [graph.make_node('Mul', [middle, factor]), shift])
+    moved = moved_bias(graph, middle, factor, shift)
     return graph.make_node('Gemm', [x, scaled_weight(graph, w, factor, 0 if tb else 1), moved], res.outputs, transA=ta, transB=tb)
 
 
@@ -165,7 +165,7 @@ def match_gemm_scale_2(m: Matcher, root: Node) -> Match | None:
 def make_gemm_scale(graph: GraphBuilder, res: Res, x: Result, w: Result, b: Result | None, c: Result | None, ta: Any, tb: Any, factor: Any) -> Any:
     given = as_line(graph, factor, dim_of(graph, w, 0 if tb else 1))
     line = graph.make_node('Reciprocal', [given]) if c is None else given
-    moved = None if b is None else graph.make_node('Mul', [b, line])
+    moved = None if b is None else moved_bias(graph, b, line, None)
     return graph.make_node('Gemm', [x, scaled_weight(graph, w, line, 0 if tb else 1), moved], res.outputs, transA=ta, transB=tb)
 
 
@@ -347,7 +347,7 @@ def match_linear_scale_2(m: Matcher, root: Node) -> Match | None:
 def make_linear_scale(graph: GraphBuilder, res: Res, x: Result, w: Result, b: Result, c: Result | None, factor: Any) -> Any:
     given = as_line(graph, factor, dim_of(graph, w, 1))
     line = graph.make_node('Reciprocal', [given]) if c is None else given
-    return graph.make_node('Add', [graph.make_node('MatMul', [x, scaled_weight(graph, w, line, 1)]), graph.make_node('Mul', [b, line])], res.outputs)
+    return graph.make_node('Add', [graph.make_node('MatMul', [x, scaled_weight(graph, w, line, 1)]), moved_bias(graph, b, line, None)], res.outputs)
 
 
 def match_matmul_add_to_gemm(m: Matcher, root: Node) -> Match | None:
@@ -405,7 +405,7 @@ def match_matmul_batch_norm(m: Matcher, root: Node) -> Match | None:
 
 def make_matmul_batch_norm(graph: GraphBuilder, res: Res, x: Result, w: Result, scale: Result, shift: Result, mean: Result, var: Result, eps: Any) -> Any:
     factor = graph.make_node('Div', [scale, graph.make_node('Sqrt', [graph.make_node('Add', [var, const(graph, eps, dtype_of(graph, var))])])])
-    return graph.make_node('Gemm', [x, scaled_weight(graph, w, factor, 1), graph.make_node('Sub', [shift, graph.make_node('Mul', [mean, factor])])], res.outputs)
+    return graph.make_node('Gemm', [x, scaled_weight(graph, w, factor, 1), moved_bias(graph, graph.make_node('Neg', [mean]), factor, shift)], res.outputs)
 
 
 def match_matmul_scale_1(m: Matcher, root: Node) -> Match | None:

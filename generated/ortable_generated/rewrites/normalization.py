@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.prelude import dim_of, dtype_of, is_static, rank_of, static
+from ortable.prelude import dim_of, dtype_of, is_constant, is_static, rank_of, static
 from ortable.prelude_make import const
 from ortable.rewrite.rule import Match, Rule
 from ortable.rewrite.words import is_float32, number_of, same_shape
@@ -473,6 +473,12 @@ def match_instance_norm_affine(m: Matcher, root: Node) -> Match | None:
                 continue
             if not is_channels(graph, shift, x):
                 m.refuse('is_channels(shift, x)')
+                continue
+            if not is_constant(graph, scale):
+                m.refuse('is_constant(scale)')
+                continue
+            if not is_constant(graph, shift):
+                m.refuse('is_constant(shift)')
                 continue
             return Match((root, n1, n2), (root.outputs[0],), (x, scale, shift, eps))
     return None

@@ -7,6 +7,7 @@ from ortable.prelude import dim_of, is_constant, shape_of
 from ortable.rewrite.rule import Match, Rule
 from ortable.rewrite.words import known_rank, same_dim, same_shape
 from ortable.rewrite.words_shape import has_way, may_copy, view_way, viewed, way_to
+from ortable.rewrite.words_sizes import node_again, node_of
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -501,6 +502,500 @@ def make_view_same(graph: GraphBuilder, res: Res, x: Result) -> Any:
     return x
 
 
+def match_view_unary_view_1(m: Matcher, root: Node) -> Match | None:
+    """seen = Reshape(x, _, allowzero=_); middle = Relu(seen); found = Reshape(middle, _, allowzero=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    middle, _ = root.inputs
+    n1 = m.producer(middle, 'Relu')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    seen = n1.inputs[0]
+    n2 = m.producer(seen, 'Reshape')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+        return None
+    x, _ = n2.inputs
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+
+
+def match_view_unary_view_2(m: Matcher, root: Node) -> Match | None:
+    """seen = Reshape(x, _, allowzero=_); middle = Sigmoid(seen); found = Reshape(middle, _, allowzero=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    middle, _ = root.inputs
+    n1 = m.producer(middle, 'Sigmoid')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    seen = n1.inputs[0]
+    n2 = m.producer(seen, 'Reshape')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+        return None
+    x, _ = n2.inputs
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+
+
+def match_view_unary_view_3(m: Matcher, root: Node) -> Match | None:
+    """seen = Reshape(x, _, allowzero=_); middle = Tanh(seen); found = Reshape(middle, _, allowzero=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    middle, _ = root.inputs
+    n1 = m.producer(middle, 'Tanh')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    seen = n1.inputs[0]
+    n2 = m.producer(seen, 'Reshape')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+        return None
+    x, _ = n2.inputs
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+
+
+def match_view_unary_view_4(m: Matcher, root: Node) -> Match | None:
+    """seen = Reshape(x, _, allowzero=_); middle = Erf(seen); found = Reshape(middle, _, allowzero=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    middle, _ = root.inputs
+    n1 = m.producer(middle, 'Erf')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    seen = n1.inputs[0]
+    n2 = m.producer(seen, 'Reshape')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+        return None
+    x, _ = n2.inputs
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+
+
+def match_view_unary_view_5(m: Matcher, root: Node) -> Match | None:
+    """seen = Reshape(x, _, allowzero=_); middle = Neg(seen); found = Reshape(middle, _, allowzero=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    middle, _ = root.inputs
+    n1 = m.producer(middle, 'Neg')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    seen = n1.inputs[0]
+    n2 = m.producer(seen, 'Reshape')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+        return None
+    x, _ = n2.inputs
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+
+
+def match_view_unary_view_6(m: Matcher, root: Node) -> Match | None:
+    """seen = Reshape(x, _, allowzero=_); middle = Exp(seen); found = Reshape(middle, _, allowzero=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    middle, _ = root.inputs
+    n1 = m.producer(middle, 'Exp')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    seen = n1.inputs[0]
+    n2 = m.producer(seen, 'Reshape')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+        return None
+    x, _ = n2.inputs
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+
+
+def match_view_unary_view_7(m: Matcher, root: Node) -> Match | None:
+    """seen = Reshape(x, _, allowzero=_); middle = Sqrt(seen); found = Reshape(middle, _, allowzero=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    middle, _ = root.inputs
+    n1 = m.producer(middle, 'Sqrt')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    seen = n1.inputs[0]
+    n2 = m.producer(seen, 'Reshape')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+        return None
+    x, _ = n2.inputs
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+
+
+def match_view_unary_view_8(m: Matcher, root: Node) -> Match | None:
+    """seen = Reshape(x, _, allowzero=_); middle = Abs(seen); found = Reshape(middle, _, allowzero=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    middle, _ = root.inputs
+    n1 = m.producer(middle, 'Abs')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    seen = n1.inputs[0]
+    n2 = m.producer(seen, 'Reshape')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+        return None
+    x, _ = n2.inputs
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+
+
+def match_view_unary_view_9(m: Matcher, root: Node) -> Match | None:
+    """seen = Reshape(x, _, allowzero=_); middle = Softplus(seen); found = Reshape(middle, _, allowzero=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    middle, _ = root.inputs
+    n1 = m.producer(middle, 'Softplus')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    seen = n1.inputs[0]
+    n2 = m.producer(seen, 'Reshape')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+        return None
+    x, _ = n2.inputs
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+
+
+def match_view_unary_view_10(m: Matcher, root: Node) -> Match | None:
+    """seen = Reshape(x, _, allowzero=_); middle = Gelu(seen, attrs=kept_); found = Reshape(middle, _, allowzero=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    middle, _ = root.inputs
+    n1 = m.producer(middle, 'Gelu')
+    if n1 is None or len(n1.inputs) != 1:
+        return None
+    seen = n1.inputs[0]
+    n2 = m.producer(seen, 'Reshape')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+        return None
+    x, _ = n2.inputs
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+
+
+def match_view_unary_view_11(m: Matcher, root: Node) -> Match | None:
+    """seen = Reshape(x, _, allowzero=_); middle = LeakyRelu(seen, attrs=kept_); found = Reshape(middle, _, allowzero=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    middle, _ = root.inputs
+    n1 = m.producer(middle, 'LeakyRelu')
+    if n1 is None or len(n1.inputs) != 1:
+        return None
+    seen = n1.inputs[0]
+    n2 = m.producer(seen, 'Reshape')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+        return None
+    x, _ = n2.inputs
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+
+
+def match_view_unary_view_12(m: Matcher, root: Node) -> Match | None:
+    """seen = Reshape(x, _, allowzero=_); middle = Cast(seen, attrs=kept_); found = Reshape(middle, _, allowzero=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    middle, _ = root.inputs
+    n1 = m.producer(middle, 'Cast')
+    if n1 is None or len(n1.inputs) != 1:
+        return None
+    seen = n1.inputs[0]
+    n2 = m.producer(seen, 'Reshape')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+        return None
+    x, _ = n2.inputs
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+
+
+def match_view_unary_view_13(m: Matcher, root: Node) -> Match | None:
+    """seen = Reshape(x, _, allowzero=_); middle = HardSigmoid(seen, attrs=kept_); found = Reshape(middle, _, allowzero=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    middle, _ = root.inputs
+    n1 = m.producer(middle, 'HardSigmoid')
+    if n1 is None or len(n1.inputs) != 1:
+        return None
+    seen = n1.inputs[0]
+    n2 = m.producer(seen, 'Reshape')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+        return None
+    x, _ = n2.inputs
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+
+
+def match_view_unary_view_14(m: Matcher, root: Node) -> Match | None:
+    """seen = Reshape(x, _, allowzero=_); middle = HardSwish(seen); found = Reshape(middle, _, allowzero=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    middle, _ = root.inputs
+    n1 = m.producer(middle, 'HardSwish')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    seen = n1.inputs[0]
+    n2 = m.producer(seen, 'Reshape')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+        return None
+    x, _ = n2.inputs
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+
+
+def match_view_unary_view_15(m: Matcher, root: Node) -> Match | None:
+    """seen = Reshape(x, _, allowzero=_); middle = Not(seen); found = Reshape(middle, _, allowzero=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    middle, _ = root.inputs
+    n1 = m.producer(middle, 'Not')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    seen = n1.inputs[0]
+    n2 = m.producer(seen, 'Reshape')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+        return None
+    x, _ = n2.inputs
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+
+
+def match_view_unary_view_16(m: Matcher, root: Node) -> Match | None:
+    """seen = Reshape(x, _, allowzero=_); middle = Reciprocal(seen); found = Reshape(middle, _, allowzero=_); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    middle, _ = root.inputs
+    n1 = m.producer(middle, 'Reciprocal')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    seen = n1.inputs[0]
+    n2 = m.producer(seen, 'Reshape')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+        return None
+    x, _ = n2.inputs
+    found = root.outputs[0]
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    node = node_of(graph, middle)
+    return Match((root, n1, n2), (root.outputs[0],), (x, way, node))
+
+
+def make_view_unary_view(graph: GraphBuilder, res: Res, x: Result, way: Any, node: Any) -> Any:
+    return viewed(graph, node_again(graph, node, [x]), way)
+
+
+def match_views_side_by_side_1(m: Matcher, root: Node) -> Match | None:
+    """first = Reshape(x, _, allowzero=_); second = Reshape(y, _, allowzero=_); found = Add(first, second); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for first, second in m.orders(root):
+        n1 = m.producer(first, 'Reshape')
+        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
+            continue
+        n2 = m.producer(second, 'Reshape')
+        if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+            continue
+        x, _ = n1.inputs
+        y, _ = n2.inputs
+        found = root.outputs[0]
+        if not same_shape(graph, x, y):
+            m.refuse('same_shape(x, y)')
+            continue
+        if not same_shape(graph, first, second):
+            m.refuse('same_shape(first, second)')
+            continue
+        way = view_way(graph, x, found)
+        if not has_way(way):
+            m.refuse('has_way(way)')
+            continue
+        node = node_of(graph, found)
+        return Match((root, n1, n2), (root.outputs[0],), (x, y, way, node))
+    return None
+
+
+def match_views_side_by_side_2(m: Matcher, root: Node) -> Match | None:
+    """first = Reshape(x, _, allowzero=_); second = Reshape(y, _, allowzero=_); found = Mul(first, second); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for first, second in m.orders(root):
+        n1 = m.producer(first, 'Reshape')
+        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
+            continue
+        n2 = m.producer(second, 'Reshape')
+        if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+            continue
+        x, _ = n1.inputs
+        y, _ = n2.inputs
+        found = root.outputs[0]
+        if not same_shape(graph, x, y):
+            m.refuse('same_shape(x, y)')
+            continue
+        if not same_shape(graph, first, second):
+            m.refuse('same_shape(first, second)')
+            continue
+        way = view_way(graph, x, found)
+        if not has_way(way):
+            m.refuse('has_way(way)')
+            continue
+        node = node_of(graph, found)
+        return Match((root, n1, n2), (root.outputs[0],), (x, y, way, node))
+    return None
+
+
+def match_views_side_by_side_3(m: Matcher, root: Node) -> Match | None:
+    """first = Reshape(x, _, allowzero=_); second = Reshape(y, _, allowzero=_); found = Sub(first, second); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    first, second = root.inputs
+    n1 = m.producer(first, 'Reshape')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
+        return None
+    n2 = m.producer(second, 'Reshape')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+        return None
+    x, _ = n1.inputs
+    y, _ = n2.inputs
+    found = root.outputs[0]
+    if not same_shape(graph, x, y):
+        m.refuse('same_shape(x, y)')
+        return None
+    if not same_shape(graph, first, second):
+        m.refuse('same_shape(first, second)')
+        return None
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    node = node_of(graph, found)
+    return Match((root, n1, n2), (root.outputs[0],), (x, y, way, node))
+
+
+def match_views_side_by_side_4(m: Matcher, root: Node) -> Match | None:
+    """first = Reshape(x, _, allowzero=_); second = Reshape(y, _, allowzero=_); found = Div(first, second); return found"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    first, second = root.inputs
+    n1 = m.producer(first, 'Reshape')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
+        return None
+    n2 = m.producer(second, 'Reshape')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2, ('allowzero',), _RESHAPE):
+        return None
+    x, _ = n1.inputs
+    y, _ = n2.inputs
+    found = root.outputs[0]
+    if not same_shape(graph, x, y):
+        m.refuse('same_shape(x, y)')
+        return None
+    if not same_shape(graph, first, second):
+        m.refuse('same_shape(first, second)')
+        return None
+    way = view_way(graph, x, found)
+    if not has_way(way):
+        m.refuse('has_way(way)')
+        return None
+    node = node_of(graph, found)
+    return Match((root, n1, n2), (root.outputs[0],), (x, y, way, node))
+
+
+def make_views_side_by_side(graph: GraphBuilder, res: Res, x: Result, y: Result, way: Any, node: Any) -> Any:
+    return viewed(graph, node_again(graph, node, [x, y]), way)
+
+
 RULES: tuple[Rule, ...] = (
     Rule(
         name='reshape_constant_target',
@@ -807,5 +1302,225 @@ RULES: tuple[Rule, ...] = (
         match=match_view_same_4,
         make=make_view_same,
         why='a view of the shape that a result has already says nothing',
+    ),
+    Rule(
+        name='view_unary_view',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Reshape',
+        child='Relu',
+        size=3,
+        match=match_view_unary_view_1,
+        make=make_view_unary_view,
+        why='an elementwise function needs no other shape than what it reads and gives has anyway',
+    ),
+    Rule(
+        name='view_unary_view',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Reshape',
+        child='Sigmoid',
+        size=3,
+        match=match_view_unary_view_2,
+        make=make_view_unary_view,
+        why='an elementwise function needs no other shape than what it reads and gives has anyway',
+    ),
+    Rule(
+        name='view_unary_view',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Reshape',
+        child='Tanh',
+        size=3,
+        match=match_view_unary_view_3,
+        make=make_view_unary_view,
+        why='an elementwise function needs no other shape than what it reads and gives has anyway',
+    ),
+    Rule(
+        name='view_unary_view',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Reshape',
+        child='Erf',
+        size=3,
+        match=match_view_unary_view_4,
+        make=make_view_unary_view,
+        why='an elementwise function needs no other shape than what it reads and gives has anyway',
+    ),
+    Rule(
+        name='view_unary_view',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Reshape',
+        child='Neg',
+        size=3,
+        match=match_view_unary_view_5,
+        make=make_view_unary_view,
+        why='an elementwise function needs no other shape than what it reads and gives has anyway',
+    ),
+    Rule(
+        name='view_unary_view',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Reshape',
+        child='Exp',
+        size=3,
+        match=match_view_unary_view_6,
+        make=make_view_unary_view,
+        why='an elementwise function needs no other shape than what it reads and gives has anyway',
+    ),
+    Rule(
+        name='view_unary_view',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Reshape',
+        child='Sqrt',
+        size=3,
+        match=match_view_unary_view_7,
+        make=make_view_unary_view,
+        why='an elementwise function needs no other shape than what it reads and gives has anyway',
+    ),
+    Rule(
+        name='view_unary_view',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Reshape',
+        child='Abs',
+        size=3,
+        match=match_view_unary_view_8,
+        make=make_view_unary_view,
+        why='an elementwise function needs no other shape than what it reads and gives has anyway',
+    ),
+    Rule(
+        name='view_unary_view',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Reshape',
+        child='Softplus',
+        size=3,
+        match=match_view_unary_view_9,
+        make=make_view_unary_view,
+        why='an elementwise function needs no other shape than what it reads and gives has anyway',
+    ),
+    Rule(
+        name='view_unary_view',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Reshape',
+        child='Gelu',
+        size=3,
+        match=match_view_unary_view_10,
+        make=make_view_unary_view,
+        why='an elementwise function needs no other shape than what it reads and gives has anyway',
+    ),
+    Rule(
+        name='view_unary_view',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Reshape',
+        child='LeakyRelu',
+        size=3,
+        match=match_view_unary_view_11,
+        make=make_view_unary_view,
+        why='an elementwise function needs no other shape than what it reads and gives has anyway',
+    ),
+    Rule(
+        name='view_unary_view',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Reshape',
+        child='Cast',
+        size=3,
+        match=match_view_unary_view_12,
+        make=make_view_unary_view,
+        why='an elementwise function needs no other shape than what it reads and gives has anyway',
+    ),
+    Rule(
+        name='view_unary_view',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Reshape',
+        child='HardSigmoid',
+        size=3,
+        match=match_view_unary_view_13,
+        make=make_view_unary_view,
+        why='an elementwise function needs no other shape than what it reads and gives has anyway',
+    ),
+    Rule(
+        name='view_unary_view',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Reshape',
+        child='HardSwish',
+        size=3,
+        match=match_view_unary_view_14,
+        make=make_view_unary_view,
+        why='an elementwise function needs no other shape than what it reads and gives has anyway',
+    ),
+    Rule(
+        name='view_unary_view',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Reshape',
+        child='Not',
+        size=3,
+        match=match_view_unary_view_15,
+        make=make_view_unary_view,
+        why='an elementwise function needs no other shape than what it reads and gives has anyway',
+    ),
+    Rule(
+        name='view_unary_view',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Reshape',
+        child='Reciprocal',
+        size=3,
+        match=match_view_unary_view_16,
+        make=make_view_unary_view,
+        why='an elementwise function needs no other shape than what it reads and gives has anyway',
+    ),
+    Rule(
+        name='views_side_by_side',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Add',
+        child='Reshape',
+        size=3,
+        match=match_views_side_by_side_1,
+        make=make_views_side_by_side,
+        why='two tensors of one shape need one view after an elementwise operator, not two before it',
+    ),
+    Rule(
+        name='views_side_by_side',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Mul',
+        child='Reshape',
+        size=3,
+        match=match_views_side_by_side_2,
+        make=make_views_side_by_side,
+        why='two tensors of one shape need one view after an elementwise operator, not two before it',
+    ),
+    Rule(
+        name='views_side_by_side',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Sub',
+        child='Reshape',
+        size=3,
+        match=match_views_side_by_side_3,
+        make=make_views_side_by_side,
+        why='two tensors of one shape need one view after an elementwise operator, not two before it',
+    ),
+    Rule(
+        name='views_side_by_side',
+        file='specs/rewrites/reshape.yaml',
+        stage='simplify',
+        root='Div',
+        child='Reshape',
+        size=3,
+        match=match_views_side_by_side_4,
+        make=make_views_side_by_side,
+        why='two tensors of one shape need one view after an elementwise operator, not two before it',
     ),
 )

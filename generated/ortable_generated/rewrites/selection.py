@@ -52,18 +52,6 @@ def make_clip_clip(graph: GraphBuilder, res: Res, x: Result, bottom: Any, top: A
     return graph.make_node('Clip', [x, const(graph, bottom, dtype_of(graph, x)), const(graph, top, dtype_of(graph, x))], res.outputs)
 
 
-def match_clip_without_bounds(m: Matcher, root: Node) -> Match | None:
-    """return Clip(x)"""
-    if len(root.inputs) != 1 or not m.plain(root):
-        return None
-    x = root.inputs[0]
-    return Match((root,), (root.outputs[0],), (x,))
-
-
-def make_clip_without_bounds(graph: GraphBuilder, res: Res, x: Result) -> Any:
-    return x
-
-
 def match_not_not(m: Matcher, root: Node) -> Match | None:
     """other = Not(x); return Not(other)"""
     if len(root.inputs) != 1 or not m.plain(root):
@@ -121,17 +109,6 @@ RULES: tuple[Rule, ...] = (
         match=match_clip_clip,
         make=make_clip_clip,
         why='two intervals that meet are one',
-    ),
-    Rule(
-        name='clip_without_bounds',
-        file='specs/rewrites/selection.yaml',
-        stage='simplify',
-        root='Clip',
-        child='',
-        size=1,
-        match=match_clip_without_bounds,
-        make=make_clip_without_bounds,
-        why='without bounds nothing is bounded',
     ),
     Rule(
         name='not_not',

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .graph import GraphBuilder
 
 TURNED = "_transposed"  # behind the name of a weight that is kept transposed
+COMPARED = 1 << 20  # bytes up to which the contents of initializers are compared
 _PLAIN = (int, float, str, bool, bytes)
 
 
@@ -64,6 +65,67 @@ def _key(node: Node) -> Hashable | None:
         attributes.append((name, repr(value)))  # as text: -0.0 is not 0.0, 1.0 is not 1
     shape = tuple(bool(name) for name in node.outputs)
     return (node.op_type, tuple(node.inputs), tuple(attributes), shape)
+
+
+def merge_equal_initializers(graph: GraphBuilder, buffers: bool = False) -> int:
+    """Of initializers that hold the same the first one stays. Arrays of less than 1 MiB are
+    compared by type, shape and bytes; larger ones are the same when they are one object, and
+    tensors of torch when they are the same memory: what a weight holds may change, and each keeps
+    its name. With ``buffers``, tensors that are no parameters are compared as arrays are.
+
+    Those that are inputs or outputs too, that a GraphProto reads, or whose data is not at hand
+    are left alone."""
+    fixed = {info.name for info in (*graph.inputs, *graph.outputs)}
+    fixed |= captured_by_protos(graph.nodes)
+    first: dict[Hashable, str] = {}
+    readers: dict[str, str] = {}
+    for names in _alike(graph.initializers_dict, fixed):
+        for name in names:
+            value = graph.initializers_dict[name]
+            contents = buffers and not name.endswith(TURNED) and not _is_parameter(value)
+            key = _content(value, contents)
+            other = name if key is None else first.setdefault(key, name)
+            if other != name:
+                readers[name] = other
+                passes.merge_knowledge(graph, other, name)
+    merged = len(readers)
+    for node in graph.nodes:
+        if readers:
+            passes.replace_inputs(node, readers)
+        for inner in subgraphs(node) if node.attrs else ():
+            if isinstance(inner, GraphState):
+                merged += merge_equal_initializers(inner, buffers)  # type: ignore[arg-type]
+    for name in readers:
+        del graph.initializers_dict[name]
+    if readers:
+        passes.forget(graph)
+    return merged
+
+
+def _alike(values: dict[str, Any], fixed: set[str]) -> list[list[str]]:
+    """Names of initializers of one type and shape, where there are several: only those are looked
+    into."""
+    found: dict[Hashable, list[str]] = {}
+    for name, value in values.items():
+        if name not in fixed:
+            key = (initializers.dtype_of(value), initializers.shape_of(value))
+            found.setdefault(key, []).append(name)
+    return [names for names in found.values() if len(names) > 1]
+
+
+def _is_parameter(value: Any) -> bool:
+    return type(value).__name__ == "Parameter" or getattr(value, "requires_grad", False)
+
+
+def _content(value: Any, contents: bool) -> Hashable | None:
+    """What two initializers that hold the same have in common; None for one whose data is not at
+    hand."""
+    if not initializers.is_readable(value):
+        return None
+    torch_value = initializers.is_torch(value)
+    if initializers.nbytes_of(value) < COMPARED and (contents or not torch_value):
+        return initializers.content_key(initializers.to_numpy(value))
+    return initializers.storage_key(value) if torch_value else ("object", id(value))
 
 
 def turn_weights(graph: GraphBuilder) -> int:

@@ -172,8 +172,9 @@ def _renamed_keys(table: dict[str, Any], names: Mapping[str, str]) -> dict[str, 
 def constant_folding(graph: GraphBuilder, max_bytes: int, weights: bool = False) -> int:
     """Replaces nodes whose inputs are constants by initializers of at most ``max_bytes``.
 
-    ``weights``: those that rules made in place of a weight are as large as that one. Results read by nobody else than folded nodes vanish in `remove_unused`. Random operators stay,
-    and so does what would store a weight once more, or quantised weights as floats."""
+    ``weights``: those that rules made in place of a weight may be of any size. Results read by
+    nobody else than folded nodes vanish in `remove_unused`. Random operators stay, and so does
+    what would store a weight once more, or quantised weights as floats."""
     folded = 0
     kept: list[Node] = []
     stay: set[str] = set()

@@ -8,14 +8,14 @@ import statistics
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from ortable.errors import OrtableError
 
 from .cli_export import load_target
-from .cli_rewrites import add_choice, chosen_names
+from .cli_rewrites import add_choice, chosen_names, named_rules
 from .rewrites_text import fired_lines, refused_lines, summary
 
 __all__ = ["add_compile_commands"]
@@ -87,6 +87,7 @@ def _explain(args: argparse.Namespace) -> int:
         where = f"{place.filename}:{place.lineno}" if place is not None else "unknown place"
         print(f"  break {number} at {where}: {reason.reason.strip().splitlines()[0]}")
     storage: dict[str, Any] = {}
+    named = named_rules(args)
 
     def backend(graph_module: Any, arguments: Any) -> Any:
         return onnx_custom_backend(
@@ -95,11 +96,11 @@ def _explain(args: argparse.Namespace) -> int:
 
     call.run(call.compiled(backend, args.dynamic))
     for number, record in enumerate(storage.get("instance", []), 1):
-        _print_graph(number, record)
+        _print_graph(number, record, named)
     return 0
 
 
-def _print_graph(number: int, record: dict[str, Any]) -> None:
+def _print_graph(number: int, record: dict[str, Any], named: Sequence[str]) -> None:
     """Operators, nodes, what ONNX Runtime fuses, and the seconds of one graph."""
     operators = Counter(
         node.target.name() if hasattr(node.target, "name") else str(node.target)
@@ -107,27 +108,33 @@ def _print_graph(number: int, record: dict[str, Any]) -> None:
         if node.op == "call_function"
     )
     model = record["onnx"]
-    nodes = Counter(node.op_type for node in model.graph.node)
     print(f"graph {number} ({record['kind']}): {operators.total()} operators of torch")
     print(f"  {_counted(operators)}")
+    if model is None:
+        print("  all of it runs in torch")
+        return
+    nodes = Counter(node.op_type for node in model.graph.node)
     print(f"  {nodes.total()} ONNX nodes: {_counted(nodes)}")
+    _print_rewrites(record, named)
     after = _after_fusion(model)
     fused = {name: count for name, count in after.items() if name not in nodes}
-    _print_rewrites(record)
     print(f"  {after.total()} nodes in the session: {_counted(Counter(fused)) or 'none fused'}")
     phases = (f"{phase} {seconds:.3f}" for phase, seconds in record["timings"].items())
     print(f"  seconds: {', '.join(phases)}")
 
 
-def _print_rewrites(record: dict[str, Any]) -> None:
+def _print_rewrites(record: dict[str, Any], named: Sequence[str]) -> None:
     """Rules that fired, with lines of the model, and why others did not."""
     counts, refused = record["rewrites"], record["refused"]
     print(f"  {summary(counts)}")
     for line in fired_lines(counts, record["onnx"]):
         print(f"    {line}")
+    absent = [rule for rule in named if rule not in counts]
+    if absent:
+        print(f"  named, and fired nowhere: {', '.join(absent)}")
     if refused:
-        print("  rules that were refused, most often first:")
-    for line in refused_lines(refused):
+        print("  rules that were refused somewhere, most often first:")
+    for line in refused_lines(refused, named):
         print(f"    {line}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import itertools
 import re
 import shutil
 import sys
@@ -18,7 +19,7 @@ from ortable.rewrite.rule import STAGES, Rule
 
 from .rewrites_text import counted
 
-__all__ = ["add_choice", "add_rewrites", "chosen_names"]
+__all__ = ["add_choice", "add_rewrites", "chosen_names", "named_rules"]
 
 
 def add_choice(command: Any) -> None:
@@ -59,6 +60,14 @@ def add_rewrites(commands: Any) -> None:
     check.set_defaults(run=_check)
 
 
+def named_rules(args: argparse.Namespace) -> list[str]:
+    """Rules that ``--rewrites`` names themselves, or by their file."""
+    from ortable.rewrite.choose import SETS, rules
+
+    names = [name for name in chosen_names(args) if name not in SETS and name[0] != "-"]
+    return [rule.name for rule in _by_name(rules(names))]
+
+
 # -- list
 
 
@@ -71,12 +80,11 @@ def _list(args: argparse.Namespace) -> int:
         for rule in chosen
         if args.grep.lower() in f"{rule.name} {rule.file} {rule.why}".lower()
     ]
-    for stage in STAGES:
-        of_stage = [rule for rule in wanted if rule.stage == stage]
-        if of_stage:
-            print(f"{stage}:")
-            for rule in sorted(of_stage, key=lambda rule: (rule.file, rule.name)):
-                _print_row(rule)
+    wanted.sort(key=lambda rule: (STAGES.index(rule.stage), rule.file, rule.name))
+    for (stage, file), group in itertools.groupby(wanted, lambda rule: (rule.stage, rule.file)):
+        print(f"{stage}, {Path(file).name}:")
+        for rule in group:
+            _print_row(rule)
     off = sum(bool(rule.off) for rule in wanted)
     print(f"{counted(len(wanted), 'rule')}, {off} of them off by default")
     return 0

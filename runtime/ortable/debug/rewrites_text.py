@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from ortable.builder.origins import KEY
@@ -51,13 +51,18 @@ def made_by_rules(model: Any) -> dict[str, Counter[str]]:
     return found
 
 
-def refused_lines(refused: Mapping[str, Mapping[str, int]], most: int = 5) -> Iterator[str]:
-    """A line for each of the rules that were refused most often, with their reasons."""
-    width = max(map(len, list(refused)[:most]), default=0)
-    for rule, reasons in list(refused.items())[:most]:
-        yield f"{rule:{width}}  {'; '.join(_merged(reasons))}"
-    if len(refused) > most:
-        yield f"and {len(refused) - most} other rules"
+def refused_lines(
+    refused: Mapping[str, Mapping[str, int]], first: Collection[str] = (), most: int = 5
+) -> Iterator[str]:
+    """A line for each of the rules that were refused most often, with their reasons; before these
+    come the rules ``first``, all of them."""
+    order = sorted(refused, key=lambda rule: rule not in first)
+    shown = order[: max(most, sum(rule in first for rule in order))]
+    width = max(map(len, shown), default=0)
+    for rule in shown:
+        yield f"{rule:{width}}  {'; '.join(_merged(refused[rule]))}"
+    if len(order) > len(shown):
+        yield f"and {counted(len(order) - len(shown), 'other rule')}"
 
 
 def _merged(reasons: Mapping[str, int]) -> list[str]:

@@ -34,7 +34,8 @@ class ExportOptions:
             torch registers; a dict maps overloads to functions.
         constant_folding: compute at export what depends on constants only (with ``optimize``), up
             to 1 MiB a result. A weight that is only read transposed is stored transposed, under
-            ``<name>_transposed``, unless ``large_model`` keeps the weights as the state_dict has
+            ``<name>_transposed``, and rules of rewriting compute weights of others, of any size,
+            ``<name>_scaled``, unless ``large_model`` keeps the weights as the state_dict has
             them; False keeps them so in every model.
         fallback: when torch cannot make the graph, try other strategies in the order of
             docs/export.md; ``record.strategy`` and the model's metadata say which one worked and

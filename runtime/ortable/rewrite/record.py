@@ -49,7 +49,7 @@ class RewriteRecord:
         """How often each rule fired, the most frequent first."""
         return dict(Counter(fired.rule for fired in self.fired).most_common())
 
-    def refusals(self, rules: int = 20, reasons: int = 3) -> dict[str, dict[str, int]]:
+    def refusals(self, rules: int = 50, reasons: int = 3) -> dict[str, dict[str, int]]:
         """Why rules were refused, those refused most first, with the most frequent reasons.
 
         A place counts as often as it was tried; a rule that fired elsewhere is among them.

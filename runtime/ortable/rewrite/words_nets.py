@@ -100,12 +100,25 @@ def as_line(graph: Graph, c: Result, count: Int) -> Result:
 
 
 def scaled_weight(graph: Graph, w: Result, factor: Result, axis: Int) -> Result:
-    """The weight times a factor of rank 1 along one of its axes."""
+    """The weight times a factor of rank 1 along one of its axes, ``<name>_scaled``."""
     behind = graph.get_rank(w) - 1 - axis
     if behind and graph.get_shape(factor) != (1,):
         axes = consts(graph, list(range(1, behind + 1)), dtypes.int64)
         factor = graph.make_node("Unsqueeze", [factor, axes])
-    return graph.make_node("Mul", [w, factor])
+    return graph.make_node("Mul", [w, factor], [_called(graph, w, "_scaled")])
+
+
+def moved_bias(graph: Graph, b: Result, factor: Result | None, shift: Result | None) -> Result:
+    """The bias times a factor plus a shift, either of which may be left out: ``<name>_moved``."""
+    if factor and shift:
+        b = graph.make_node("Mul", [b, factor])
+    op, other = ("Add", shift) if shift else ("Mul", factor)
+    return graph.make_node(op, [b, other], [_called(graph, shift or b, "_moved")])
+
+
+def _called(graph: Graph, name: str, suffix: str) -> str:
+    """A name for what is computed of a weight, so that people find it again in the file."""
+    return graph.unique_name(name if name.endswith(suffix) else f"{name}{suffix}")
 
 
 def ones(graph: Graph, count: Ints, like: Result) -> Result:

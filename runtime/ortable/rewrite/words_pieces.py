@@ -226,12 +226,12 @@ def joined_pieces(graph: Graph, xs: Results, axis: Int) -> Opaque:
     groups: list[tuple[list[str], str, tuple[Dim, Dim] | None]] = []
     for x in xs:
         source, bounds = _cut_from(graph, x, place)
-        last = groups[-1][2] if groups else None
-        if last is not None and bounds is not None and source == groups[-1][1]:
-            if dims.same(last[1], bounds[0]):
-                groups[-1] = ([*groups[-1][0], x], source, (last[0], bounds[1]))
-                continue
-        groups.append(([x], source, bounds))
+        names, before, last = groups[-1] if groups else ([], "", None)
+        known = last is not None and bounds is not None and source == before
+        if known and dims.same(last[1], bounds[0]):  # type: ignore[index]
+            groups[-1] = ([*names, x], source, (last[0], bounds[1]))  # type: ignore[index]
+        else:
+            groups.append(([x], source, bounds))
     found: list[Piece] = []
     for names, source, bounds in groups:
         piece = None if bounds is None else _between(graph, source, place, bounds)
@@ -265,13 +265,13 @@ def _cut_from(graph: Graph, x: str, axis: int) -> tuple[str, tuple[Dim, Dim] | N
     source, shape = node.inputs[0], graph.get_shape(node.inputs[0])
     bounds = None
     if node.key == "Slice" and len(node.inputs) > 3 and x in node.outputs:
+        starts, ends, axes = node.inputs[1:4]
         steps = node.inputs[4] if len(node.inputs) > 4 else None
-        piece = piece_of(graph, source, *node.inputs[1:4], steps)
+        piece = piece_of(graph, source, starts, ends, axes, steps)
         if piece is not None and list(piece.spans) == [axis]:
             bounds = _bounds(piece.spans[axis], shape[axis])
-    elif node.key == "Split" and x in node.outputs:
-        if normalize_axis(node.attrs.get("axis", 0), len(shape)) == axis:
-            bounds = _of_split(graph, node.outputs, node.outputs.index(x), axis)
+    elif node.key == "Split" and normalize_axis(node.attrs.get("axis", 0), len(shape)) == axis:
+        bounds = _of_split(graph, node.outputs, node.outputs.index(x), axis)
     if bounds is None or not _is_plain(bounds, shape[axis]):
         return x, None
     return source, bounds

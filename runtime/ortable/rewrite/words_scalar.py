@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ortable import dtypes
-from ortable.prelude import Bool, Dtype, Result
+from ortable.prelude import Bool, Dtype, Float, Result
 from ortable.rewrite.matcher import small_constant
 from ortable.rewrite.words import number_of
 
@@ -70,6 +70,11 @@ def is_plus_zero(graph: Graph, x: Result) -> Bool:
         return False
     value = array.reshape(-1)[0]
     return bool(value == 0) and not bool(np.signbit(value))
+
+
+def is_at_least(graph: Graph, x: Result | None, bound: Float) -> Bool:
+    """Whether a bound that may be left out is, or is a constant that is not below a number."""
+    return x is None or bool(number_of(graph, x) >= bound)
 
 
 def is_interval(graph: Graph, low: Result, high: Result) -> Bool:

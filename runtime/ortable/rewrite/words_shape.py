@@ -161,4 +161,3 @@ def moves_ones_only(graph: Graph, x: Result, perm: Ints) -> Bool:
         return False
     kept = [axis for axis in perm if not (isinstance(shape[axis], int) and shape[axis] == 1)]
     return kept == sorted(kept)
-

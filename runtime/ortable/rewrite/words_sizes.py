@@ -72,11 +72,10 @@ def joined_run(graph: Graph, xs: Results) -> Opaque:
     source, low, high = "", 0, 0
     for x in xs:
         node = graph.values[x].producer
-        if node is None or node.key != "Shape" or graph.values[node.inputs[0]].rank is None:
+        rank = None if node is None or node.key != "Shape" else graph.values[node.inputs[0]].rank
+        if node is None or rank is None:
             return []
-        axes = range(graph.values[node.inputs[0]].rank)[
-            slice(node.attrs.get("start", 0), node.attrs.get("end"))
-        ]
+        axes = range(rank)[slice(node.attrs.get("start", 0), node.attrs.get("end"))]
         if not source:
             source, low, high = node.inputs[0], axes.start, axes.start
         if node.inputs[0] != source or axes.start != high or not len(axes):
@@ -225,8 +224,8 @@ def counts_all(graph: Graph, x: Result, indices: Result) -> Bool:
 
 
 def _is_grid(array: np.ndarray, shape: Shape) -> bool:
-    sizes = shape[: array.shape[-1]]
-    if not all(isinstance(size, int) for size in sizes):
+    sizes = [size for size in shape[: array.shape[-1]] if isinstance(size, int)]
+    if len(sizes) < array.shape[-1]:
         return False
     rows = array.reshape(-1, array.shape[-1])
     wanted = np.stack(np.unravel_index(np.arange(len(rows)), sizes), -1) if len(rows) else rows

@@ -1,0 +1,627 @@
+# Generated from specs/rewrites/ort_pointwise.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ortable.prelude import dim_of, shape_of
+from ortable.prelude_make import reshape_to
+from ortable.rewrite.matcher import literal_equals
+from ortable.rewrite.rule import Match, Rule
+from ortable.rewrite.words import for_cpu, same_shape
+from ortable.rewrite.words_ort_pointwise import as_filters, as_image, as_made, is_linear_of_rows, is_row
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+    from ortable.builder.node import Node
+    from ortable.prelude import Result
+    from ortable.rewrite.matcher import Matcher
+
+
+_GELU = {'approximate': 'none'}
+_GEMM = {'alpha': 1.0, 'beta': 1.0, 'transA': 0, 'transB': 0}
+_RESHAPE = {'allowzero': 0}
+
+
+def match_ort_gemm_to_conv(m: Matcher, root: Node) -> Match | None:
+    """return Gemm(x, weight, maybe(bias), transB=turned)"""
+    graph = m.graph
+    if not 2 <= len(root.inputs) <= 3 or not m.plain(root, ('transB',), _GEMM):
+        return None
+    turned = root.attrs.get('transB', 0)
+    x, weight = root.inputs[:2]
+    bias = root.inputs[2] or None if len(root.inputs) > 2 else None
+    if not for_cpu(graph):
+        m.refuse('for_cpu()')
+        return None
+    if not is_linear_of_rows(graph, x, weight, turned == 1):
+        m.refuse('is_linear_of_rows(x, weight, turned == 1)')
+        return None
+    if not is_row(graph, bias, weight, turned - 1):
+        m.refuse('is_row(bias, weight, turned - 1)')
+        return None
+    return Match((root,), (root.outputs[0],), (x, weight, bias, turned))
+
+
+def make_ort_gemm_to_conv(graph: GraphBuilder, res: Res, x: Result, weight: Result, bias: Result | None, turned: Any) -> Any:
+    image = graph.make_node('Conv', [as_image(graph, x), as_filters(graph, weight, turned == 1), bias], kernel_shape=[1, 1])
+    return reshape_to(graph, graph.make_node('Transpose', [image], perm=[0, 2, 3, 1]), shape_of(graph, res))
+
+
+def match_ort_image_gate(m: Matcher, root: Node) -> Match | None:
+    """gate = Reshape(Transpose(image, perm=[0, 2, 3, 1]), _, allowzero=_); wide = Reshape(Transpose(other, perm=[0, 2, 3, 1]), _, allowzero=_); gated = Mul(Mul(gate, Sigmoid(gate)), wide); again = Transpose(Reshape(gated, _, allowzero=_), perm=[0, 3, 1, 2]); return again"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
+        return None
+    if not literal_equals(root.attrs.get('perm'), [0, 3, 1, 2]):
+        return None
+    r1 = root.inputs[0]
+    n1 = m.producer(r1, 'Reshape')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
+        return None
+    gated, _ = n1.inputs
+    n2 = m.producer(gated, 'Mul')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+        return None
+    for r2, wide in m.orders(n2):
+        n3 = m.producer(r2, 'Mul')
+        if n3 is None or len(n3.inputs) != 2 or not m.plain(n3):
+            continue
+        n4 = m.producer(wide, 'Reshape')
+        if n4 is None or len(n4.inputs) != 2 or not m.plain(n4, ('allowzero',), _RESHAPE):
+            continue
+        r3, _ = n4.inputs
+        n5 = m.producer(r3, 'Transpose')
+        if n5 is None or len(n5.inputs) != 1 or not m.plain(n5, ('perm',)):
+            continue
+        if not literal_equals(n5.attrs.get('perm'), [0, 2, 3, 1]):
+            continue
+        other = n5.inputs[0]
+        for gate, r4 in m.orders(n3):
+            n6 = m.producer(gate, 'Reshape')
+            if n6 is None or len(n6.inputs) != 2 or not m.plain(n6, ('allowzero',), _RESHAPE):
+                continue
+            n7 = m.producer(r4, 'Sigmoid')
+            if n7 is None or len(n7.inputs) != 1 or not m.plain(n7):
+                continue
+            r5, _ = n6.inputs
+            n8 = m.producer(r5, 'Transpose')
+            if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('perm',)):
+                continue
+            if not literal_equals(n8.attrs.get('perm'), [0, 2, 3, 1]):
+                continue
+            r6 = n7.inputs[0]
+            if r6 != gate:
+                continue
+            image = n8.inputs[0]
+            again = root.outputs[0]
+            if not same_shape(graph, image, again):
+                m.refuse('same_shape(image, again)')
+                continue
+            if not same_shape(graph, other, again):
+                m.refuse('same_shape(other, again)')
+                continue
+            if not dim_of(graph, image, 0) == 1:
+                m.refuse('dim_of(image, 0) == 1')
+                continue
+            return Match((root, n1, n2, n3, n4, n5, n6, n7, n8), (root.outputs[0],), (image, other))
+    return None
+
+
+def make_ort_image_gate(graph: GraphBuilder, res: Res, image: Result, other: Result) -> Any:
+    return graph.make_node('Mul', [graph.make_node('Mul', [image, graph.make_node('Sigmoid', [image])]), other], res.outputs)
+
+
+def match_ort_image_unary_1(m: Matcher, root: Node) -> Match | None:
+    """plain = Reshape(Transpose(image, perm=[0, 2, 3, 1]), _, allowzero=_); rows = Reshape(plain, _, allowzero=_); active = Relu(rows); again = Transpose(Reshape(active, _, allowzero=_), perm=[0, 3, 1, 2]); return again"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
+        return None
+    if not literal_equals(root.attrs.get('perm'), [0, 3, 1, 2]):
+        return None
+    r1 = root.inputs[0]
+    n1 = m.producer(r1, 'Reshape')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
+        return None
+    active, _ = n1.inputs
+    n2 = m.producer(active, 'Relu')
+    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2):
+        return None
+    rows = n2.inputs[0]
+    n3 = m.producer(rows, 'Reshape')
+    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, ('allowzero',), _RESHAPE):
+        return None
+    plain, _ = n3.inputs
+    n4 = m.producer(plain, 'Reshape')
+    if n4 is None or len(n4.inputs) != 2 or not m.plain(n4, ('allowzero',), _RESHAPE):
+        return None
+    r2, _ = n4.inputs
+    n5 = m.producer(r2, 'Transpose')
+    if n5 is None or len(n5.inputs) != 1 or not m.plain(n5, ('perm',)):
+        return None
+    if not literal_equals(n5.attrs.get('perm'), [0, 2, 3, 1]):
+        return None
+    image = n5.inputs[0]
+    again = root.outputs[0]
+    if not same_shape(graph, image, again):
+        m.refuse('same_shape(image, again)')
+        return None
+    if not dim_of(graph, image, 0) == 1:
+        m.refuse('dim_of(image, 0) == 1')
+        return None
+    return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (image, active))
+
+
+def match_ort_image_unary_2(m: Matcher, root: Node) -> Match | None:
+    """plain = Reshape(Transpose(image, perm=[0, 2, 3, 1]), _, allowzero=_); rows = Reshape(plain, _, allowzero=_); active = Gelu(rows, approximate=_); again = Transpose(Reshape(active, _, allowzero=_), perm=[0, 3, 1, 2]); return again"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
+        return None
+    if not literal_equals(root.attrs.get('perm'), [0, 3, 1, 2]):
+        return None
+    r1 = root.inputs[0]
+    n1 = m.producer(r1, 'Reshape')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
+        return None
+    active, _ = n1.inputs
+    n2 = m.producer(active, 'Gelu')
+    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('approximate',), _GELU):
+        return None
+    rows = n2.inputs[0]
+    n3 = m.producer(rows, 'Reshape')
+    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, ('allowzero',), _RESHAPE):
+        return None
+    plain, _ = n3.inputs
+    n4 = m.producer(plain, 'Reshape')
+    if n4 is None or len(n4.inputs) != 2 or not m.plain(n4, ('allowzero',), _RESHAPE):
+        return None
+    r2, _ = n4.inputs
+    n5 = m.producer(r2, 'Transpose')
+    if n5 is None or len(n5.inputs) != 1 or not m.plain(n5, ('perm',)):
+        return None
+    if not literal_equals(n5.attrs.get('perm'), [0, 2, 3, 1]):
+        return None
+    image = n5.inputs[0]
+    again = root.outputs[0]
+    if not same_shape(graph, image, again):
+        m.refuse('same_shape(image, again)')
+        return None
+    if not dim_of(graph, image, 0) == 1:
+        m.refuse('dim_of(image, 0) == 1')
+        return None
+    return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (image, active))
+
+
+def match_ort_image_unary_3(m: Matcher, root: Node) -> Match | None:
+    """plain = Reshape(Transpose(image, perm=[0, 2, 3, 1]), _, allowzero=_); rows = Reshape(plain, _, allowzero=_); active = Sigmoid(rows); again = Transpose(Reshape(active, _, allowzero=_), perm=[0, 3, 1, 2]); return again"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
+        return None
+    if not literal_equals(root.attrs.get('perm'), [0, 3, 1, 2]):
+        return None
+    r1 = root.inputs[0]
+    n1 = m.producer(r1, 'Reshape')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
+        return None
+    active, _ = n1.inputs
+    n2 = m.producer(active, 'Sigmoid')
+    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2):
+        return None
+    rows = n2.inputs[0]
+    n3 = m.producer(rows, 'Reshape')
+    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, ('allowzero',), _RESHAPE):
+        return None
+    plain, _ = n3.inputs
+    n4 = m.producer(plain, 'Reshape')
+    if n4 is None or len(n4.inputs) != 2 or not m.plain(n4, ('allowzero',), _RESHAPE):
+        return None
+    r2, _ = n4.inputs
+    n5 = m.producer(r2, 'Transpose')
+    if n5 is None or len(n5.inputs) != 1 or not m.plain(n5, ('perm',)):
+        return None
+    if not literal_equals(n5.attrs.get('perm'), [0, 2, 3, 1]):
+        return None
+    image = n5.inputs[0]
+    again = root.outputs[0]
+    if not same_shape(graph, image, again):
+        m.refuse('same_shape(image, again)')
+        return None
+    if not dim_of(graph, image, 0) == 1:
+        m.refuse('dim_of(image, 0) == 1')
+        return None
+    return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (image, active))
+
+
+def match_ort_image_unary_4(m: Matcher, root: Node) -> Match | None:
+    """plain = Reshape(Transpose(image, perm=[0, 2, 3, 1]), _, allowzero=_); rows = Reshape(plain, _, allowzero=_); active = Tanh(rows); again = Transpose(Reshape(active, _, allowzero=_), perm=[0, 3, 1, 2]); return again"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
+        return None
+    if not literal_equals(root.attrs.get('perm'), [0, 3, 1, 2]):
+        return None
+    r1 = root.inputs[0]
+    n1 = m.producer(r1, 'Reshape')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
+        return None
+    active, _ = n1.inputs
+    n2 = m.producer(active, 'Tanh')
+    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2):
+        return None
+    rows = n2.inputs[0]
+    n3 = m.producer(rows, 'Reshape')
+    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, ('allowzero',), _RESHAPE):
+        return None
+    plain, _ = n3.inputs
+    n4 = m.producer(plain, 'Reshape')
+    if n4 is None or len(n4.inputs) != 2 or not m.plain(n4, ('allowzero',), _RESHAPE):
+        return None
+    r2, _ = n4.inputs
+    n5 = m.producer(r2, 'Transpose')
+    if n5 is None or len(n5.inputs) != 1 or not m.plain(n5, ('perm',)):
+        return None
+    if not literal_equals(n5.attrs.get('perm'), [0, 2, 3, 1]):
+        return None
+    image = n5.inputs[0]
+    again = root.outputs[0]
+    if not same_shape(graph, image, again):
+        m.refuse('same_shape(image, again)')
+        return None
+    if not dim_of(graph, image, 0) == 1:
+        m.refuse('dim_of(image, 0) == 1')
+        return None
+    return Match((root, n1, n2, n3, n4, n5), (root.outputs[0],), (image, active))
+
+
+def match_ort_image_unary_5(m: Matcher, root: Node) -> Match | None:
+    """plain = Reshape(Transpose(image, perm=[0, 2, 3, 1]), _, allowzero=_); rows = plain; active = Relu(rows); again = Transpose(Reshape(active, _, allowzero=_), perm=[0, 3, 1, 2]); return again"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
+        return None
+    if not literal_equals(root.attrs.get('perm'), [0, 3, 1, 2]):
+        return None
+    r1 = root.inputs[0]
+    n1 = m.producer(r1, 'Reshape')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
+        return None
+    active, _ = n1.inputs
+    n2 = m.producer(active, 'Relu')
+    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2):
+        return None
+    plain = n2.inputs[0]
+    n3 = m.producer(plain, 'Reshape')
+    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, ('allowzero',), _RESHAPE):
+        return None
+    r2, _ = n3.inputs
+    n4 = m.producer(r2, 'Transpose')
+    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('perm',)):
+        return None
+    if not literal_equals(n4.attrs.get('perm'), [0, 2, 3, 1]):
+        return None
+    image = n4.inputs[0]
+    again = root.outputs[0]
+    if not same_shape(graph, image, again):
+        m.refuse('same_shape(image, again)')
+        return None
+    if not dim_of(graph, image, 0) == 1:
+        m.refuse('dim_of(image, 0) == 1')
+        return None
+    return Match((root, n1, n2, n3, n4), (root.outputs[0],), (image, active))
+
+
+def match_ort_image_unary_6(m: Matcher, root: Node) -> Match | None:
+    """plain = Reshape(Transpose(image, perm=[0, 2, 3, 1]), _, allowzero=_); rows = plain; active = Gelu(rows, approximate=_); again = Transpose(Reshape(active, _, allowzero=_), perm=[0, 3, 1, 2]); return again"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
+        return None
+    if not literal_equals(root.attrs.get('perm'), [0, 3, 1, 2]):
+        return None
+    r1 = root.inputs[0]
+    n1 = m.producer(r1, 'Reshape')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
+        return None
+    active, _ = n1.inputs
+    n2 = m.producer(active, 'Gelu')
+    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2, ('approximate',), _GELU):
+        return None
+    plain = n2.inputs[0]
+    n3 = m.producer(plain, 'Reshape')
+    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, ('allowzero',), _RESHAPE):
+        return None
+    r2, _ = n3.inputs
+    n4 = m.producer(r2, 'Transpose')
+    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('perm',)):
+        return None
+    if not literal_equals(n4.attrs.get('perm'), [0, 2, 3, 1]):
+        return None
+    image = n4.inputs[0]
+    again = root.outputs[0]
+    if not same_shape(graph, image, again):
+        m.refuse('same_shape(image, again)')
+        return None
+    if not dim_of(graph, image, 0) == 1:
+        m.refuse('dim_of(image, 0) == 1')
+        return None
+    return Match((root, n1, n2, n3, n4), (root.outputs[0],), (image, active))
+
+
+def match_ort_image_unary_7(m: Matcher, root: Node) -> Match | None:
+    """plain = Reshape(Transpose(image, perm=[0, 2, 3, 1]), _, allowzero=_); rows = plain; active = Sigmoid(rows); again = Transpose(Reshape(active, _, allowzero=_), perm=[0, 3, 1, 2]); return again"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
+        return None
+    if not literal_equals(root.attrs.get('perm'), [0, 3, 1, 2]):
+        return None
+    r1 = root.inputs[0]
+    n1 = m.producer(r1, 'Reshape')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
+        return None
+    active, _ = n1.inputs
+    n2 = m.producer(active, 'Sigmoid')
+    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2):
+        return None
+    plain = n2.inputs[0]
+    n3 = m.producer(plain, 'Reshape')
+    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, ('allowzero',), _RESHAPE):
+        return None
+    r2, _ = n3.inputs
+    n4 = m.producer(r2, 'Transpose')
+    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('perm',)):
+        return None
+    if not literal_equals(n4.attrs.get('perm'), [0, 2, 3, 1]):
+        return None
+    image = n4.inputs[0]
+    again = root.outputs[0]
+    if not same_shape(graph, image, again):
+        m.refuse('same_shape(image, again)')
+        return None
+    if not dim_of(graph, image, 0) == 1:
+        m.refuse('dim_of(image, 0) == 1')
+        return None
+    return Match((root, n1, n2, n3, n4), (root.outputs[0],), (image, active))
+
+
+def match_ort_image_unary_8(m: Matcher, root: Node) -> Match | None:
+    """plain = Reshape(Transpose(image, perm=[0, 2, 3, 1]), _, allowzero=_); rows = plain; active = Tanh(rows); again = Transpose(Reshape(active, _, allowzero=_), perm=[0, 3, 1, 2]); return again"""
+    graph = m.graph
+    if len(root.inputs) != 1 or not m.plain(root, ('perm',)):
+        return None
+    if not literal_equals(root.attrs.get('perm'), [0, 3, 1, 2]):
+        return None
+    r1 = root.inputs[0]
+    n1 = m.producer(r1, 'Reshape')
+    if n1 is None or len(n1.inputs) != 2 or not m.plain(n1, ('allowzero',), _RESHAPE):
+        return None
+    active, _ = n1.inputs
+    n2 = m.producer(active, 'Tanh')
+    if n2 is None or len(n2.inputs) != 1 or not m.plain(n2):
+        return None
+    plain = n2.inputs[0]
+    n3 = m.producer(plain, 'Reshape')
+    if n3 is None or len(n3.inputs) != 2 or not m.plain(n3, ('allowzero',), _RESHAPE):
+        return None
+    r2, _ = n3.inputs
+    n4 = m.producer(r2, 'Transpose')
+    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('perm',)):
+        return None
+    if not literal_equals(n4.attrs.get('perm'), [0, 2, 3, 1]):
+        return None
+    image = n4.inputs[0]
+    again = root.outputs[0]
+    if not same_shape(graph, image, again):
+        m.refuse('same_shape(image, again)')
+        return None
+    if not dim_of(graph, image, 0) == 1:
+        m.refuse('dim_of(image, 0) == 1')
+        return None
+    return Match((root, n1, n2, n3, n4), (root.outputs[0],), (image, active))
+
+
+def make_ort_image_unary(graph: GraphBuilder, res: Res, image: Result, active: Result) -> Any:
+    return as_made(graph, active, image)
+
+
+def match_ort_linear_to_conv(m: Matcher, root: Node) -> Match | None:
+    """return Add(MatMul(x, weight), bias)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for r1, bias in m.orders(root):
+        n1 = m.producer(r1, 'MatMul')
+        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+            continue
+        x, weight = n1.inputs
+        if not for_cpu(graph):
+            m.refuse('for_cpu()')
+            continue
+        if not is_linear_of_rows(graph, x, weight, False):
+            m.refuse('is_linear_of_rows(x, weight, False)')
+            continue
+        if not is_row(graph, bias, weight, 1):
+            m.refuse('is_row(bias, weight, 1)')
+            continue
+        return Match((root, n1), (root.outputs[0],), (x, weight, bias))
+    return None
+
+
+def make_ort_linear_to_conv(graph: GraphBuilder, res: Res, x: Result, weight: Result, bias: Result) -> Any:
+    image = graph.make_node('Conv', [as_image(graph, x), as_filters(graph, weight, False), bias], kernel_shape=[1, 1])
+    return reshape_to(graph, graph.make_node('Transpose', [image], perm=[0, 2, 3, 1]), shape_of(graph, res))
+
+
+def match_ort_product_to_conv(m: Matcher, root: Node) -> Match | None:
+    """return MatMul(x, weight)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    x, weight = root.inputs
+    if not for_cpu(graph):
+        m.refuse('for_cpu()')
+        return None
+    if not is_linear_of_rows(graph, x, weight, False):
+        m.refuse('is_linear_of_rows(x, weight, False)')
+        return None
+    return Match((root,), (root.outputs[0],), (x, weight))
+
+
+def make_ort_product_to_conv(graph: GraphBuilder, res: Res, x: Result, weight: Result) -> Any:
+    image = graph.make_node('Conv', [as_image(graph, x), as_filters(graph, weight, False)], kernel_shape=[1, 1])
+    return reshape_to(graph, graph.make_node('Transpose', [image], perm=[0, 2, 3, 1]), shape_of(graph, res))
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        name='ort_gemm_to_conv',
+        file='specs/rewrites/ort_pointwise.yaml',
+        stage='arrange',
+        root='Gemm',
+        child='',
+        size=1,
+        match=match_ort_gemm_to_conv,
+        make=make_ort_gemm_to_conv,
+        target='onnxruntime',
+        off='it pays on processors with AVX-512 only, and not for every model',
+        why="with AVX-512, ONNX Runtime's convolutions of blocked channels are faster than its products",
+    ),
+    Rule(
+        name='ort_image_gate',
+        file='specs/rewrites/ort_pointwise.yaml',
+        stage='arrange',
+        root='Transpose',
+        child='Reshape',
+        size=9,
+        match=match_ort_image_gate,
+        make=make_ort_image_gate,
+        target='onnxruntime',
+        off='ort_gemm_to_conv is',
+        why='a gate between convolutions needs no rows',
+    ),
+    Rule(
+        name='ort_image_unary',
+        file='specs/rewrites/ort_pointwise.yaml',
+        stage='arrange',
+        root='Transpose',
+        child='Reshape',
+        size=6,
+        match=match_ort_image_unary_1,
+        make=make_ort_image_unary,
+        target='onnxruntime',
+        off='ort_gemm_to_conv is',
+        why='an activation between convolutions needs no rows',
+    ),
+    Rule(
+        name='ort_image_unary',
+        file='specs/rewrites/ort_pointwise.yaml',
+        stage='arrange',
+        root='Transpose',
+        child='Reshape',
+        size=6,
+        match=match_ort_image_unary_2,
+        make=make_ort_image_unary,
+        target='onnxruntime',
+        off='ort_gemm_to_conv is',
+        why='an activation between convolutions needs no rows',
+    ),
+    Rule(
+        name='ort_image_unary',
+        file='specs/rewrites/ort_pointwise.yaml',
+        stage='arrange',
+        root='Transpose',
+        child='Reshape',
+        size=6,
+        match=match_ort_image_unary_3,
+        make=make_ort_image_unary,
+        target='onnxruntime',
+        off='ort_gemm_to_conv is',
+        why='an activation between convolutions needs no rows',
+    ),
+    Rule(
+        name='ort_image_unary',
+        file='specs/rewrites/ort_pointwise.yaml',
+        stage='arrange',
+        root='Transpose',
+        child='Reshape',
+        size=6,
+        match=match_ort_image_unary_4,
+        make=make_ort_image_unary,
+        target='onnxruntime',
+        off='ort_gemm_to_conv is',
+        why='an activation between convolutions needs no rows',
+    ),
+    Rule(
+        name='ort_image_unary',
+        file='specs/rewrites/ort_pointwise.yaml',
+        stage='arrange',
+        root='Transpose',
+        child='Reshape',
+        size=5,
+        match=match_ort_image_unary_5,
+        make=make_ort_image_unary,
+        target='onnxruntime',
+        off='ort_gemm_to_conv is',
+        why='an activation between convolutions needs no rows',
+    ),
+    Rule(
+        name='ort_image_unary',
+        file='specs/rewrites/ort_pointwise.yaml',
+        stage='arrange',
+        root='Transpose',
+        child='Reshape',
+        size=5,
+        match=match_ort_image_unary_6,
+        make=make_ort_image_unary,
+        target='onnxruntime',
+        off='ort_gemm_to_conv is',
+        why='an activation between convolutions needs no rows',
+    ),
+    Rule(
+        name='ort_image_unary',
+        file='specs/rewrites/ort_pointwise.yaml',
+        stage='arrange',
+        root='Transpose',
+        child='Reshape',
+        size=5,
+        match=match_ort_image_unary_7,
+        make=make_ort_image_unary,
+        target='onnxruntime',
+        off='ort_gemm_to_conv is',
+        why='an activation between convolutions needs no rows',
+    ),
+    Rule(
+        name='ort_image_unary',
+        file='specs/rewrites/ort_pointwise.yaml',
+        stage='arrange',
+        root='Transpose',
+        child='Reshape',
+        size=5,
+        match=match_ort_image_unary_8,
+        make=make_ort_image_unary,
+        target='onnxruntime',
+        off='ort_gemm_to_conv is',
+        why='an activation between convolutions needs no rows',
+    ),
+    Rule(
+        name='ort_linear_to_conv',
+        file='specs/rewrites/ort_pointwise.yaml',
+        stage='runtime',
+        root='Add',
+        child='MatMul',
+        size=2,
+        match=match_ort_linear_to_conv,
+        make=make_ort_linear_to_conv,
+        target='onnxruntime',
+        off='it pays on processors with AVX-512 only, and not for every model',
+        why="with AVX-512, ONNX Runtime's convolutions of blocked channels are faster than its products",
+    ),
+    Rule(
+        name='ort_product_to_conv',
+        file='specs/rewrites/ort_pointwise.yaml',
+        stage='arrange',
+        root='MatMul',
+        child='',
+        size=1,
+        match=match_ort_product_to_conv,
+        make=make_ort_product_to_conv,
+        target='onnxruntime',
+        off='ort_linear_to_conv is',
+        why="with AVX-512, ONNX Runtime's convolutions of blocked channels are faster than its products",
+    ),
+)

@@ -1,0 +1,200 @@
+"""Rules about shapes: what their words prove for all values of the symbols, and graphs that keep
+working at sizes of 1 and 0."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from ortable import dims, dtypes
+from ortable.builder import GraphBuilder
+from ortable.rewrite import choose, words_pieces, words_shape, words_sizes
+from ortable.rewrite.engine import rewrite
+
+from .runs import Runner, checked_model, same_values
+
+N, M = dims.symbol("n"), dims.symbol("m")
+SHAPES = ["none", "reshape", "transpose", "slice", "concat", "gather", "expand", "dims"]
+
+
+def graph_of(**shapes: tuple[Any, ...]) -> GraphBuilder:
+    builder = GraphBuilder(18)
+    for name, shape in shapes.items():
+        builder.make_tensor_input(name, dtypes.float32, shape)
+    return builder
+
+
+def ops(builder: GraphBuilder) -> list[str]:
+    return [node.op_type for node in builder.nodes]
+
+
+def rewritten(builder: GraphBuilder) -> None:
+    rewrite(builder, choose.rules(SHAPES))
+    builder.remove_unused()
+
+
+def ints(builder: GraphBuilder, *values: int) -> str:
+    return builder.make_initializer("", np.array(values, dtype=np.int64))
+
+
+# -- views ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "way"),
+    [
+        ((N, 12), (N, 12), ("Identity", [], None)),
+        ((N, 12), (N, 3, 4), ("Reshape", [-1, 3, 4], None)),
+        ((N, M, 12), (N, M, 3, 4), ("Reshape", [0, 0, 3, 4], None)),
+        ((N, M), (1, N, M, 1), ("Unsqueeze", [0, 3], None)),
+        ((1, N, M, 1), (N, M, 1), ("Squeeze", [0], None)),
+        ((0, 3), (3, 0), ("Reshape", [3, 0], 1)),
+        ((2, 6), (3, 4), ("Reshape", [3, 4], None)),
+        ((2 * N, 3), (N, 6), ("Reshape", [-1, 6], None)),
+    ],
+    ids=str,
+)
+def test_a_view_that_needs_no_sizes_at_run_time(before, after, way) -> None:
+    graph = graph_of(x=before, y=after)
+    assert words_shape.view_way(graph, "x", "y") == way
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ((N, M), (M, N)),  # neither is at its place
+        ((N, 4, M), (N, 2, 2, M)),  # n may be 0, and then -1 is not m
+        ((N, M, 0), (N, 0, M)),  # a 0 that is empty beside one that copies
+    ],
+    ids=str,
+)
+def test_a_view_that_needs_sizes_at_run_time(before, after) -> None:
+    graph = graph_of(x=before, y=after)
+    assert words_shape.view_way(graph, "x", "y") is None
+
+
+def test_a_size_of_one_or_more_may_stand_beside_a_hole() -> None:
+    batch = dims.symbol("batch", 1)
+    graph = graph_of(x=(batch, 4, M), y=(batch, 2, 2, M))
+    assert words_shape.view_way(graph, "x", "y") == ("Reshape", [0, 2, 2, -1], None)
+
+
+def test_half_of_a_size_twice_is_not_the_size() -> None:
+    twice = 2 * (N // 2)
+    graph = graph_of(x=(N,), y=(twice,))
+    assert words_shape.view_way(graph, "x", "y") != ("Identity", [], None)
+    found = graph.op.Slice("x", ints(graph, 0), graph.dim_as_vector(twice), ints(graph, 0))
+    graph.make_tensor_output(graph.op.Neg(found))
+    rewritten(graph)
+    assert "Slice" in ops(graph)
+    assert Runner(checked_model(graph))({"x": torch.ones(7), "y": torch.ones(6)})[0].shape == (6,)
+
+
+def test_targets_that_may_copy() -> None:
+    graph = graph_of(x=(N, M))
+    copies = words_shape.may_copy
+    assert not copies(graph, ints(graph, 2, -1), 0)
+    assert copies(graph, ints(graph, 0, 2), 0)
+    assert not copies(graph, ints(graph, 0, 2), 1)
+    assert copies(graph, graph.op.Shape("x"), 0)
+    assert not copies(graph, graph.op.Shape("x"), 1)
+
+
+# -- pieces ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 5, 9])
+def test_spans_inside_spans_are_what_python_cuts(size: int) -> None:
+    """On a known axis, and on a dynamic one wherever the word knows an answer."""
+    row = list(range(size))
+    last = words_pieces._LAST
+    answers = 0
+    for first in ((0, last), (1, last), (2, 4), (0, -1), (1, -2), (-3, last), (-3, -1)):
+        for second in ((0, 2), (1, last), (0, -1), (-2, last), (3, 1)):
+            one, two = words_pieces.Span(*first), words_pieces.Span(*second)
+            wanted = row[slice(*first)][slice(*second)]
+            both = words_pieces._within(one, two, size)
+            assert both is not None and row[slice(*both)] == wanted
+            dynamic = words_pieces._within(one, two, N)
+            if dynamic is not None:
+                assert row[slice(*dynamic)] == wanted, (first, second)
+                answers += 1
+    assert answers > 8
+
+
+def test_bounds_that_may_lie_outside_a_dynamic_axis_are_not_known() -> None:
+    bounds = words_pieces._bounds
+    last = words_pieces._LAST
+    assert bounds(words_pieces.Span(0, last), N) == (0, N)
+    assert bounds(words_pieces.Span(0, 3), N) is None
+    assert bounds(words_pieces.Span(1, last), N) is None
+    assert bounds(words_pieces.Span(1, last), N + 1) == (1, N + 1)
+    assert bounds(words_pieces.Span(0, -1), N + 1) == (0, N)
+    assert bounds(words_pieces.Span(4, 2), 8) == (4, 4)
+
+
+def test_one_place_is_not_taken_where_there_may_be_none() -> None:
+    """Slice clamps, Gather refuses."""
+    graph = graph_of(x=(N, 2))
+    found = graph.op.Slice("x", ints(graph, 0), ints(graph, 1), ints(graph, 0))
+    graph.set_shape(found, (1, 2))
+    graph.make_tensor_output(graph.op.Squeeze(found, ints(graph, 0)))
+    rewritten(graph)
+    assert ops(graph) == ["Slice", "Squeeze"]
+
+
+# -- sizes ----------------------------------------------------------------------------------------
+
+
+def test_broadcasting_is_proved_not_assumed() -> None:
+    gives = words_sizes._gives
+    assert gives([(1, 3), (N, 1)], (N, 3))
+    assert not gives([(1, 3), (M, 1)], (N, 3))  # m is n, or 1
+    assert not gives([(3,), (3,)], (1, 3))
+    assert not gives([(1, 3)], (N, 3))
+
+
+def test_numbers_that_wrap_around_are_no_sizes() -> None:
+    graph = graph_of(x=(2**20, 2**20))
+    size = graph.op.Cast(graph.op.Shape("x", start=0, end=1), to=dtypes.int32)
+    graph.make_tensor_output(graph.op.Mul(size, size))
+    rewritten(graph)
+    assert ops(graph) == ["Mul"]  # the square is 2**40, which is no int32; 2**20 is a constant
+
+
+# -- graphs ---------------------------------------------------------------------------------------
+
+
+def heads(builder: GraphBuilder) -> None:
+    """Rows through a Gemm, heads apart and together, as attention of GPT-2 does it."""
+    shape = builder.op.Shape("x", start=0, end=2)
+    rows = builder.op.Reshape("x", ints(builder, -1, 4))
+    weight = builder.make_initializer("w", np.arange(24, dtype=np.float32).reshape(4, 6))
+    bias = builder.make_initializer("b", np.arange(6, dtype=np.float32))
+    product = builder.op.Gemm(rows, weight, bias)
+    target = builder.op.Concat(shape, ints(builder, 6), axis=0)
+    linear = builder.op.Reshape(product, target, allowzero=1)
+    apart = builder.op.Concat(shape, ints(builder, 2, 3), axis=0)
+    turned = builder.op.Transpose(builder.op.Reshape(linear, apart, allowzero=1), perm=[0, 2, 1, 3])
+    back = builder.op.Transpose(builder.op.Relu(turned), perm=[0, 2, 1, 3])
+    builder.make_tensor_output(builder.op.Reshape(back, target, allowzero=1, outputs=["y"]))
+
+
+@pytest.mark.parametrize("sizes", [(2, 3), (1, 1), (1, 5), (0, 3), (2, 0)], ids=str)
+def test_heads_apart_and_together_at_any_size(sizes: tuple[int, int]) -> None:
+    before, after = graph_of(x=(N, M, 4)), graph_of(x=(N, M, 4))
+    heads(before)
+    heads(after)
+    rewritten(after)
+    assert ops(after) == ["MatMul", "Add", "Relu"]
+    x = torch.randn(*sizes, 4)
+    found = Runner(checked_model(after))({"x": x})
+    assert found[0].shape == (*sizes, 6)
+    if 0 not in sizes:  # a Gemm of no rows is not run by every version
+        same_values(Runner(checked_model(before))({"x": x}), found, 1e-5)
+    weight, bias = torch.arange(24.0).reshape(4, 6), torch.arange(6.0)
+    wanted = torch.relu(x @ weight + bias)
+    torch.testing.assert_close(found[0], wanted, rtol=1e-5, atol=1e-4)
