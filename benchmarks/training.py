@@ -76,6 +76,46 @@ def step(model: Any, arguments: tuple[torch.Tensor, ...], clock: Callable[[], fl
     return clock() - started
 
 
+def measure_rewrites(
+    name: str, rounds: int, choices: list[str], clock: Callable[[], float]
+) -> list[tuple[int, float]]:
+    """For each choice of rewrites: nodes of all graphs, and median milliseconds of a step; the
+    compiled models step in turn."""
+    trainable, count = MODELS[name]
+    models, records = [], []
+    torch._dynamo.reset()
+    for choice in choices:
+        torch.manual_seed(0)
+        model = trainable.build().train()
+        arguments = trainable.batch(count)
+        storage: dict[str, Any] = {}
+        options = {"rewrites": choice.split("+"), "storage": storage}
+        compiled = torch.compile(model, backend="ortable", dynamic=False, options=options)
+        step(compiled, arguments, clock)
+        models.append(compiled)
+        records.append(storage["instance"])
+    taken: list[list[float]] = [[] for _ in choices]
+    for _ in range(rounds + 1):  # the first round is not counted
+        for model, times in zip(models, taken, strict=True):
+            settle()
+            times.append(statistics.median([step(model, arguments, clock) for _ in range(4)][1:]))
+    graphs = [[record["onnx"] for record in each if record["onnx"]] for each in records]
+    nodes = [sum(len(model.graph.node) for model in each) for each in graphs]
+    medians = [statistics.median(times[1:]) * 1e3 for times in taken]
+    return list(zip(nodes, medians, strict=True))
+
+
+def print_rewrites(
+    names: list[str], rounds: int, choices: list[str], clock: Callable[[], float]
+) -> None:
+    """A table of models by choices of rewrites."""
+    print(f"{'model':12}" + "".join(f"{'nodes':>8}{choice + ' ms':>14}" for choice in choices))
+    for name in names:
+        found = measure_rewrites(name, rounds, choices, clock)
+        row = "".join(f"{nodes:8}{milliseconds:14.2f}" for nodes, milliseconds in found)
+        print(f"{name:12}{row}", flush=True)
+
+
 def measure(
     name: str, rounds: int, backend: str, clock: Callable[[], float]
 ) -> tuple[float, float, float]:
@@ -142,6 +182,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--backend", default="ortable", help="what is compared with eager")
     parser.add_argument(
+        "--rewrites", help="choices to compare, as none,default; + joins names of one choice"
+    )
+    parser.add_argument(
         "--cpu", action="store_true", help="processor time, for a machine that is shared (1 thread)"
     )
     parser.add_argument("--profile", action="store_true", help="operators of each session")
@@ -166,6 +209,9 @@ def main() -> None:
         f"forward and backward, {kind}, {options.rounds} rounds interleaved, medians; "
         f"torch {torch.__version__}, {options.threads} threads, Python {platform.python_version()}"
     )
+    if options.rewrites:
+        print_rewrites(names, options.rounds, options.rewrites.split(","), clock)
+        return
     print(f"{'model':12}{'eager ms':>10}{options.backend + ' ms':>14}{'ratio':>8}{'first s':>9}")
     ratios = []
     for name in names:
