@@ -17,6 +17,7 @@ from .function_choices import checked_functions
 
 OLDEST_OPSET = 18
 DEFAULT_OPSET = 18
+RUNTIME_OPSET = 23  # the first with Attention, which rewrites for ONNX Runtime use
 TARGETS = (None, "onnxruntime")
 DECOMPOSITIONS = (None, "none", "default", "all")
 INITIALIZER_NAMES = ("placeholders", "state_dict")
@@ -187,15 +188,16 @@ def newest_opset() -> int:
     return min(onnx.defs.onnx_opset_version(), ORT_MAX_OPSET)
 
 
-def checked_opset(opset: Any) -> int | dict[str, int]:
-    """The opset to write: an int for the main domain, or a dict by domain.
+def checked_opset(opset: Any, target: str | None = None) -> int | dict[str, int]:
+    """The opset to write: an int for the main domain, or a dict by domain. None: 18, or 23 for
+    ONNX Runtime.
 
     Raises:
         OptionError: not an int or dict of ints, no main domain in the dict, or outside the
             supported range.
     """
     if opset is None:
-        return DEFAULT_OPSET
+        return DEFAULT_OPSET if target is None else RUNTIME_OPSET
     if isinstance(opset, Mapping):
         wrong = {
             k: v

@@ -79,7 +79,8 @@ def to_onnx(
             as torch returns them; a dict replaces some, ``"auto"`` takes the names of fields and
             keys. An output that is None in torch has no ONNX output; numbers are
             0-d tensors.
-        target_opset: version of the main domain, or a dict by domain; 18 by default.
+        target_opset: version of the main domain, or a dict by domain; 18 by default, 23
+            for ONNX Runtime.
         dynamic_shapes: as in torch.export (``Dim`` objects keep their names); a string is
             ``Dim.DYNAMIC`` with that name.
         output_dynamic_shapes: names for dimensions of outputs, by output name or in the structure
@@ -124,8 +125,7 @@ def to_onnx(
         FunctionNotFoundError, UnsupportedCase, ConversionError: see ``ortable.interpreter``.
     """
     options = checked_options(export_options)
-    opset = checked_opset(target_opset)
-    checked_target(target)
+    opset = checked_opset(target_opset, checked_target(target))
     rules = chosen_rules(rewrites)
     checked_validate(validate)
     dispatcher = checked_dispatcher(dispatcher)
