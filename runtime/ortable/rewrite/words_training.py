@@ -177,19 +177,19 @@ def side_by_side(
 ) -> Opaque:
     """How two tensors lie whose pads leave room for one another; None when they overlap, do not
     touch, or that is not known."""
-    shapes = known_shape(graph, first), known_shape(graph, second)
-    padded = _padded(graph, shapes[0], pads, axes), _padded(graph, shapes[1], more, others)
-    if shapes[0] is None or shapes[1] is None or padded[0] is None or padded[1] is None:
+    shape, other = known_shape(graph, first), known_shape(graph, second)
+    one, two = _padded(graph, shape, pads, axes), _padded(graph, other, more, others)
+    if shape is None or other is None or one is None or two is None or len(shape) != len(other):
         return None
-    long = sorted({*padded[0], *padded[1]})
-    if len(long) != 1 or len(shapes[0]) != len(shapes[1]):
+    long = sorted({*one, *two})
+    if len(long) != 1:
         return None
     axis = long[0]
-    sizes = [shape[axis] for shape in shapes if shape is not None]
-    for place, pair in enumerate(zip(*shapes, strict=True)):
+    for place, pair in enumerate(zip(shape, other, strict=True)):
         if place != axis and not dims.same(*pair):
             return None
-    (low, high), (begin, end) = (each.get(axis, (0, 0)) for each in padded if each is not None)
+    sizes = shape[axis], other[axis]
+    (low, high), (begin, end) = one.get(axis, (0, 0)), two.get(axis, (0, 0))
     if not (isinstance(sizes[0], int) and isinstance(sizes[1], int)):
         return None
     if low + sizes[0] + high != begin + sizes[1] + end:
