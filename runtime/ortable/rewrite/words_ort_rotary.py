@@ -117,9 +117,9 @@ def same_angles(graph: Graph, a: Result, b: Result) -> Bool:
 def _same_result(graph: Graph, a: str, b: str, depth: int) -> bool:
     if a == b:
         return True
-    known = whole_constant(graph, a), whole_constant(graph, b)
-    if known[0] is not None and known[1] is not None:
-        return known[0].dtype == known[1].dtype and np.array_equal(*known)
+    left, right = whole_constant(graph, a), whole_constant(graph, b)
+    if left is not None and right is not None:
+        return left.dtype == right.dtype and np.array_equal(left, right)
     info = graph.values.get(a), graph.values.get(b)
     first, second = (None if each is None else each.producer for each in info)
     if first is None or second is None or depth == 0 or first.key != second.key:
