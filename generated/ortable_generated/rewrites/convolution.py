@@ -7,7 +7,7 @@ from ortable.prelude import dim_of, dtype_of, is_static
 from ortable.prelude_make import const
 from ortable.rewrite.matcher import literal_equals
 from ortable.rewrite.rule import Match, Rule
-from ortable.rewrite.words_nets import added_pads, along_axis, are_weights, as_line, is_weight, is_wide, moved_bias, no_pads, pads_itself, scaled_weight, smaller_pads, zero_pads
+from ortable.rewrite.words_nets import added_pads, along_axis, are_usual, are_weights, as_line, is_weight, is_wide, moved_bias, no_pads, pads_itself, scaled_weight, smaller_pads, zero_pads
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -130,6 +130,9 @@ def match_conv_scale_1(m: Matcher, root: Node) -> Match | None:
         if not along_axis(graph, factor, product, 1):
             m.refuse('along_axis(factor, product, 1)')
             continue
+        if not are_usual(graph, factor):
+            m.refuse('are_usual(factor)')
+            continue
         if not are_weights(graph, [w, b]):
             m.refuse('are_weights([w, b])')
             continue
@@ -156,6 +159,9 @@ def match_conv_scale_2(m: Matcher, root: Node) -> Match | None:
     factor = d if c is None else c
     if not along_axis(graph, factor, product, 1):
         m.refuse('along_axis(factor, product, 1)')
+        return None
+    if not are_usual(graph, factor):
+        m.refuse('are_usual(factor)')
         return None
     if not are_weights(graph, [w, b]):
         m.refuse('are_weights([w, b])')
@@ -257,6 +263,9 @@ def match_conv_transpose_scale_1(m: Matcher, root: Node) -> Match | None:
         if not along_axis(graph, factor, product, 1):
             m.refuse('along_axis(factor, product, 1)')
             continue
+        if not are_usual(graph, factor):
+            m.refuse('are_usual(factor)')
+            continue
         if not are_weights(graph, [w, b]):
             m.refuse('are_weights([w, b])')
             continue
@@ -285,6 +294,9 @@ def match_conv_transpose_scale_2(m: Matcher, root: Node) -> Match | None:
     factor = d if c is None else c
     if not along_axis(graph, factor, product, 1):
         m.refuse('along_axis(factor, product, 1)')
+        return None
+    if not are_usual(graph, factor):
+        m.refuse('are_usual(factor)')
         return None
     if not are_weights(graph, [w, b]):
         m.refuse('are_weights([w, b])')

@@ -8,7 +8,7 @@ from ortable.prelude_make import const
 from ortable.rewrite.matcher import literal_equals
 from ortable.rewrite.rule import Match, Rule
 from ortable.rewrite.words import number_of
-from ortable.rewrite.words_nets import along_axis, are_weights, as_line, divided, fits_gemm, is_wide, moved_bias, scaled_weight, usual_number, varies_last
+from ortable.rewrite.words_nets import along_axis, are_usual, are_weights, as_line, divided, fits_gemm, is_wide, moved_bias, scaled_weight, usual_number, varies_last
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -128,6 +128,9 @@ def match_gemm_scale_1(m: Matcher, root: Node) -> Match | None:
         if not along_axis(graph, factor, product, 1):
             m.refuse('along_axis(factor, product, 1)')
             continue
+        if not are_usual(graph, factor):
+            m.refuse('are_usual(factor)')
+            continue
         if not are_weights(graph, [w, b]):
             m.refuse('are_weights([w, b])')
             continue
@@ -155,6 +158,9 @@ def match_gemm_scale_2(m: Matcher, root: Node) -> Match | None:
     factor = d if c is None else c
     if not along_axis(graph, factor, product, 1):
         m.refuse('along_axis(factor, product, 1)')
+        return None
+    if not are_usual(graph, factor):
+        m.refuse('are_usual(factor)')
         return None
     if not are_weights(graph, [w, b]):
         m.refuse('are_weights([w, b])')
@@ -305,6 +311,9 @@ def match_linear_scale_1(m: Matcher, root: Node) -> Match | None:
             if not varies_last(graph, [factor, b], total):
                 m.refuse('varies_last([factor, b], total)')
                 continue
+            if not are_usual(graph, factor):
+                m.refuse('are_usual(factor)')
+                continue
             if not are_weights(graph, [w, b]):
                 m.refuse('are_weights([w, b])')
                 continue
@@ -336,6 +345,9 @@ def match_linear_scale_2(m: Matcher, root: Node) -> Match | None:
         factor = d if c is None else c
         if not varies_last(graph, [factor, b], total):
             m.refuse('varies_last([factor, b], total)')
+            continue
+        if not are_usual(graph, factor):
+            m.refuse('are_usual(factor)')
             continue
         if not are_weights(graph, [w, b]):
             m.refuse('are_weights([w, b])')
@@ -429,6 +441,9 @@ def match_matmul_scale_1(m: Matcher, root: Node) -> Match | None:
         if not varies_last(graph, [factor], product):
             m.refuse('varies_last([factor], product)')
             continue
+        if not are_usual(graph, factor):
+            m.refuse('are_usual(factor)')
+            continue
         if not are_weights(graph, [w]):
             m.refuse('are_weights([w])')
             continue
@@ -456,6 +471,9 @@ def match_matmul_scale_2(m: Matcher, root: Node) -> Match | None:
     factor = d if c is None else c
     if not varies_last(graph, [factor], product):
         m.refuse('varies_last([factor], product)')
+        return None
+    if not are_usual(graph, factor):
+        m.refuse('are_usual(factor)')
         return None
     if not are_weights(graph, [w]):
         m.refuse('are_weights([w])')

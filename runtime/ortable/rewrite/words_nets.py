@@ -247,6 +247,16 @@ def varies_last(graph: Graph, cs: Results, x: Result) -> Bool:
     return all(along_axis(graph, c, x, -1) for c in cs)
 
 
+def are_usual(graph: Graph, c: Result) -> Bool:
+    """Whether every number of a constant is usual, see usual_number; False for one of more than
+    4,096 numbers, which is not looked at."""
+    known = small_constant(graph, c)
+    if known is None:
+        return False
+    sizes = np.abs(known.astype(np.float64))
+    return bool(np.all((sizes > 1e-30) & (sizes < 1e30)))
+
+
 def usual_number(value: Float) -> Bool:
     """Whether a number is finite, not zero, and such that float32 holds it: neither products with
     it nor quotients become infinite or lose digits by themselves."""
