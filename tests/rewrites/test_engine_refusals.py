@@ -147,17 +147,16 @@ def test_what_a_matcher_refuses_is_counted_by_reason(gr: GraphBuilder) -> None:
 
 
 def test_a_replacement_that_reads_what_comes_later_is_refused(gr: GraphBuilder) -> None:
-    """The results of the pattern stand at different places; a reader of the first is in
-    between."""
+    """What the replacement reads is computed from what it replaces."""
 
     def match(m: Any, root: Any) -> Match | None:
-        for other in m.readers("x", "Cos", 0):
+        for other in m.readers("a", "Cos", 0):
             later = next(iter(m.uses.get(other.outputs[0], ())), None)
             if later is not None:
                 return Match((root,), tuple(root.outputs), (later.outputs[0],))
         return None
 
     gr.make_tensor_output(gr.op.Sin("x", outputs=["a"]))
-    gr.make_tensor_output(gr.op.Exp(gr.op.Cos("x"), outputs=["late"]))
+    gr.make_tensor_output(gr.op.Exp(gr.op.Cos("a"), outputs=["late"]))
     make = rule("later", "Sin", match, lambda graph, res, x: graph.op.Abs(x, outputs=res.outputs))
     assert "late" in _refused(gr, make)

@@ -215,7 +215,7 @@ def _stores_more(graph: GraphBuilder, node: Node) -> bool:
         value = graph.initializers_dict.get(name)
         if value is not None and initializers.dtype_of(value) in _QUANTISED:
             size = initializers.size_of(value)
-            return size > 1 and any(_bytes_of(graph, each) > size for each in node.outputs)
+            return size > 1 and any(_bytes_of(graph, each) >= size for each in node.outputs)
     return False
 
 

@@ -37,9 +37,6 @@ def optimize(
     if folding:
         counts["constant_folding"] = builder.constant_folding()
     if rules:
-        arranged = quantized.arrange_quantized(builder)
-        if arranged:
-            counts["arrange_quantized"] = arranged
         counts["merge_equal_nodes"] = builder.merge_equal_nodes()
         counts["remove_unused"] = builder.remove_unused()  # what nobody reads would be a reader
         before = len(record.fired) if record is not None else 0
@@ -50,11 +47,15 @@ def optimize(
             counts["remove_identity_nodes"] += builder.remove_identity_nodes()
             if folding:
                 counts["constant_folding"] += builder.constant_folding(weights=turning)
+        arranged = quantized.arrange_quantized(builder)  # which gemm_add would undo
+        if arranged:
+            counts["arrange_quantized"] = arranged
+    counts["remove_unused"] = counts.get("remove_unused", 0) + builder.remove_unused()
     equal = merge.merge_equal_initializers(builder, buffers=turning)
     if equal:
         counts["merge_equal_initializers"] = equal
     counts["merge_equal_nodes"] = counts.get("merge_equal_nodes", 0) + builder.merge_equal_nodes()
-    counts["remove_unused"] = counts.get("remove_unused", 0) + builder.remove_unused()
+    counts["remove_unused"] += builder.remove_unused()
     if builder.functions and builder.is_model:
         counts["remove_unused_functions"] = local_functions.remove_unused_functions(builder)
     return counts

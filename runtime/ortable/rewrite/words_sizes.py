@@ -228,8 +228,10 @@ def _is_grid(array: np.ndarray, shape: Shape) -> bool:
     if len(sizes) < array.shape[-1]:
         return False
     rows = array.reshape(-1, array.shape[-1])
+    if len(rows) != dims.prod(sizes):
+        return False
     wanted = np.stack(np.unravel_index(np.arange(len(rows)), sizes), -1) if len(rows) else rows
-    return len(rows) == dims.prod(sizes) and bool((rows == wanted).all())
+    return bool((rows == wanted).all())
 
 
 def _ramp(graph: Graph, name: str) -> tuple[int, Dim] | None:
