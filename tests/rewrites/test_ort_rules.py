@@ -13,6 +13,7 @@ from torch.nn import functional as F
 import ortable
 from benchmarks.models import build
 
+RULES = ["default", "ort_attention"]  # the one without a mask is off by default
 # what the attention of each model of the set becomes at an opset with Attention
 ATTENTION = {
     "bert": "ort_attention_masked",
@@ -32,7 +33,7 @@ def converted(module: Any, args: tuple[Any, ...], opset: int = 24, **options: An
         target="onnxruntime",
         target_opset=opset,
         return_builder=True,
-        **options,
+        **{"rewrites": RULES, **options},
     )
 
 
@@ -132,7 +133,7 @@ def test_backend(name: str) -> None:
     kept: dict[str, Any] = {}
     torch._dynamo.reset()
     with torch.no_grad():
-        compiled = torch.compile(module, backend="ortable", options={"storage": kept})
+        compiled = torch.compile(module, backend="ortable", options={"storage": kept, "rewrites": RULES})
         found, wanted = compiled(*args), module(*args)
     torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
     fired = {rule for each in kept["instance"] for rule in each["rewrites"]}

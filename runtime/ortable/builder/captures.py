@@ -20,7 +20,12 @@ def subgraphs(node: Node) -> list[Any]:
     for value in node.attrs.values():
         if type(value) in _PLAIN:
             continue
-        items = value if isinstance(value, (list, tuple)) else (value,)
+        if isinstance(value, (list, tuple)):
+            if not value or type(value[0]) in _PLAIN:  # an attribute's values are of one kind
+                continue
+            items = value
+        else:
+            items = (value,)
         found.extend(item for item in items if isinstance(item, (GraphState, GraphProto)))
     return found
 

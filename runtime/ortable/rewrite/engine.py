@@ -3,9 +3,11 @@ node and of what it reads, every replacement checked for dtype and shape."""
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections import deque
 from collections.abc import Iterable
+from operator import itemgetter
 from typing import Any
 
 from ..builder import passes
@@ -22,6 +24,8 @@ _LEAST_LIMIT = 1000  # replacements in a graph, however small; 20 for each node 
 _DEEP = 12  # how far below a change a pattern may begin, at most
 
 Candidates = dict[str, dict[str, list[tuple[int, Rule]]]]
+_NO_RULES: list[tuple[int, Rule]] = []
+_place = itemgetter(0)
 
 
 def rewrite(
@@ -86,12 +90,12 @@ class _Run:
         self.fired = 0
 
     def stage(self, candidates: Candidates, depth: int) -> None:
-        """Runs the rules of a stage to their fixpoint: a walk over the graph, then over what it
-        changed; as often as a walk changes something."""
-        changed = True
-        while changed:
+        """Runs the rules of a stage to their fixpoint: a walk over the graph, then over the nodes
+        around what it changed; as often as a walk changes something."""
+        before = -1
+        while before < self.fired:
             before = self.fired
-            queue = deque(self.tables.in_order())
+            queue = deque(node for node in self.tables.in_order() if node.key in candidates)
             waiting = set(queue)
             while queue:
                 node = queue.popleft()
@@ -104,22 +108,19 @@ class _Run:
                         if each not in waiting and each.key in candidates:
                             waiting.add(each)
                             queue.append(each)
-            changed = self.fired > before
 
     def _try(self, node: Node, candidates: Candidates) -> list[Node] | None:
         """Replaces a pattern that ends in the node; the nodes around the change, or None."""
         by_child = candidates.get(node.key)
         if by_child is None:
             return None
-        found = list(by_child.get("", ()))
+        found = by_child.get("", _NO_RULES)
         if len(by_child) > 1 or not found:
-            seen = set()
-            for name in node.inputs:
-                made_by = self.tables.matcher.producers.get(name)
-                if made_by is not None and made_by.key not in seen:
-                    seen.add(made_by.key)
-                    found += by_child.get(made_by.key, ())
-            found.sort(key=lambda pair: pair[0])
+            producers = self.tables.matcher.producers
+            makers = {producers[name].key for name in node.inputs if name in producers}
+            others = [rules for key in makers if (rules := by_child.get(key))]
+            if others:
+                found = sorted(itertools.chain(found, *others), key=_place)
         for _, rule in found:
             touched = self._apply(rule, node)
             if touched is not None:
@@ -133,7 +134,8 @@ class _Run:
         try:
             match = self._match(rule, node)
             if match is None:
-                statistics.refused.update(dict.fromkeys(self.tables.matcher.reasons, 1))
+                for reason in dict.fromkeys(self.tables.matcher.reasons):
+                    statistics.refused[reason] += 1
                 return None
             touched, made = Replacement(self.tables, rule, match).run()
         except Refused as refusal:

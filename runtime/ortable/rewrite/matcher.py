@@ -62,6 +62,9 @@ class Matcher:
 
     def number(self, name: str, value: float) -> bool:
         """Whether the result is a constant of one element that has this value in its type."""
+        info = self.graph.values.get(name) if name else None
+        if info is None or info.constant is None or any(n != 1 for n in info.shape or ()):
+            return False
         array = self.array(name)
         if array is None or array.size != 1:
             return False

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 def number_of(graph: Graph, x: Result) -> Float:
     """The value of a constant of one element; NaN for any other result, so that no comparison with
     it is true."""
-    array = small_constant(graph, x)
+    one = graph.has_shape(x) and all(n == 1 for n in graph.get_shape(x))
+    array = small_constant(graph, x) if one else None
     if array is None or array.size != 1 or array.dtype.kind not in "fiub":
         return float("nan")
     return array.reshape(-1)[0].item()
