@@ -212,6 +212,9 @@ def match_factor_of_product_1(m: Matcher, root: Node) -> Match | None:
             if not is_finite(factor):
                 m.refuse('is_finite(factor)')
                 continue
+            if not 1e-06 <= abs(factor) <= 2:
+                m.refuse('1e-6 <= abs(factor) <= 2')
+                continue
             if not stretches_in(graph, y, wide):
                 m.refuse('stretches_in(y, wide)')
                 continue
@@ -251,6 +254,9 @@ def match_factor_of_product_2(m: Matcher, root: Node) -> Match | None:
             if not is_finite(factor):
                 m.refuse('is_finite(factor)')
                 continue
+            if not 1e-06 <= abs(factor) <= 2:
+                m.refuse('1e-6 <= abs(factor) <= 2')
+                continue
             if not stretches_in(graph, y, wide):
                 m.refuse('stretches_in(y, wide)')
                 continue
@@ -286,6 +292,9 @@ def match_factor_of_smaller(m: Matcher, root: Node) -> Match | None:
                 continue
             if not not is_finite(number_of(graph, small)):
                 m.refuse('not is_finite(number_of(small))')
+                continue
+            if not 1e-06 <= abs(factor) <= 2:
+                m.refuse('1e-6 <= abs(factor) <= 2')
                 continue
             if not is_stretched(graph, small, x):
                 m.refuse('is_stretched(small, x)')
