@@ -133,7 +133,9 @@ def test_backend(name: str) -> None:
     kept: dict[str, Any] = {}
     torch._dynamo.reset()
     with torch.no_grad():
-        compiled = torch.compile(module, backend="ortable", options={"storage": kept, "rewrites": RULES})
+        compiled = torch.compile(
+            module, backend="ortable", options={"storage": kept, "rewrites": RULES}
+        )
         found, wanted = compiled(*args), module(*args)
     torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
     fired = {rule for each in kept["instance"] for rule in each["rewrites"]}
