@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +33,25 @@ def rules(names: Names = "default", user_files: bool = True) -> tuple[Rule, ...]
     given = (names,) if isinstance(names, str) else names
     if not isinstance(given, (list, tuple)) or not all(isinstance(each, str) for each in given):
         raise OptionError(f"rewrites is a name or a list of names, not {names!r}")
+    if not any(_is_path(name) for name in given):
+        return _of_package(tuple(given))
+    return _chosen(tuple(given), user_files)
+
+
+def _is_path(name: str) -> bool:
+    return name.endswith((".yaml", ".yml"))
+
+
+@lru_cache(maxsize=64)
+def _of_package(names: tuple[str, ...]) -> tuple[Rule, ...]:
+    return _chosen(names, user_files=False)
+
+
+def _chosen(given: tuple[str, ...], user_files: bool) -> tuple[Rule, ...]:
     chosen: dict[Rule, None] = {}
     loaded: tuple[Rule, ...] = ()
     for name in given:
-        if name.endswith((".yaml", ".yml")):
+        if _is_path(name):
             if not user_files:
                 raise OptionError(f"a file of rules is not accepted here: {name!r}")
             found = load(name)
@@ -59,7 +74,7 @@ def content(names: Names) -> tuple[str, ...]:
     """The names, with what user files among them hold: equal contents give equal rules."""
     found = []
     for name in (names,) if isinstance(names, str) else names:
-        if name.endswith((".yaml", ".yml")):
+        if _is_path(name):
             load(name)
             found.append(Path(name).read_text(encoding="utf-8"))
         else:

@@ -7,6 +7,7 @@ import itertools
 import time
 from collections import deque
 from collections.abc import Iterable
+from functools import lru_cache
 from operator import itemgetter
 from typing import Any
 
@@ -41,15 +42,23 @@ def rewrite(
     """
     record = RewriteRecord() if record is None else record
     begin = time.perf_counter()
+    _rewrite_graph(graph, "", _stages(tuple(rules), graph.target, graph.opset), record)
+    record.seconds += time.perf_counter() - begin
+    return record
+
+
+@lru_cache(maxsize=64)
+def _stages(
+    rules: tuple[Rule, ...], target: str | None, opset: int
+) -> list[tuple[Candidates, int]]:
+    """The rules for graphs of a target and opset, stage by stage."""
     chosen = [
         rule
         for rule in rules
-        if rule.target in ("", graph.target) and rule.opsets[0] <= graph.opset <= rule.opsets[1]
+        if rule.target in ("", target) and rule.opsets[0] <= opset <= rule.opsets[1]
     ]
     stages = [_index([rule for rule in chosen if rule.stage == stage]) for stage in STAGES]
-    _rewrite_graph(graph, "", [stage for stage in stages if stage[0]], record)
-    record.seconds += time.perf_counter() - begin
-    return record
+    return [stage for stage in stages if stage[0]]
 
 
 def _index(rules: list[Rule]) -> tuple[Candidates, int]:

@@ -23,7 +23,7 @@ class Match(NamedTuple):
     values: tuple[Any, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Rule:
     """One pattern of a rewrite; a rewrite with alternatives has one row for each.
 

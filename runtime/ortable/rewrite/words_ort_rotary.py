@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ortable import dims, dtypes
+from ortable.builder.constants import RANDOM
 from ortable.prelude import Bool, Result, dim_of, shape_of
 from ortable.prelude_make import consts
 from ortable.rewrite.matcher import small_constant
 from ortable.rewrite.sources import is_number, maker_of, whole_constant
 from ortable.rewrite.words import is_float32, known_rank
+from ortable.rewrite.words_masks import is_half
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder as Graph
@@ -24,17 +26,7 @@ def takes_half(
 ) -> Bool:
     """Whether a Slice of heads [B, H, L, D] with these inputs takes the first, or the second, half
     of D."""
-    if known_rank(graph, x) != 4:
-        return False
-    given = [small_constant(graph, each) for each in (starts, ends, axes)]
-    if any(each is None or each.size != 1 for each in given):
-        return False
-    start, end, axis = (int(each.reshape(-1)[0]) for each in given)  # type: ignore[union-attr]
-    width = dim_of(graph, x, 3)
-    if axis not in (-1, 3) or not isinstance(width, int) or width % 2:
-        return False
-    start, end = (each + width if each < 0 else min(each, width) for each in (start, end))
-    return (start, end) == ((0, width // 2) if first else (width // 2, width))
+    return known_rank(graph, x) == 4 and is_half(graph, starts, ends, axes, x, 0 if first else 1)
 
 
 def repeats_halves(graph: Graph, table: Result, x: Result) -> Bool:
@@ -59,17 +51,22 @@ def rotary_cache(graph: Graph, table: Result) -> Result:
     length, width = shape_of(graph, table)[-2:]
     known = whole_constant(graph, table)
     if known is not None:
-        name = f"{table}_half"
-        if name in graph.initializers_dict:  # of another layer
-            return name
         half = known[..., : width // 2].reshape(length, width // 2)
-        return graph.make_initializer(name, np.ascontiguousarray(half))
+        return _stored(graph, f"{table}_half", half)
     ends = [consts(graph, [each], dtypes.int64) for each in (0, width // 2, -1)]
     half = graph.make_node("Slice", [table, *ends])
     flat = consts(graph, [-1, width // 2], dtypes.int64)
     found = graph.make_node("Reshape", [half, flat])
     graph.set_shape(found, (length, width // 2))
     return found
+
+
+def _stored(graph: Graph, name: str, array: np.ndarray) -> str:
+    """An initializer with this value: that of another layer, if it has the name already."""
+    stored = graph.initializers_dict.get(name)
+    if isinstance(stored, np.ndarray) and np.array_equal(stored, array):
+        return name
+    return graph.make_initializer(graph.unique_name(name), np.ascontiguousarray(array))
 
 
 def _is_doubled(graph: Graph, x: str, depth: int) -> bool:
@@ -124,6 +121,8 @@ def _same_result(graph: Graph, a: str, b: str, depth: int) -> bool:
     first, second = (None if each is None else each.producer for each in info)
     if first is None or second is None or depth == 0 or first.key != second.key:
         return False
+    if first.op_type in RANDOM:
+        return False
     if str(first.attrs) != str(second.attrs) or len(first.inputs) != len(second.inputs):
         return False
     if list(first.outputs).index(a) != list(second.outputs).index(b):
@@ -144,11 +143,7 @@ def cache_of_all(graph: Graph, cache: Result) -> Result:
     length, width = shape_of(graph, single)[-2:]
     known = whole_constant(graph, single)
     if known is not None:
-        name = f"{single}_rows"
-        if name in graph.initializers_dict:  # of another layer
-            return name
-        rows = known.reshape(-1, *known.shape[-2:])[0]
-        return graph.make_initializer(name, np.ascontiguousarray(rows))
+        return _stored(graph, f"{single}_rows", known.reshape(-1, *known.shape[-2:])[0])
     found = graph.make_node("Squeeze", [single, consts(graph, [0], dtypes.int64)])
     graph.set_shape(found, (length, width))
     return found
