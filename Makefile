@@ -9,16 +9,19 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help run test codegen check format opsets conformance bench bench-conversion bench-large bench-training bench-rewrites clean
+.PHONY: help run test codegen check format sweeps opsets conformance bench bench-conversion bench-large bench-training bench-rewrites clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
 
+# timm and torchvision lie in a folder of their own: the kernels of torchvision's wheel do not load beside
+# every build of torch, and libraries that find a torchvision in the environment import it.
 # The stamp is written last, so an interrupted installation starts again.
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "ortable needs Python 3.11 or newer, not " + sys.version.split()[0] + ": set PYTHON")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps --upgrade --target $(VENV)/vision timm torchvision
 	@touch $@
 
 run: $(READY)  ## train a small model through ONNX Runtime and print its graphs
@@ -39,6 +42,9 @@ check: $(READY)  ## generated/ is up to date; lint, format, types
 format: $(READY)  ## lay out the sources
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+sweeps: $(READY)  ## programs and models that others wrote, against eager
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/sweeps --sweeps $(ARGS)
 
 opsets: $(READY)  ## every sample call of every spec, at every opset, against eager
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/specs --opsets all $(ARGS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,6 +25,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="take out each lowering case of each spec in turn, not only those of ten entries",
     )
+
+    parser.addoption(
+        "--sweeps",
+        action="store_true",
+        help="collect tests/sweeps too: programs and models that others wrote (make sweeps)",
+    )
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """``tests/sweeps`` has a target of its own, so that ``make test`` stays short."""
+    if collection_path.name == "sweeps" and not config.getoption("--sweeps"):
+        return True
+    return None
 
 
 def pytest_configure(config: pytest.Config) -> None:

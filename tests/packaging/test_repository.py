@@ -10,7 +10,7 @@ import pytest
 
 from tests.packaging.files import ROOT, text_files
 
-LINES = 450
+LINES = 700  # a file holds one topic; nothing is cut to fit
 HERE = "tests/packaging/test_repository.py"  # spells out what it forbids
 FORBIDDEN = {
     "a path outside the repository": r"(?<![\w.$}~)])/(?:work|root|tmp|home|opt|Users)/\w",

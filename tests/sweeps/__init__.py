@@ -1,0 +1,1 @@
+"""Programs and models that others wrote, by topic; run by ``make sweeps``, not by ``make test``."""
