@@ -19,6 +19,7 @@ from ortable.errors import ProviderError
 
 from .cache.memory import shared_session
 from .call_source import CallSource, code_of
+from .checks import violated
 from .compile import CompiledGraph
 from .feeds import Bound, Dimensions, feed_any, from_dlpack
 from .fork import protect
@@ -238,7 +239,8 @@ class OrtBackend:
         scope: dict[str, Any] = {"__builtins__": builtins, **source.values, **values}
         scope.update(
             feed=from_dlpack, dlpack=_to_dlpack, take=_from_dlpack, feed_any=feed_any,
-            dimension=self._dimensions, options=self.run_options, failed=_failed,
+            dimension=self._dimensions, options=self.run_options,
+            failed=self._failed if self.compiled.checks else _failed,
             names=[fetch.name for fetch in self.compiled.fetches],
             bound=Bound([self.compiled.inputs[i] for i in source.bound]),
         )  # fmt: skip
@@ -247,6 +249,11 @@ class OrtBackend:
             scope["run"] = run(session)
         self._source = source
         return FunctionType(code_of(source.text), scope, "call")
+
+    def _failed(self, error: Exception, args: Sequence[Any]) -> Exception:
+        """What a call raises that ONNX Runtime could not finish: an assertion comes first."""
+        found = violated(self.compiled, args, self._make) if self._make is not None else None
+        return _failed(error) if found is None else RuntimeError(found)
 
     def after_fork(self) -> list[Any]:
         """In a forked child, where the threads of the sessions do not exist: forgets the sessions,

@@ -157,11 +157,13 @@ class CallSource:
         fetches = self.compiled.fetches
         if not fetches:
             return []
+        given = "".join(f"a{i}, " for i in range(len(self.compiled.inputs)))
+        known = f", ({given})" if self.compiled.checks else ""
         lines = [
             "    try:",
             "        out = run(feeds, names, options)",
             "    except Exception as error:",
-            "        raise failed(error) from error",
+            f"        raise failed(error{known}) from error",
         ]
         if self._are_the_results():
             return [*lines, "    return out.to_dlpacks(take)"]
@@ -170,6 +172,9 @@ class CallSource:
         else:
             listed = ", ".join(f"f{i}" for i in range(len(fetches)))
             lines.append(f"    {listed} = out.to_dlpacks(take)")
+        for check in self.compiled.checks:
+            lines.append(f"    if not f{check.fetch}.item():")
+            lines.append(f"        raise RuntimeError({check.message!r})")
         for index, fetch in enumerate(fetches):
             changed = self._promised(index, fetch)
             if changed:
@@ -201,6 +206,7 @@ class CallSource:
         return (
             plain
             and not self.compiled.mutations
+            and not self.compiled.checks
             and [(r.kind, r.fetch) for r in roles]
             == [(OutputKind.TENSOR, i) for i in range(len(fetches))]
         )

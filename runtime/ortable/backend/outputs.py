@@ -12,10 +12,11 @@ from torch.fx import GraphModule, Node
 
 from ortable import dims, dtypes
 from ortable.errors import ConversionError, UnsupportedCase
+from ortable.interpreter.assertions import run_time_checks
 from ortable.interpreter.control_flow import is_token_result
 
 from .inputs import InputPlan, shape_of, strides_of
-from .roles import OutputKind, OutputRole, ViewStep
+from .roles import Check, OutputKind, OutputRole, ViewStep
 from .strides import contiguous_strides
 from .views import is_view, trace_views
 
@@ -37,12 +38,14 @@ class Mutation:
 
 @dataclass
 class OutputPlan:
-    """Roles of the results, then of the values that `mutations` copy into arguments; `fetched` are
-    the nodes that ONNX Runtime must return, in order; `kept` says whose strides are promised."""
+    """Roles of the results, then of the values that `mutations` copy into arguments; `checks` are
+    the assertions; `fetched` are the nodes that ONNX Runtime must return, in order; `kept` says
+    whose strides are promised."""
 
     roles: list[OutputRole] = field(default_factory=list)
     n_results: int = 0
     mutations: list[Mutation] = field(default_factory=list)
+    checks: list[Check] = field(default_factory=list)
     fetched: list[Node] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     kept: set[Node] = field(default_factory=set)
@@ -76,6 +79,9 @@ def plan_outputs(graph_module: GraphModule, inputs: InputPlan) -> OutputPlan:
         index = len(plan.roles)
         plan.mutations.append(Mutation(inputs.position[target], index))
         plan.roles.append(builder.role(index, node.args[1], promised=False))
+    for number, assertion in enumerate(run_time_checks(graph_module.graph)):
+        fetch = builder.fetch(assertion.condition, f"assertion_{number}")
+        plan.checks.append(Check(fetch, assertion.message))
     shared = Counter(role.fetch for role in plan.roles)
     plan.roles = [
         replace(role, alone=True)
@@ -141,7 +147,7 @@ class _RoleBuilder:
         if isinstance(value, int | float | bool):
             return OutputRole(index, OutputKind.CONSTANT, f"output_{index}", value=value)
         if isinstance(value, torch.SymFloat | torch.SymBool):
-            fetch = self._fetch(result, f"output_{index}")
+            fetch = self.fetch(result, f"output_{index}")
             return OutputRole(index, OutputKind.NUMBER, f"output_{index}", fetch=fetch)
         if not isinstance(value, torch.SymInt):
             raise ConversionError(
@@ -154,7 +160,7 @@ class _RoleBuilder:
             return OutputRole(index, OutputKind.CONSTANT, name, value=dim)
         if self.inputs.known(dim):
             return OutputRole(index, OutputKind.DIMENSION, name, value=dim)
-        fetch = self._fetch(result, name)
+        fetch = self.fetch(result, name)
         return OutputRole(index, OutputKind.DIMENSION, name, fetch=fetch, value=dim)
 
     def _tensor(self, index: int, result: Node, value: torch.Tensor, promised: bool) -> OutputRole:
@@ -174,7 +180,7 @@ class _RoleBuilder:
             steps = _ALIAS
         if not steps:
             self.direct.add(base)
-        fetch = self._fetch(base, name)
+        fetch = self.fetch(base, name)
         kind = OutputKind.VIEW if steps else OutputKind.TENSOR
         if promised or steps or not all(isinstance(size, int) for size in shape):
             self.plan.kept.add(base)
@@ -192,7 +198,8 @@ class _RoleBuilder:
                 f"{result.name}: a view of an argument that begins where only the data say"
             )
 
-    def _fetch(self, node: Node, name: str) -> int:
+    def fetch(self, node: Node, name: str) -> int:
+        """Position of a node among those that ONNX Runtime returns; it is one from now on."""
         if node not in self.plan.fetched:
             self.plan.fetched.append(node)
             self.plan.names.append(name)

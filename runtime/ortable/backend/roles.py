@@ -10,7 +10,16 @@ from typing import Any
 
 from ortable.dims import Dim
 
-__all__ = ["DimSource", "Fetch", "InputKind", "InputRole", "OutputKind", "OutputRole", "ViewStep"]
+__all__ = [
+    "Check",
+    "DimSource",
+    "Fetch",
+    "InputKind",
+    "InputRole",
+    "OutputKind",
+    "OutputRole",
+    "ViewStep",
+]
 
 
 class InputKind(enum.Enum):
@@ -113,6 +122,15 @@ class Fetch:
     strides: tuple[Dim, ...] | None = None
     is_complex: bool = False
     device: str = "cpu"
+
+
+@dataclass(frozen=True)
+class Check:
+    """An assertion of the graph: the output of the ONNX graph that must be true, and what is raised
+    (RuntimeError, as torch does) before anything is handed out or written where it is not."""
+
+    fetch: int
+    message: str
 
 
 @dataclass(frozen=True)

@@ -99,12 +99,18 @@ class ExportOptions:
                 "overload to function, "
                 f"not {table!r}"
             )
-        if self.save_ep is not None and not isinstance(self.save_ep, (str, os.PathLike)):
+        named = isinstance(self.save_ep, (str, os.PathLike)) and bool(os.fspath(self.save_ep))
+        if self.save_ep is not None and not named:
             raise OptionError(
-                "ExportOptions.save_ep is the name of a .pt2 file or None, not "
-                f"{type(self.save_ep).__name__}"
+                f"ExportOptions.save_ep is the name of a .pt2 file or None, not {self.save_ep!r}"
             )
-
+        if self.progress is not None and not callable(self.progress):
+            raise OptionError(
+                "ExportOptions.progress is a function of a name and of seconds, or None, not "
+                f"{self.progress!r}"
+            )
+        if not isinstance(self.metadata, Mapping | None):
+            raise OptionError(f"ExportOptions.metadata is a dict or None, not {self.metadata!r}")
         if self.initializer_names not in INITIALIZER_NAMES:
             raise OptionError(
                 f"ExportOptions.initializer_names is one of {INITIALIZER_NAMES}, not "
