@@ -42,10 +42,10 @@ class CompiledGraph:
     (those of `outputs` past `n_results`) into arguments, after the `checks` held.  `fed` holds the
     names of the ONNX inputs that a node reads.  `device` is where it runs.  `part` tells a region
     of a graph, which torch runs around it.  `timings` are seconds per phase, `rewrites` tells how
-    often each rule of rewriting fired, `refused` why rules did not.  `fx_names` tells which FX node a result of the
-    ONNX graph is the value of, for those that have one.  `key` is a digest of all that the
-    conversion read, None where there is none; `cache` says where the conversion was found: `miss`
-    (nowhere), `memory` or `disk`.
+    often each rule of rewriting fired, `refused` why rules did not.  `fx_names` tells which FX node
+    a result of the ONNX graph is the value of, for those that have one.  `key` is a digest of all
+    that the conversion read, None where there is none; `cache` says where the conversion was found:
+    `miss` (nowhere), `memory` or `disk`.
     """
 
     model: ModelProto
