@@ -24,8 +24,8 @@ from ortablegen.vocabulary import DTYPES
 from ortablegen.yamlsource import YMap, YNode, YScalar, YSeq, load, parse
 
 OP_KEYS = (
-    "op", "requires", "torch", "promote", "out", "let", "lower", "complex", "ignore", "mutates", "draw",
-    "place", "why", "cases",
+    "op", "requires", "torch", "promote", "out", "let", "lower", "complex", "ignore", "mutates",
+    "draw", "place", "why", "cases",
 )  # fmt: skip
 ALIAS_KEYS = ("alias", "requires", "of", "args", "ignore", "cases")
 CALL_KEYS = ("callable", "method", "of", "pack", "fixed", "python_only")

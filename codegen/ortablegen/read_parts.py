@@ -22,6 +22,7 @@ from ortablegen.model import (
     ShapeRule,
 )
 from ortablegen.schema import (
+    EVERY_VERSION,
     OpSchema,
     SchemaProblem,
     TorchVersions,
@@ -86,13 +87,13 @@ class PartReader:
         """``torch: "<2.15"`` (no other version has the operator), or ``torch: {">=2.15": schema}``
         (those versions have it with that schema)."""
         if node is None:
-            return TorchVersions()
+            return EVERY_VERSION
         fix = 'write torch: "<2.15", or torch: {">=2.15": "aten::name(...) -> Tensor"}'
         pairs = node.items() if isinstance(node, YMap) else ()
         spans = [key for key, _ in pairs] or ([node] if isinstance(node, YScalar) else [])
         if not spans or not all(is_range(span.text) for span in spans):
             self.error(node.span, "'torch' is no range of versions", fix=fix)
-            return TorchVersions()
+            return EVERY_VERSION
         if isinstance(node, YScalar):
             return TorchVersions(present=node.text)
         texts = [(key.text, self.text(value, "a schema")) for key, value in pairs]
@@ -103,7 +104,7 @@ class PartReader:
         node: YNode | None,
         verbatim: bool,
         requires: str | None = None,
-        versions: TorchVersions | None = None,
+        versions: TorchVersions = EVERY_VERSION,
     ) -> OpSchema | None:
         if not isinstance(node, YScalar):
             return None

@@ -82,6 +82,7 @@ class TorchVersions:
         return next((text for span, text in self.others if in_range(span, version)), own)
 
 
+EVERY_VERSION = TorchVersions()
 _BOUND = re.compile(r"(<=|>=|<|>)\s*(\d+)\.(\d+)")
 _HOLDS = {
     "<": lambda a, b: a < b,
@@ -129,7 +130,7 @@ def parsed_schema(text: str) -> Any:
 
 
 def schema_of(
-    text: str, requires: str | None = None, versions: TorchVersions | None = None
+    text: str, requires: str | None = None, versions: TorchVersions = EVERY_VERSION
 ) -> OpSchema:
     """Parse the verbatim schema ``text`` and check it against torch's registry.
 
@@ -140,7 +141,6 @@ def schema_of(
     Raises:
         SchemaProblem: not parsable, unknown to torch, or different from torch's.
     """
-    versions = versions or TorchVersions()
     parsed = parsed_schema(text)
     key = _key_of(parsed)
     for _, other in versions.others:
