@@ -14,6 +14,7 @@ from ..rewrite.choose import rules as chosen_rules
 from ..rewrite.optimize import optimize as optimize_graph
 from .arguments import check_file, check_flags, check_model, check_names, check_numbers
 from .dispatcher import checked_dispatcher, tell_unused
+from .dtype_versions import needing_opset
 from .dynamic_shapes import AdditionalInputs, resolved
 from .fake_weights import outside_fake_mode, weights_become_inputs
 from .files import too_large_for_one_file, write_model
@@ -169,7 +170,7 @@ def to_onnx(
         builder = GraphBuilder(opset, target=target, name=model_name(request.model, program))
         builder.rename_dims = program.symbol_names
         builder.record = record
-        with record.phase("convert"):
+        with record.phase("convert"), needing_opset(program, main):
             _convert(builder, request, program, given, returned, choices)
         record.say("convert", f"{len(builder.nodes)} nodes")
         if verbose:
