@@ -94,7 +94,7 @@ def _through_axis(graph: Graph, x: str, axis: int, matrix: np.ndarray) -> str:
 def _known(sizes: Any) -> list[int]:
     for size in sizes:
         if isinstance(size, SymDim):
-            raise UnsupportedCase(f"the gradient along the dynamic size '{size}'")
+            raise UnsupportedCase(f"the gradient along the dynamic size '{size}'", (size,))
     return list(sizes)
 
 
