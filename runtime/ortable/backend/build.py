@@ -55,7 +55,7 @@ def compile_one(graph_module: GraphModule, options: OrtOptions, runner: Runner) 
             try:
                 return compile_placed(graph_module, options, runner, static)
             except OrtableError as error:
-                if not specialize(graph_module, error):
+                if not specialize(graph_module, error, options.verbose):
                     raise
 
 

@@ -14,15 +14,14 @@ from torch.fx import GraphModule, Node
 from torch.utils import _pytree as pytree
 
 from ortable import dims
-from ortable.dims import SymDim
-from ortable.errors import BuilderError, ConversionError, OrtableError, UnsupportedCase
+from ortable.errors import ConversionError, OrtableError, UnsupportedCase
 
 __all__ = ["specialize"]
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
-def specialize(graph_module: GraphModule, error: OrtableError) -> bool:
+def specialize(graph_module: GraphModule, error: OrtableError, verbose: int = 0) -> bool:
     """Guards on the sizes that a failed conversion asks for: those that the error names, otherwise
     all that its node reads. False when there is none, or none that torch knows before the call."""
     if not isinstance(error, UnsupportedCase | ConversionError):
@@ -36,7 +35,10 @@ def specialize(graph_module: GraphModule, error: OrtableError) -> bool:
         env = value.node.shape_env
         if env.frozen or symbol not in env.backed_var_to_val:
             continue
-        int(value)  # evaluates the symbol: torch guards on its value
+        known = int(value)  # evaluates the symbol: torch guards on its value
+        if verbose:
+            why = str(error).partition("\n")[0]
+            print(f"[ortable] compiled for {symbol} = {known} alone: {why}")
         found = True
     return found
 
