@@ -17,6 +17,7 @@ from ..interpreter.mutation import first_write
 from ..interpreter.tables import Tables
 from .branch_constants import scalars_as_operators
 from .dispatcher import given_converter, own_converter
+from .flat_calls import decomposed
 from .options import ExportOptions
 from .region_marks import marked_regions
 
@@ -180,7 +181,7 @@ def _graphs(graph_module: GraphModule) -> list[GraphModule]:
 def _run(program: ExportedProgram, table: dict[Any, Any]) -> ExportedProgram:
     try:
         with marked_regions(program.graph_module), scalars_as_operators(program.graph_module):
-            return program.run_decompositions(table)
+            return decomposed(program, table)
     except Exception as error:  # torch raises what it likes from inside a decomposition
         first = str(error).strip().splitlines()[0] if str(error).strip() else ""
         remedy = (

@@ -16,9 +16,10 @@ from torch.fx import Node
 from .. import dims, dtypes
 from ..errors import ConversionError
 from ..known import default_float
-from ..prelude_make import as_scalar, cast
+from ..prelude_make import as_scalar, as_tensor, cast
 from ..prelude_pointwise import floor_quotient, remainder_of, shifted_left, shifted_right
 
+_NUMBERS = frozenset({bool, int, float, dims.SymDim})
 _BINARY = {"add": "Add", "sub": "Sub", "mul": "Mul", "max": "Max", "min": "Min"}
 _FLOATS = {"truediv": "Div", "pow": "Pow", "float_pow": "Pow"}
 _UNARY = {"neg": "Neg", "abs": "Abs", "pos": "Identity"}
@@ -41,6 +42,21 @@ def adopt(builder: Any, name: str, value: Any) -> str:
         name = cast(builder, name, kind)
     builder.numbers[name] = default_float() if kind == dtypes.float64 else kind
     return name
+
+
+def as_tensor_argument(builder: Any, target: Any, args: Sequence[Any]) -> Any:
+    """The first argument of an operator: a number in the place of a tensor as a 0-d result, unless
+    another argument is a tensor, to which operators adapt a number themselves. ``torch.vmap`` calls
+    ``_to_copy(1, dtype=...)`` for the number of ``a + 1``."""
+    first = args[0]
+    if first.__class__ not in _NUMBERS or any(other.__class__ is str for other in args[1:]):
+        return first
+    parameters = target._schema.arguments
+    if not parameters or not isinstance(parameters[0].type, torch.TensorType):
+        return first
+    if isinstance(first, dims.SymDim):
+        return as_scalar(builder, first)
+    return as_tensor(builder, first)
 
 
 def computed(builder: Any, node: Node, args: Sequence[Any]) -> str:
