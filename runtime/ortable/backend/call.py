@@ -9,6 +9,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
 from types import FunctionType
 from typing import Any
 
@@ -26,7 +27,7 @@ from .fork import protect
 from .frozen import BackOff, Frozen, History, freezable, with_constants
 from .roles import InputKind
 from .shards import gathered_by_fsdp
-from .weights import is_watchable, signature, sweep
+from .weights import is_watchable, signature, sweep, windows_of
 
 __all__ = ["OrtBackend", "freezable_positions"]
 
@@ -167,10 +168,12 @@ class OrtBackend:
         sweep()
         weights = [args[i] for i in positions]
         seen = signature(weights)
+        windows = windows_of(weights)
+        sample = b"".join(windows)
         begin = time.perf_counter()
         roles = [self.compiled.inputs[i] for i in positions]
         named = {r.name: (r, t) for r, t in zip(roles, weights, strict=True)}
-        stamp = (tuple(positions), seen[2])
+        stamp = (tuple(positions), seen[2], sha256(sample).digest())
         session = shared_session(
             self._key, weights, lambda: make(*with_constants(self.compiled.model, named)), stamp
         )
@@ -187,8 +190,9 @@ class OrtBackend:
             assert backend is not None  # it is on the stack
             return backend._choose(args)
 
-        frozen = Frozen(session, positions, weights, seen, cost, dropped)
-        if signature(weights) != seen:  # from here on `frozen` is told of optimizers' steps
+        frozen = Frozen(session, positions, weights, seen, cost, dropped, windows, sample)
+        # from here on `frozen` is told of optimizers' steps
+        if signature(weights) != seen or not frozen.fresh(args):
             return None
         values = {"changed": changed, **frozen.expected()}
         rest = tuple(i for i in self._bindable() if i not in positions)

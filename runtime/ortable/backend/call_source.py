@@ -82,7 +82,8 @@ class CallSource:
         return "\n".join(["def call(args):", *head, *feeds, *fetches, *results, ""])
 
     def _checks(self) -> list[str]:
-        """The weights are the objects, in the memory, with the versions that the session has."""
+        """The weights are the objects, in the memory, with the versions that the session has, and
+        samples of them are what they were."""
         each = [f"a{i}" for i in self.constants]
         same = " and ".join(f"a{i} is w{i}" for i in self.constants)
         pointers = ", ".join(f"{a}.data_ptr()" for a in each)
@@ -92,6 +93,7 @@ class CallSource:
             f"        valid[0] and {same}",
             f"        and [{pointers}] == pointers",
             f"        and [{versions}] == versions",
+            "        and join(windows) == sample",
             "    ):",
             "        return changed(args)",
         ]

@@ -30,6 +30,7 @@ from .outputs import Mutation, OutputPlan, graph_kind, plan_outputs
 from .roles import Check, DimSource, Fetch, InputRole, OutputRole
 from .session import provider_names
 from .strides import contiguous_strides, dense_order, inverse
+from .writers import is_marked
 
 __all__ = ["CompiledGraph", "compile_graph", "read_names"]
 
@@ -121,7 +122,11 @@ def compile_graph(
         model=model,
         kind=graph_kind(whole or graph_module),
         inputs=tuple(
-            replace(role, static=role.index in static and role.index not in written)
+            replace(
+                role,
+                static=role.index in static and role.index not in written,
+                written=is_marked(inputs.nodes[role.index]),
+            )
             for role in roles
         ),
         outputs=tuple(outputs.roles),

@@ -53,6 +53,7 @@ class InputRole:
     the dimension that an int stands for.  `permutation` is applied to the tensor before it is fed.
     `dense` says that the tensor, so permuted, was contiguous when torch traced the graph.
     `static` tells parameters and buffers that the graph only reads: the same tensor at every call.
+    `written` says of one that its owner writes it without a trace: it stays an input.
     """
 
     index: int
@@ -63,6 +64,7 @@ class InputRole:
     value: Any = None
     permutation: tuple[int, ...] | None = None
     static: bool = False
+    written: bool = False
     dense: bool = True
     device: str = "cpu"
 
