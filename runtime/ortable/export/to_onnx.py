@@ -12,6 +12,7 @@ from ..builder import GraphBuilder
 from ..interpreter import DynamoInterpreter, generated_tables
 from ..rewrite.choose import rules as chosen_rules
 from ..rewrite.optimize import optimize as optimize_graph
+from .ambient import outside_autocast
 from .dispatcher import checked_dispatcher, tell_unused
 from .dynamic_shapes import AdditionalInputs, resolved
 from .fake_weights import outside_fake_mode, weights_become_inputs
@@ -38,6 +39,7 @@ from .validate import check_comparisons, validate_model
 
 
 @outside_fake_mode
+@outside_autocast
 def to_onnx(
     mod: Any,
     args: Sequence[Any] = (),
