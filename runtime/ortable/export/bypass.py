@@ -78,6 +78,11 @@ def bypass_export_some_errors(
     """
     from .patches import PATCHES
 
+    if isinstance(without, str) or not isinstance(without, Collection):
+        raise OptionError(f"without is a collection of names of patches, not {without!r}")
+    for option, value in (("patch_torch", patch_torch), ("patch_transformers", patch_transformers)):
+        if not isinstance(value, bool):
+            raise OptionError(f"{option} is True or False, not {value!r}")
     unknown = sorted(set(without) - {patch.name for patch in PATCHES})
     if unknown:
         raise OptionError(

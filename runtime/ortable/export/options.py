@@ -101,16 +101,26 @@ class ExportOptions:
                 "overload to function, "
                 f"not {table!r}"
             )
-        if self.save_ep is not None and not isinstance(self.save_ep, (str, os.PathLike)):
+        if self.save_ep is not None and not (
+            isinstance(self.save_ep, (str, os.PathLike)) and os.fspath(self.save_ep)
+        ):
             raise OptionError(
                 "ExportOptions.save_ep is the name of a .pt2 file or None, not "
                 f"{type(self.save_ep).__name__}"
             )
-
+        if self.progress is not None and not callable(self.progress):
+            raise OptionError(
+                "ExportOptions.progress is called with a phase and its seconds, or None, not "
+                f"{self.progress!r}"
+            )
         if self.initializer_names not in INITIALIZER_NAMES:
             raise OptionError(
                 f"ExportOptions.initializer_names is one of {INITIALIZER_NAMES}, not "
                 f"{self.initializer_names!r}"
+            )
+        if self.metadata is not None and not isinstance(self.metadata, Mapping):
+            raise OptionError(
+                f"ExportOptions.metadata is a dict from text to text or None, not {self.metadata!r}"
             )
         for key, value in (self.metadata or {}).items():
             if not isinstance(key, str) or not key or not isinstance(value, str):
