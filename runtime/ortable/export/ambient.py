@@ -130,7 +130,7 @@ def without_inference_tensors(request: Request) -> Iterator[Request]:
     """The request with ordinary tensors, of the same memory, for those that were made in inference
     mode, which torch.export cannot trace. The module is as before when the block ends."""
     module: torch.nn.Module = request.model
-    found = [
+    found: list[tuple[dict[str, Any], str, torch.Tensor]] = [
         (holder, name, tensor)
         for each in module.modules()
         for holder in (each._parameters, each._buffers, vars(each))
