@@ -13,6 +13,7 @@ from ..interpreter import DynamoInterpreter, generated_tables
 from ..interpreter.assertions import lost_assertions
 from ..rewrite.choose import rules as chosen_rules
 from ..rewrite.optimize import optimize as optimize_graph
+from .ambient import outside_autocast
 from .arguments import check_file, check_flags, check_model, check_names, check_numbers
 from .dispatcher import checked_dispatcher, tell_unused
 from .dtype_versions import needing_opset
@@ -41,6 +42,7 @@ from .validate import check_comparisons, validate_model
 
 
 @outside_fake_mode
+@outside_autocast
 def to_onnx(
     mod: Any,
     args: Sequence[Any] = (),
