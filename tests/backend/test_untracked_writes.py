@@ -93,14 +93,14 @@ def test_a_write_into_one_row_needs_refresh(backends):
     check(compiled, model, X)
 
 
-def test_a_session_of_before_is_not_shared():
+def test_a_session_of_before_is_not_shared(backends):
     model = Wide().eval()
-    first, second = (torch.compile(lambda x: model(x), backend="ortable") for _ in range(2))
-    check(first, model, X)
+    check(torch.compile(model, backend="ortable"), model, X)
+    assert is_frozen(backends[0])  # and lives on, with its session
     data_added(model)
     torch._dynamo.reset()
-    check(second, model, X)
-    check(first, model, X)
+    check(torch.compile(model, backend="ortable"), model, X)
+    assert len(backends) == 2
 
 
 def adapted(**settings):

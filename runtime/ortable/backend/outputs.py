@@ -4,6 +4,7 @@ torch. Arguments, ints, None, duplicates and views never pass through ONNX Runti
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,7 +19,7 @@ from ortable.interpreter.control_flow import is_token_result
 from .inputs import InputPlan, shape_of, strides_of
 from .roles import Check, OutputKind, OutputRole, ViewStep
 from .strides import contiguous_strides
-from .views import is_view, trace_views
+from .views import DETACH, is_view, trace_views
 
 __all__ = ["Mutation", "OutputPlan", "graph_kind", "is_mutation", "plan_outputs"]
 
@@ -71,6 +72,7 @@ def plan_outputs(graph_module: GraphModule, inputs: InputPlan) -> OutputPlan:
     saved = [_is_saved(d) for d in described] + [False] * len(results)
     copies = {n: n.args[0] for n in graph_module.graph.nodes if is_mutation(n, inputs)}
     builder = _RoleBuilder(plan, inputs, copies)
+    builder.note_bases(results)
     for index, result in enumerate(results):
         plan.roles.append(builder.role(index, result, promised=not saved[index]))
     plan.roles = [_with_true_strides(role, plan) for role in plan.roles]
@@ -117,7 +119,17 @@ class _RoleBuilder:
         self.inputs = inputs
         self.copies = copies
         self.seen: dict[Node, int] = {}
-        self.direct: set[Node] = set()  # bases that a result hands out as they are
+        self.results: set[Node] = set()
+        self.shared: Counter[Node] = Counter()  # results by the tensor that they are, or view
+
+    def note_bases(self, results: Sequence[Any]) -> None:
+        """Looks at all results, before their roles are decided one by one."""
+        self.results = {self.copies.get(each, each) for each in results if isinstance(each, Node)}
+        for result in self.results:
+            if isinstance(result.meta.get("val"), torch.Tensor):
+                traced = trace_views(result, self.inputs.known)
+                base = traced[0] if traced is not None else result
+                self.shared[self.copies.get(base, base)] += 1
 
     def role(self, index: int, result: Any, promised: bool) -> OutputRole:
         if result is None:
@@ -171,15 +183,20 @@ class _RoleBuilder:
         if traced is None:
             self._check_place(result, value)
         base = self.copies.get(base, base)
+        if (
+            not promised or base in self.inputs.position
+        ):  # of arguments, AOTAutograd makes views anew
+            steps = tuple(step for step in steps if step.op is not DETACH)
         if base in self.inputs.position:
             kind = OutputKind.INPUT if base is result else OutputKind.VIEW
             steps = () if base is result else steps or _ALIAS
             source = self.inputs.position[base]
             return OutputRole(index, kind, name, -1, source, None, steps, elem_type, shape)
-        if not steps and base in self.direct:
-            steps = _ALIAS
-        if not steps:
-            self.direct.add(base)
+        if result is not base and all(step.op is DETACH for step in steps):
+            # the tensor itself under another name: a view of it, or a tensor over its memory,
+            # where somebody gets it too
+            seen = base in self.results or self.shared[base] > 1
+            steps = (steps or _ALIAS) if seen else ()
         fetch = self.fetch(base, name)
         kind = OutputKind.VIEW if steps else OutputKind.TENSOR
         if promised or steps or not all(isinstance(size, int) for size in shape):
