@@ -15,6 +15,7 @@ from torch.export import Dim
 
 from ..errors import ExportError
 from . import pytrees, shape_errors
+from .left_as_found import forward_replaced
 
 Hint: Any = type(Dim.DYNAMIC)
 ShapesCollection = torch.export.ShapesCollection
@@ -340,9 +341,9 @@ def ready(
 
             stack.enter_context(config.patch(backed_size_oblivious=True))  # type: ignore[attr-defined]
         rest = getattr(arguments, "rest", None)
-        if dynamic_shapes and rest is not None and "forward" not in vars(module):
-            module.forward = _spelled_out(module.forward, rest, arguments[rest])
-            stack.callback(delattr, module, "forward")
+        if dynamic_shapes and rest is not None:
+            spelled_out = _spelled_out(module.forward, rest, arguments[rest])
+            stack.enter_context(forward_replaced(module, spelled_out))
         yield
 
 
