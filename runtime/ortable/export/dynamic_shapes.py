@@ -17,6 +17,7 @@ from .. import dims
 from ..errors import ExportError
 from . import pytrees, shape_errors
 from .dim_expressions import expression_of
+from .left_as_found import forward_replaced
 
 Hint: Any = type(Dim.DYNAMIC)
 ShapesCollection = torch.export.ShapesCollection
@@ -372,9 +373,9 @@ def ready(
 
             stack.enter_context(config.patch(backed_size_oblivious=True))  # type: ignore[attr-defined]
         rest = getattr(arguments, "rest", None)
-        if dynamic_shapes and rest is not None and "forward" not in vars(module):
-            module.forward = _spelled_out(module.forward, rest, arguments[rest])
-            stack.callback(delattr, module, "forward")
+        if dynamic_shapes and rest is not None:
+            spelled_out = _spelled_out(module.forward, rest, arguments[rest])
+            stack.enter_context(forward_replaced(module, spelled_out))
         yield
 
 

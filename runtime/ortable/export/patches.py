@@ -191,9 +191,7 @@ def _batched_nms(original: Any) -> Any:
 
 def _boxes() -> Undo:
     """Both places that models call batched_nms from."""
-    import torchvision.ops
-
-    owners: tuple[Any, ...] = (torchvision.ops, torchvision.ops.boxes)
+    owners = [sys.modules[name] for name in ("torchvision.ops", "torchvision.ops.boxes")]
     undo = [_replacing("batched_nms", owner, "batched_nms", _batched_nms)() for owner in owners]
 
     def undone() -> None:

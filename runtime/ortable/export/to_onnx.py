@@ -12,6 +12,7 @@ from ..builder import GraphBuilder
 from ..interpreter import DynamoInterpreter, generated_tables
 from ..rewrite.choose import rules as chosen_rules
 from ..rewrite.optimize import optimize as optimize_graph
+from .ambient import outside_autocast
 from .arguments import check_file, check_flags, check_model, check_names, check_numbers
 from .dispatcher import checked_dispatcher, tell_unused
 from .dtype_versions import needing_opset
@@ -40,6 +41,7 @@ from .validate import check_comparisons, validate_model
 
 
 @outside_fake_mode
+@outside_autocast
 def to_onnx(
     mod: Any,
     args: Sequence[Any] = (),
