@@ -63,7 +63,8 @@ def _required(schema: OnnxSchema) -> list[Formal]:
 
 
 def _rounds_once(schema: OnnxSchema, binding: Mapping[str, int], opset: int) -> bool:
-    """True when no type is a half float, the result is none, or rows of numbers give what they give in float32.
+    """True when no type is a half float, the result is none, or rows of numbers give what they give
+    in float32.
 
     False where the rows are no inputs for the operator: nothing is known then."""
     if not set(binding.values()) & set(_HALVES):

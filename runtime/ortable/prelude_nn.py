@@ -71,7 +71,12 @@ def scaled(graph: Graph, x: Result, factor: Scalar) -> Result:
 
 
 def attention_scaled(graph: Graph, x: Result, scale: Float | None, width: SymInt) -> Result:
-    """Attention scores times ``scale``; by default over the square root of the width of a head."""
+    """Attention scores times ``scale``; by default over the square root of the width of a head.
+    Heads without width have scores of 0, where ONNX Runtime's product over nothing leaves what
+    was in memory."""
+    if dims.same(width, 0):
+        nothing = const(graph, 0, graph.get_type(x))
+        return graph.make_node("Expand", [nothing, graph.make_node("Shape", [x])])
     if scale is not None:
         return scaled(graph, x, scale)
     if isinstance(width, dims.SymDim):
@@ -389,7 +394,7 @@ def zero_where_masked(graph: Graph, x: Result, mask: Result | None) -> Result:
     alone gives NaN."""
     if mask is None:
         return x
-    last = consts(graph, [-1], dtypes.int64)
+    last = consts(graph, [rank_of(graph, mask) - 1], dtypes.int64)
     if graph.get_type(mask) == dtypes.boolean:
         most = graph.make_node("ReduceMax", [cast(graph, mask, dtypes.uint8), last], keepdims=1)
         seen = cast(graph, most, dtypes.boolean)
