@@ -12,7 +12,6 @@ import numpy as np
 from ortable import dtypes
 from ortable.prelude import Bool, Result, Scalar, SymInts, dtype_of
 from ortable.prelude_make import as_vec, const, filled
-from ortable.prelude_nn import scaled
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder as Graph
@@ -56,4 +55,5 @@ def without_product(graph: Graph, x: Result, beta: Scalar, sizes: SymInts) -> Re
     where beta is 0, too."""
     if beta == 0:
         return filled(graph, sizes, 0, graph.get_type(x))
-    return graph.make_node("Expand", [scaled(graph, x, beta), as_vec(graph, sizes)])
+    factor = const(graph, beta, graph.get_type(x))
+    return graph.make_node("Expand", [graph.make_node("Mul", [x, factor]), as_vec(graph, sizes)])

@@ -23,6 +23,7 @@ from ortable.prelude import (
     shape_of,
     static,
 )
+from ortable.prelude_factors import with_epsilon
 from ortable.prelude_make import (
     as_scalar,
     as_vec,
@@ -212,9 +213,10 @@ def batch_norm_known(
         or_filled(graph, gain, shape, 1, dtype),
         or_filled(graph, shift, shape, 0, dtype),
         cast(graph, mean, dtype),
-        cast(graph, variance, dtype),
     ]
-    found = graph.make_node("BatchNormalization", [cast(graph, x, dtype), *parameters], epsilon=eps)
+    spread, least = with_epsilon(graph, cast(graph, variance, dtype), eps)
+    tensors = [cast(graph, x, dtype), *parameters, spread]
+    found = graph.make_node("BatchNormalization", tensors, epsilon=least)
     return cast(graph, found, graph.get_type(x))
 
 
