@@ -81,8 +81,8 @@ def _rounds_once(schema: OnnxSchema, binding: Mapping[str, int], opset: int) -> 
             return False
         if dtypes.from_torch(found[0].dtype) not in _HALVES:
             return True  # a comparison, or a cast to another type: nothing is rounded
-        rounded = (found[0].double(), found[1].to(found[0].dtype).double())
-        if not np.array_equal(*(each.numpy() for each in rounded), equal_nan=True):
+        narrow, wanted = found[0].double(), found[1].to(found[0].dtype).double()
+        if not np.array_equal(narrow.numpy(), wanted.numpy(), equal_nan=True):
             return False
     return True
 

@@ -257,7 +257,7 @@ def _element_numbers(kernel: Mapping[str, Sequence[str]]) -> dict[str, tuple[int
     return {name: tuple(numbers[t] for t in types) for name, types in kernel.items()}
 
 
-def _with_half(kernel: Kernel) -> Kernel:
+def _with_half(kernel: Kernel) -> dict[str, tuple[int, ...]]:
     """ONNX Runtime itself casts a float16 operand without a kernel to float32 and back, unless the
     operator has a function body, which it writes out instead."""
     half, single = dtypes.float16, dtypes.float32

@@ -223,10 +223,10 @@ def _dft(graph: Graph, x: str, axis: int) -> str:
 
 def windowed_dtype(
     graph: Graph, x: Result, window: Result | None, whole: Bool | None
-) -> Dtype | None:
+) -> Dtype:
     """The dtype of a transform of a signal that is multiplied by a window: complex if ``whole``,
     else that of real parts. torch computes in float32 unless one of the two is wider."""
     given = [x] if window is None else [x, window]
     kinds = [part_type(v.dtype if type(v) is ComplexValue else dtype_of(graph, v)) for v in given]
     kind = dtypes.float64 if dtypes.float64 in kinds else dtypes.float32
-    return complex_type(kind) if whole else kind
+    return int(complex_type(kind)) if whole else kind
