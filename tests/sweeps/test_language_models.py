@@ -63,8 +63,11 @@ def prompt(batch=2, length=5):
     return torch.randint(2, 37, (batch, length))
 
 
-@every_family
-@pytest.mark.parametrize(("cache", "dynamic"), [("dynamic", None), ("dynamic", True), ("static", None)])
+@pytest.mark.parametrize(
+    ("family", "cache", "dynamic"),
+    [(family, cache, None) for family in FAMILIES for cache in ("dynamic", "static")]
+    + [("llama", "dynamic", True), ("mistral", "dynamic", True)],
+)
 def test_generation(family, cache, dynamic):
     """Prefill and seven steps, past the sliding window; a second prompt of another length."""
     model, eager = pair(family)

@@ -25,12 +25,13 @@ _EMBEDDED_BYTES = 1024
 
 def freezable(role: InputRole) -> bool:
     """Whether an argument of that role may become a constant: a weight that the graph reads only,
-    of a type that ONNX has."""
+    of a type that sessions take as constants."""
     return (
         role.static
         and role.kind is InputKind.TENSOR
         and bool(role.name)
         and not dtypes.is_complex_type(role.elem_type)
+        and role.elem_type not in dtypes.FLOAT8_TYPES
         and all(isinstance(size, int) for size in role.shape or ())
     )
 
