@@ -177,6 +177,20 @@ def filled(graph: Graph, shape: SymInts, value: Scalar, dtype: Dtype) -> Result:
     return one if len(shape) == 0 else graph.make_node("Expand", [one, as_vec(graph, list(shape))])
 
 
+def uninitialized(dtype: Dtype) -> Scalar:
+    """What new memory holds: 0, or under ``torch.use_deterministic_algorithms`` what torch fills it
+    with: NaN, the largest int, True."""
+    import torch
+
+    if not torch.are_deterministic_algorithms_enabled():
+        return 0
+    if not torch.utils.deterministic.fill_uninitialized_memory:
+        return 0
+    if dtype in dtypes.INT_TYPES:
+        return int(torch.iinfo(dtypes.to_torch(dtype)).max)
+    return True if dtype == dtypes.boolean else float("nan")
+
+
 def permuted(graph: Graph, x: Result, perm: Ints) -> Result:
     """``x`` with permuted axes; no node when the order stays. Of a transposed result, the source is
     permuted: the first Transpose is left to its other readers."""

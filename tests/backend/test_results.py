@@ -346,3 +346,25 @@ def test_bits_of_other_dtypes(run_both):
         return x.view(torch.float64) + 1, x.view(torch.int16) + 1, y.view(torch.float32) * 2
 
     run_both(fn, torch.randn(3, 4), torch.arange(24, dtype=torch.uint8).view(2, 12))
+
+
+def test_new_memory_is_filled_under_deterministic_algorithms(run_both):
+    def fn(x):
+        made = torch.empty(2), torch.empty(2, dtype=torch.int64), x.new_empty(2, 3)
+        return *made, torch.empty_like(x, dtype=torch.bool), torch.empty(2, dtype=torch.complex64)
+
+    def ones(x):
+        return [made.bool() | True for made in fn(x)]
+
+    run_both(ones, torch.randn(2, 3))  # the same graph, kept, is not taken below
+    torch.use_deterministic_algorithms(True)
+    try:
+        torch._dynamo.reset()
+        run_both(fn, torch.randn(2, 3))
+        torch.utils.deterministic.fill_uninitialized_memory = False
+        torch._dynamo.reset()
+        got = torch.compile(fn, backend="ortable")(torch.randn(2, 3))
+        assert not any(bool(torch.isnan(made).any()) for made in got)
+    finally:
+        torch.utils.deterministic.fill_uninitialized_memory = True
+        torch.use_deterministic_algorithms(False)
