@@ -117,9 +117,9 @@ def test_room_on_the_disk_is_asked_for_first(tmp_path, monkeypatch) -> None:
 
 def test_places_that_cannot_be_written_are_named(tmp_path) -> None:
     for large in (False, True):
-        with pytest.raises(ExportError, match=r"folder '.*nowhere' of the file to write"):
+        with pytest.raises(ExportError, match=r"folder '.*nowhere' of the ONNX file to write"):
             to_onnx(Stack(), X, large_model=large, filename=tmp_path / "nowhere" / "m.onnx")
-        with pytest.raises(ExportError, match=r"is a folder; filename is the file to write"):
+        with pytest.raises(ExportError, match=r"is a folder; filename is the ONNX file to write"):
             to_onnx(Stack(), X, large_model=large, filename=tmp_path)
         with pytest.raises(ExportError, match=r"could not be written to '/proc/m.onnx'"):
             to_onnx(Stack(), X, large_model=large, filename="/proc/m.onnx")

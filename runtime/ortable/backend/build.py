@@ -32,6 +32,7 @@ from .regions import Split
 from .roles import OutputKind
 from .session import provider_names
 from .shards import inner_arguments
+from .specialize import specialize
 from .storage import dump_model, store
 
 __all__ = ["Compiled", "Runner", "compile_one", "load"]
@@ -50,16 +51,28 @@ def compile_one(graph_module: GraphModule, options: OrtOptions, runner: Runner) 
         recompose(graph_module)
         if options.fallback is not None:
             return compile_with_fallback(graph_module, options, runner, static)
-        graph_module, in_torch, _ = place(graph_module)
-        if not in_torch:
-            return compile_region(graph_module, options, runner, static)
-        error = missing_error(graph_module, in_torch)
-        if error is not None:
-            raise error  # one for all regions
-        in_torch = with_islands(graph_module, in_torch)
-        cuts = cut(graph_module, in_torch)
-        parts = list(convert_parts(graph_module, cuts, options, static))
-        return run_mixed(graph_module, options, runner, in_torch, cuts, parts)
+        while True:
+            try:
+                return compile_placed(graph_module, options, runner, static)
+            except OrtableError as error:
+                if not specialize(graph_module, error, options.verbose):
+                    raise
+
+
+def compile_placed(
+    graph_module: GraphModule, options: OrtOptions, runner: Runner, static: frozenset[int]
+) -> Compiled:
+    """Compiles a graph of which torch runs what the specs place there."""
+    graph_module, in_torch, _ = place(graph_module)
+    if not in_torch:
+        return compile_region(graph_module, options, runner, static)
+    error = missing_error(graph_module, in_torch)
+    if error is not None:
+        raise error  # one for all regions
+    in_torch = with_islands(graph_module, in_torch)
+    cuts = cut(graph_module, in_torch)
+    parts = list(convert_parts(graph_module, cuts, options, static))
+    return run_mixed(graph_module, options, runner, in_torch, cuts, parts)
 
 
 def compile_with_fallback(

@@ -108,8 +108,8 @@ class Results:
 def own(tensor: torch.Tensor) -> torch.Tensor:
     """The memory of `tensor` as a tensor that is no view of it: autograd forbids in-place updates
     of views that a compiled function returns."""
-    # 0: further, from where it begins
-    return _reinterpret_tensor(tensor, tensor.shape, tensor.stride(), 0)
+    # 0: further, from where it begins. torch 2.15 takes exact tuples only, and a Size is none.
+    return _reinterpret_tensor(tensor, tuple(tensor.shape), tensor.stride(), 0)
 
 
 def as_promised(tensor: torch.Tensor, fetch: Fetch, values: Callable[[Any], Any]) -> torch.Tensor:

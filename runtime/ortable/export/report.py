@@ -16,7 +16,6 @@ from typing import Any
 import onnx
 import torch
 
-from ..errors import OptionError
 from .program import Program, Request
 from .record import PHASES, ExportRecord
 from .tables import markdown_table
@@ -30,14 +29,11 @@ def reporting(path: str | os.PathLike[str] | None, request: Request) -> Iterator
     """Write the report to ``path`` when the block ends, well or not; nothing when it is None.
 
     The block puts ``program`` and ``model`` into the dict as soon as it has them.
-    Raises OptionError before the block when the folder is missing.
     """
     results: dict[str, Any] = {}
     if path is None:
         yield results
         return
-    if not Path(path).parent.is_dir():
-        raise OptionError(f"folder '{Path(path).parent}' of the report does not exist")
     try:
         yield results
     except Exception as error:
