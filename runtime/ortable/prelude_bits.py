@@ -54,7 +54,8 @@ def _apart(graph: Graph, x: str, own: int, wanted: int) -> str:
     bits = _read_as(graph, x, _UNSIGNED[own])
     bits = cast(graph, bits, _UNSIGNED[max(own, 4)])  # the shift has no kernel for uint16
     shifts = consts(graph, list(range(0, 8 * own, 8 * wanted)), graph.get_type(bits))
-    shifted = graph.make_node("BitShift", [unsqueezed(graph, bits, [-1]), shifts], direction="RIGHT")
+    column = unsqueezed(graph, bits, [-1])
+    shifted = graph.make_node("BitShift", [column, shifts], direction="RIGHT")
     shape = list(shape_of(graph, x))
     parts = cast(graph, shifted, _UNSIGNED[wanted])  # which drops the bits above
     return reshape_to(graph, parts, [*shape[:-1], shape[-1] * (own // wanted)])

@@ -181,10 +181,10 @@ def uninitialized(dtype: Dtype) -> Scalar:
     """What new memory holds: 0, or under ``torch.use_deterministic_algorithms`` what torch fills it
     with: NaN, the largest int, True."""
     import torch
+    from torch.utils import deterministic
 
-    if not torch.are_deterministic_algorithms_enabled():
-        return 0
-    if not torch.utils.deterministic.fill_uninitialized_memory:
+    fills = getattr(deterministic, "fill_uninitialized_memory", True)  # torch gives it no type
+    if not (torch.are_deterministic_algorithms_enabled() and fills):
         return 0
     if dtype in dtypes.INT_TYPES:
         return int(torch.iinfo(dtypes.to_torch(dtype)).max)

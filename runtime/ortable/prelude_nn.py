@@ -386,8 +386,8 @@ def shared_heads(graph: Graph, x: Result, query: Result, repeat: Bool) -> Result
 
 
 def heads_as(graph: Graph, x: Result, heads: SymInt) -> Result:
-    """[..., H, R, D] -> [..., heads, H R / heads, D]: neighbouring heads as rows of one, or such rows
-    as heads again; no node when the numbers are equal."""
+    """[..., H, R, D] -> [..., heads, H R / heads, D]: neighbouring heads as rows of one, or such
+    rows as heads again; no node when the numbers are equal."""
     shape = list(shape_of(graph, x))
     own, rows = shape[-3:-1]
     if own is heads or own == heads:
@@ -396,8 +396,8 @@ def heads_as(graph: Graph, x: Result, heads: SymInt) -> Result:
 
 
 def grouped_product(graph: Graph, x: Result, y: Result) -> Result:
-    """MatMul of heads [..., H, L, S] and heads [..., G, S, D], each of which H / G neighbours of the
-    first share: these become rows of one head, so that nothing is copied."""
+    """MatMul of heads [..., H, L, S] and heads [..., G, S, D], each of which H / G neighbours of
+    the first share: these become rows of one head, so that nothing is copied."""
     rows = heads_as(graph, x, dim_of(graph, y, -3))
     return heads_as(graph, graph.make_node("MatMul", [rows, y]), dim_of(graph, x, -3))
 

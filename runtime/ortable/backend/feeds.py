@@ -44,8 +44,8 @@ def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def float8_value(tensor: torch.Tensor, elem_type: int) -> Any:
-    """An OrtValue with a copy of 8-bit floats: over their own memory it would be read by numpy, after
-    which nobody could resize it."""
+    """An OrtValue with a copy of 8-bit floats: over their own memory it would be read by numpy,
+    after which nobody could resize it."""
     value = OrtValue.ortvalue_from_shape_and_onnx_type(list(tensor.shape), elem_type, _HOST)
     _bytes_of(value, tensor.numel()).copy_(tensor.detach().view(torch.uint8).reshape(-1))
     return value

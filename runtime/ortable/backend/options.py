@@ -46,8 +46,8 @@ class OrtOptions:
                                 torch, between the sessions of what is supported
     `cache_dir`                 a folder that keeps converted models for other processes; default:
                                 none is written
-    `resizable`                 results in memory of torch's own, which `resize_` and `out=` can make
-                                larger or free: each is copied out of ONNX Runtime's memory
+    `resizable`                 results in memory of torch's own, which `resize_` and `out=` can
+                                make larger or free: each is copied
     `raise_on`                  ATen names (`"aten::relu"`) to refuse on purpose, to try out what
                                 happens next: fallbacks, the minifier
     ==========================  ===========================================================

@@ -129,7 +129,7 @@ def _paragraph(entry: Missing, tables: Tables) -> list[str]:
     overload = written_overload(node)
     if overload is not None:
         names = ", ".join(written_arguments(overload))
-        lines.append(f"    it writes into {names}: an entry returns its results, then the new values")
+        lines.append(f"    it writes into {names}: an entry returns results, then the new values")
     lines.append("    start from:")
     lines += [f"      {line}" for line in skeleton(node)]
     return lines

@@ -29,8 +29,8 @@ def flash_attention_backward(
     attn_mask: str | None,
     scale: float | None,
 ) -> tuple[str, str, str]:
-    """aten::_scaled_dot_product_flash_attention_for_cpu_backward: gradients of query [B, H, L, D], of
-    key and value [B, G, S, D], where H / G neighbouring heads share one of theirs.
+    """aten::_scaled_dot_product_flash_attention_for_cpu_backward: gradients of query [B, H, L, D],
+    of key and value [B, G, S, D], where H / G neighbouring heads share one of theirs.
 
     With P = exp(scores - logsumexp): dV = Pt dO, dP = dO Vt, dS = P (dP - sum(dO out)), dQ = dS K,
     dK = dSt Q (Dao et al., FlashAttention, 2022, appendix B). Heads that share keys are rows of one
