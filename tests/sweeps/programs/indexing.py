@@ -50,7 +50,7 @@ PROGRAMS = {
     ),
     "shifted": (lambda x: x[(torch.arange(x.shape[0]) + 1) % x.shape[0]], lambda n: (normal(n),)),
     "2-d index": (lambda x, i: x[i], lambda n: (normal(n, 4), ints(n, 2, 3))),
-    "0-d index": (lambda x, i: x[i], lambda n: (normal(n, 4), torch.tensor(1))),
+    "0-d index": (lambda x, i: x[i[None]], lambda n: (normal(n, 4), torch.tensor(1))),
     "int32 index": (lambda x, i: x[i.int()], _rows),
     "mask": Program(
         lambda x, m: x[m], lambda n: (normal(n, 3), bools(n, 3)), patches=_DYNAMIC_SHAPES

@@ -51,6 +51,20 @@ PROGRAMS = {
         lambda n: (normal(n, 3), normal(n, 2), normal(6, 3), normal(6, 2)),
     ),
     "gates": (_gru, lambda n: (normal(n, 4), normal(n, 3), normal(4, 6), normal(3, 6))),
+    "factors from sizes": (
+        lambda x: (
+            F.leaky_relu(x, 1 / x.shape[0]) + F.elu(x, x.shape[0] / 3) + F.celu(x, 2 / x.shape[0])
+        ),
+        lambda n: (normal(n, 3),),
+    ),
+    "addmm by sizes": (
+        lambda c, a, b: torch.addmm(c, a, b, alpha=1 / a.shape[1], beta=a.shape[1]),
+        lambda n: (normal(2, 4), normal(2, n), normal(n, 4)),
+    ),
+    "eps from a size": (
+        lambda x: F.layer_norm(x, (4,), eps=1e-3 / x.shape[0]),
+        lambda n: (normal(n, 4),),
+    ),
     "mlp": (
         lambda x, a, b: F.linear(F.gelu(F.linear(x, a)), b) + x,
         lambda n: (normal(n, 4), normal(8, 4), normal(4, 8)),

@@ -22,7 +22,7 @@ def _fourier(name, **kwargs):
 
     def forward(x):
         found = op(x, **kwargs)
-        return torch.view_as_real(found) if found.is_complex() else found
+        return torch.view_as_real(found.resolve_conj()) if found.is_complex() else found
 
     return forward
 
@@ -30,7 +30,7 @@ def _fourier(name, **kwargs):
 PROGRAMS = {
     "sort": (lambda x: x.sort(1), lambda n: (normal(n, 5),)),
     "sort descending": (lambda x: x.sort(0, descending=True), lambda n: (normal(n, 5),)),
-    "sort stable": (lambda x: x.sort(1, stable=True), lambda n: (ints(3, n, 8),)),
+    "sort stable": (lambda x: x.sort(dim=1, stable=True), lambda n: (ints(3, n, 8),)),
     "sort nan": Program(lambda x: x.sort(1), _nan, train=False),
     "argsort": (lambda x: (x.argsort(1), x.argsort(0, descending=True)), lambda n: (normal(n, 5),)),
     "msort": (torch.msort, lambda n: (normal(n, 3),)),

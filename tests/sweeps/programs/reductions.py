@@ -84,7 +84,7 @@ PROGRAMS = {
     "cummax": (lambda x: (x.cummax(1), x.cummin(0)), _cube),
     "cummax with nan": Program(lambda x: x.cummax(1), _holes, train=False),
     "logcumsumexp": (lambda x: x.logcumsumexp(1), _cube),
-    "logcumsumexp far": (lambda x: (x * 300).logcumsumexp(0), _cube),
+    "logcumsumexp far": Program(lambda x: (x * 300).logcumsumexp(0), _cube, rtol=1e-4),
     "diff": (lambda x: (x.diff(dim=0), x.diff(n=2)), _cube),
     "trapezoid": (lambda x: torch.trapezoid(x, dim=1), _cube),
     "cumulative_trapezoid": (lambda x: torch.cumulative_trapezoid(x, dx=0.5), _cube),
@@ -115,8 +115,6 @@ PROGRAMS = {
         lambda n: (ints(9, 4 * n),),
         patches=("capture_dynamic_output_shape_ops",),
     ),
-    "cov": (torch.cov, lambda n: (normal(3, n + 2),)),
-    "corrcoef": (torch.corrcoef, lambda n: (normal(3, n + 2),)),
     "prod with zeros": (lambda x: x.prod(1), lambda n: (ints(3, n, 4).float(),)),
     "amax of ties": (lambda x: x.amax(1), lambda n: (ints(3, n, 5).float(),)),
     "layer sum": (

@@ -6,7 +6,6 @@ import torch
 
 from . import Program, ints, normal
 
-
 _CONSTANT = torch.tensor([1.0, 2.0, 3.0, 4.0])
 
 

@@ -97,7 +97,7 @@ PROGRAMS = {
         ),
         _x,
     ),
-    "vander": (lambda x: torch.vander(x, 3), lambda n: (normal(n),)),
+    "vander": Program(lambda x: torch.vander(x, 3), lambda n: (normal(n),), train=False),
     "nested": (lambda x: {"a": x + 1, "b": [x * 2, (x.sum(), None)], "c": 3}, _x),
     "squeeze of 1": (lambda x: (x.squeeze(), x.squeeze(1)), lambda n: (normal(n, 1, 3),)),
     "shape arithmetic": (
