@@ -28,6 +28,10 @@ _REGIONS = frozenset({"wrap_with_autocast"})
 _VMAP = "torch._functorch.predispatch"
 
 
+class RewriteError(ExportError):
+    """torch cannot rewrite a program that it made itself."""
+
+
 def prepared(
     program: ExportedProgram,
     tables: Tables,
@@ -39,7 +43,8 @@ def prepared(
 
     ``opset``: that of the model; operators of ONNX that are newer are written out.
     Composite operators stay whole unless ``options`` has a table.
-    Raises ExportError when torch fails to rewrite the graph.
+    Raises RewriteError when torch fails to rewrite the graph, ExportError for a write that it
+    would lose.
     """
     table = options.table()
     if table is not None:
@@ -189,7 +194,7 @@ def _run(program: ExportedProgram, table: dict[Any, Any]) -> ExportedProgram:
             if "copy_.default' is not functional" in first
             else ""
         )
-        raise ExportError(
+        raise RewriteError(
             "torch could not rewrite the graph without in-place writes and unsupported "
             f"operators: {type(error).__name__}: {first}{remedy}"
         ) from error

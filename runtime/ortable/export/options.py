@@ -28,8 +28,8 @@ class ExportOptions:
     """Options of the step from a module to a torch graph.
 
     Args:
-        strict: the mode of ``torch.export``: True traces with dynamo, False runs the Python code
-            with fake tensors.
+        strict: the mode of ``torch.export``: False runs the Python code with fake tensors, True
+            reads it with dynamo; None, the default, reads it only when torch cannot run it.
         decomposition_table: None or ``"none"`` keeps every operator that has a converter whole;
             ``"default"`` is torch.export's own table; ``"all"`` adds every decomposition that
             torch registers; a dict maps overloads to functions.
@@ -65,7 +65,7 @@ class ExportOptions:
         OptionError: a value is not one of those.
     """
 
-    strict: bool = False
+    strict: bool | None = None
     decomposition_table: str | Mapping[Any, Callable[..., Any]] | None = None
     constant_folding: bool = True
     fallback: bool = False
@@ -84,12 +84,14 @@ class ExportOptions:
             self, "functions", checked_functions(self.functions, self.function_weights)
         )
         for name in (
-            "strict", "constant_folding", "fallback", "tracing", "validate", "value_info",
+            "constant_folding", "fallback", "tracing", "validate", "value_info",
         ):  # fmt: skip
             if not isinstance(getattr(self, name), bool):
                 raise OptionError(
                     f"ExportOptions.{name} is True or False, not {getattr(self, name)!r}"
                 )
+        if self.strict is not None and not isinstance(self.strict, bool):
+            raise OptionError(f"ExportOptions.strict is True, False or None, not {self.strict!r}")
         table = self.decomposition_table
         if isinstance(table, Mapping):
             _check_table(table)

@@ -10,8 +10,10 @@ from typing import Any
 
 from ..builder import GraphBuilder
 from ..interpreter import DynamoInterpreter, generated_tables
+from ..interpreter.assertions import lost_assertions
 from ..rewrite.choose import rules as chosen_rules
 from ..rewrite.optimize import optimize as optimize_graph
+from .ambient import outside_autocast
 from .arguments import check_file, check_flags, check_model, check_names, check_numbers
 from .dispatcher import checked_dispatcher, tell_unused
 from .dtype_versions import needing_opset
@@ -40,6 +42,7 @@ from .validate import check_comparisons, validate_model
 
 
 @outside_fake_mode
+@outside_autocast
 def to_onnx(
     mod: Any,
     args: Sequence[Any] = (),
@@ -163,6 +166,7 @@ def to_onnx(
     with reporting(report, request) as results:
         results["program"] = program = make_program(request)
         record.steps = program.notes
+        record.assertions = lost_assertions(program.graph_module)
         record.say("export", *filter(None, [record.strategy]), *program.notes)
         given = chosen_inputs(program, input_names)
         returned = chosen_outputs(program, output_names, given)
@@ -172,7 +176,8 @@ def to_onnx(
         builder.record = record
         with record.phase("convert"), needing_opset(program, main):
             _convert(builder, request, program, given, returned, choices)
-        record.say("convert", f"{len(builder.nodes)} nodes")
+        lost = [f"{len(record.assertions)} assertions dropped"] if record.assertions else []
+        record.say("convert", f"{len(builder.nodes)} nodes", *lost)
         if verbose:
             tell_unused(dispatcher)
         if optimize:
