@@ -1,4 +1,4 @@
-"""Operators on lists of tensors: each overload as one operator a tensor, and compiled optimizers."""
+"""Operators on lists of tensors: each overload as one operator a tensor; compiled optimizers."""
 
 from __future__ import annotations
 

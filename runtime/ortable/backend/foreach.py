@@ -25,7 +25,7 @@ _FACTOR = ("addcmul", "addcdiv")  # their last argument goes by name for one ten
 
 def foreach_table() -> dict[Any, Callable[..., Any]]:
     """A decomposition for each functional `_foreach_` overload of the installed torch."""
-    found = {}
+    found: dict[Any, Callable[..., Any]] = {}
     for full in torch._C._dispatch_get_all_op_names():
         name, _, overload = full.partition(".")
         if not name.startswith(_PREFIX) or name.endswith("_"):

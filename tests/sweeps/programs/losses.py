@@ -99,23 +99,11 @@ PROGRAMS = {
     ),
     "triplet": (_ways(F.triplet_margin_loss), lambda n: (*_pair(n), normal(n, 4, seed=2))),
     "multi margin": (_ways(F.multi_margin_loss), _classes),
-    "soft margin": (_ways(F.soft_margin_loss), lambda n: (normal(n, 4), ints(2, n, 4) * 2.0 - 1)),
-    "multilabel soft margin": (
-        _ways(F.multilabel_soft_margin_loss),
-        lambda n: (normal(n, 4), bools(n, 4).float()),
+    "soft margin": (
+        lambda x, t: F.soft_margin_loss(x, t.float()),
+        lambda n: (normal(n, 4), ints(2, n, 4) * 2 - 1),
     ),
     "poisson": (_ways(F.poisson_nll_loss), lambda n: (normal(n), positive(n))),
-    "gaussian": (_ways(F.gaussian_nll_loss), lambda n: (normal(n), normal(n, seed=1), positive(n))),
-    "ctc": Program(
-        lambda x: F.ctc_loss(
-            x.log_softmax(2),
-            torch.tensor([[1, 2], [2, 1]]),
-            torch.tensor([6, 5]),
-            torch.tensor([2, 1]),
-        ),
-        lambda n: (normal(6, 2, 3),),
-        dynamic=False,
-    ),
     "focal": (
         lambda x, t: (
             -((1 - x.softmax(1).gather(1, t[:, None])) ** 2)
