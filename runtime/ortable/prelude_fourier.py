@@ -221,9 +221,7 @@ def _dft(graph: Graph, x: str, axis: int) -> str:
     return graph.make_node("Squeeze", [found, consts(graph, [0], dtypes.int64)]) if lone else found
 
 
-def windowed_dtype(
-    graph: Graph, x: Result, window: Result | None, whole: Bool | None
-) -> Dtype:
+def windowed_dtype(graph: Graph, x: Result, window: Result | None, whole: Bool | None) -> Dtype:
     """The dtype of a transform of a signal that is multiplied by a window: complex if ``whole``,
     else that of real parts. torch computes in float32 unless one of the two is wider."""
     given = [x] if window is None else [x, window]
