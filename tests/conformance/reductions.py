@@ -221,20 +221,14 @@ def _ulps(found: torch.Tensor, exact: torch.Tensor) -> float:
     return error if error == error else float("inf")
 
 
-def table(found: list[Measured]) -> str:
-    """The errors as Markdown: for each reduction and size the worst mean, ours and eager's."""
-    lines = ["| reduction | " + " | ".join(f"{size:,}" for size in SIZES) + " |"]
-    lines.append("|---|" + "---|" * len(SIZES))
-    for reduction in REDUCTIONS:
-        cells = []
-        for size in SIZES:
-            here = [m for m in found if m.reduction is reduction and m.size == size]
-            worst = max(
-                here, key=lambda m: m.ours / (TIMES_EAGER * m.eager + MORE_ULPS), default=None
-            )
-            cells.append("" if worst is None else f"{worst.ours:.2g} ({worst.eager:.2g})")
-        lines.append(f"| {reduction.name} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+def row(reduction: Reduction, found: list[Measured]) -> str:
+    """A row of the table: for each size the errors at the worst mean, ours and eager's."""
+    cells = []
+    for size in SIZES:
+        here = [m for m in found if m.reduction is reduction and m.size == size]
+        worst = max(here, key=lambda m: m.ours / (TIMES_EAGER * m.eager + MORE_ULPS), default=None)
+        cells.append("" if worst is None else f"{worst.ours:.2g} ({worst.eager:.2g})")
+    return f"| {reduction.name} | " + " | ".join(cells) + " |"
 
 
 def main() -> None:
@@ -242,21 +236,21 @@ def main() -> None:
     parser.add_argument("--record", action="store_true", help="write the table to the docs")
     parser.add_argument("names", nargs="*", help="only reductions whose name has one of these")
     options = parser.parse_args()
-    found = []
+    lines = ["| reduction | " + " | ".join(f"{size:,}" for size in SIZES) + " |"]
+    lines.append("|---|" + "---|" * len(SIZES))
     for reduction in REDUCTIONS:
         if options.names and not any(name in reduction.name for name in options.names):
             continue
-        for size in SIZES:
-            if size <= reduction.most:
-                found += measure(reduction, size)
+        found = [m for size in SIZES if size <= reduction.most for m in measure(reduction, size)]
         for each in found:
-            if each.reduction is reduction and each.is_fault:
+            if each.is_fault:
                 print(f"fault: {each}", flush=True)
-    print(table(found))
+        lines.append(row(reduction, found))
+        print(lines[-1], flush=True)
     if options.record:
         text = _DOCS.read_text()
         first, last = (re.escape(mark) for mark in _MARKS)
-        made = f"{_MARKS[0]}\n{table(found)}\n{_MARKS[1]}"
+        made = "\n".join([_MARKS[0], *lines, _MARKS[1]])
         _DOCS.write_text(re.sub(f"{first}.*{last}", lambda _: made, text, flags=re.DOTALL))
 
 

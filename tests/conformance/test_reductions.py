@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import ortable
-from tests.conformance.reductions import REDUCTIONS, Measured, measure, table
+from tests.conformance.reductions import REDUCTIONS, Measured, measure, row
 
 QUICK = [
     each
@@ -33,7 +33,7 @@ def test_errors_of_a_few_reductions_are_those_of_eager() -> None:
 def test_the_table_shows_the_worst_mean() -> None:
     reduction = REDUCTIONS[0]
     rows = [Measured(reduction, 100, mean, ours, 0.5) for mean, ours in ((0.0, 0.2), (1.0, 0.4))]
-    assert f"| {reduction.name} | 0.4 (0.5) |" in table(rows)
+    assert row(reduction, rows).startswith(f"| {reduction.name} | 0.4 (0.5) |")
 
 
 def test_a_fault_is_more_than_four_times_the_error_of_eager() -> None:
