@@ -5,6 +5,7 @@ parsed."""
 from __future__ import annotations
 
 from .dims_division import ceildiv, floordiv, maximum, minimum, mod
+from .dims_float import Recipe, recipe_of
 from .dims_poly import Dim, Shape, SymDim, differs, opaque, symbol
 from .dims_torch import from_torch
 from .dims_walk import (
@@ -21,6 +22,7 @@ from .dims_walk import (
 __all__ = [
     "Dim",
     "Part",
+    "Recipe",
     "Shape",
     "SymDim",
     "ceildiv",
@@ -35,6 +37,7 @@ __all__ = [
     "opaque",
     "parts",
     "prod",
+    "recipe_of",
     "same",
     "substitute",
     "symbol",

@@ -8,6 +8,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from .dims_division import ceildiv, floordiv, maximum, minimum, mod
+from .dims_float import note_recipe
 from .dims_poly import SYMBOL, Atom, Dim, SymDim, opaque, symbol
 from .dims_walk import map_atoms, prod, symbols
 from .errors import BuilderError
@@ -86,6 +87,7 @@ def _from_sympy(expr: Any, env: Any) -> Dim:
         )
     free = sorted(getattr(expr, "free_symbols", ()), key=str)
     at_least = 0 if getattr(expr, "is_nonnegative", None) else None
+    note_recipe(expr, free)
     return opaque(str(expr), [_from_sympy(x, env) for x in free], at_least)
 
 

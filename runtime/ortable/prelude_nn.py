@@ -152,7 +152,13 @@ def all_true(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
 
 
 def as_float(value: Scalar) -> Float:
-    """A Scalar that must be known while converting, as a Python float."""
+    """A Scalar that must be known while converting, as a Python float.
+
+    Raises:
+        UnsupportedCase: only the running model knows it.
+    """
+    if isinstance(value, str):
+        raise UnsupportedCase("a number in an attribute that only the running model knows")
     return float(static(value))
 
 
