@@ -280,7 +280,8 @@ def _shortened(graph: Graph, x: str, axes: Ints, fine: bool) -> tuple[str, bool]
     for first, end in reversed(pieces):
         count = dims.prod(sizes[first:end])
         if isinstance(count, int) and count > (_PART if fine else _most(sizes, first, end)):
-            most = _PART_LAST if _is_last(sizes, end) and not fine else _PART
+            rows = _is_last(sizes, end) and not fine
+            most = min(_PART_LAST, count // 8) if rows else _PART
             return _in_parts(graph, x, first, end, most), True
         if fine or (first > min(unknown, default=first) and count != 1):
             x = _plain_sum(graph, x, list(range(first, end)), True)
