@@ -170,7 +170,7 @@ COVERAGE: tuple[tuple[str, str, str, str, str, bool, int, int, int, str, str, st
     ('aten::any.dims', 'specs/aten/reduce.yaml', '', '18', 'f32 u8 b c64', True, 4, 0, 8, '', '12/12', ''),
     ('aten::arange', 'specs/aten/create.yaml', 'aten::arange.start_step', '18', '', False, 1, 0, 3, '', '54/54', ''),
     ('aten::arange.start', 'specs/aten/create.yaml', 'aten::arange.start_step', '18', '', False, 1, 0, 2, '', '4/4', ''),
-    ('aten::arange.start_step', 'specs/aten/create.yaml', '', '18', '', False, 1, 0, 8, '', '26/26', '3/3'),
+    ('aten::arange.start_step', 'specs/aten/create.yaml', '', '18', '', False, 1, 0, 9, '', '26/26', '3/3'),
     ('aten::arccos', 'specs/aten/spelling.yaml', 'aten::acos', '18', 'f32', False, 3, 0, 1, '', '', ''),
     ('aten::arccosh', 'specs/aten/spelling.yaml', 'aten::acosh', '18', 'f32', False, 3, 0, 1, '', '', ''),
     ('aten::arcsin', 'specs/aten/spelling.yaml', 'aten::asin', '18', 'f32', False, 3, 0, 1, '', '', ''),
