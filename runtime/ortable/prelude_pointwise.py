@@ -249,9 +249,11 @@ def triangle_indices(
 
 
 def int_range(graph: Graph, start: Scalar, count: Scalar, step: Scalar) -> Result:
-    """int64[count]: ``start``, ``start + step``, ...; each may be symbolic."""
-    if not isinstance(start, int | SymDim) or not isinstance(step, int | SymDim):
-        start, step = int(start), int(step)
+    """int64[count]: ``start``, ``start + step``, ...; each may be symbolic, floats are cut off."""
+    if not isinstance(start, int | SymDim):
+        start = int(start)
+    if not isinstance(step, int | SymDim):
+        step = int(step)
     ends = [const(graph, each, dtypes.int64) for each in (start, start + count * step, step)]
     return graph.make_node("Range", ends)
 

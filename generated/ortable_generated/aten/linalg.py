@@ -12,8 +12,9 @@ from ortable.prelude_factors import fits_attribute, is_wide_float, without_produ
 from ortable.prelude_make import cast, cast_all, const, consts, permuted, reshape_to, unsqueezed
 from ortable.prelude_nn import scaled
 from ortable.prelude_pointwise import opmath
-from ortable.prelude_product import einsum_equation, in_group, matrix_product, untransposed
+from ortable.prelude_product import einsum_equation, einsum_product, in_group, matrix_product, untransposed
 from ortable.prelude_quantize import is_dequantized, rows_of
+from ortable.prelude_sums import summed_over
 from ortable.promotion import promote_complex, promote_values, promoted_dtype
 from ortable.rules import keep_leading, unify
 
@@ -41,7 +42,7 @@ def aten__grouped_mm(graph: GraphBuilder, res: Res, self: Result, mat2: Result, 
     inside = in_group(graph, offs, dim_of(graph, self, 0) if rows else dim_of(graph, mat2, 1))
     zero = const(graph, 0, dtype_of(graph, self))
     kept = graph.make_node('Where', [unsqueezed(graph, inside, [2] if rows else [1]), matrix_product(graph, self, mat2), zero])
-    return cast(graph, graph.make_node('ReduceSum', [kept, consts(graph, [0], int64)], keepdims=0), dtype_of(graph, res))
+    return cast(graph, summed_over(graph, kept, [0], False), dtype_of(graph, res))
 
 
 def aten_addbmm(graph: GraphBuilder, res: Res, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
@@ -52,10 +53,10 @@ def aten_addbmm(graph: GraphBuilder, res: Res, self: Result, batch1: Result, bat
     if beta == 0:
         # torch does not read self when beta is 0, so NaN must not leak
         pairs = matrix_product(graph, opmath(graph, batch1), opmath(graph, batch2))
-        total = graph.make_node('ReduceSum', [pairs, consts(graph, [0], int64)], keepdims=0)
+        total = summed_over(graph, pairs, [0], False)
         return cast(graph, scaled(graph, total, alpha), dtype_of(graph, batch1))
     pairs = matrix_product(graph, opmath(graph, batch1), opmath(graph, batch2))
-    total = graph.make_node('ReduceSum', [pairs, consts(graph, [0], int64)], keepdims=0)
+    total = summed_over(graph, pairs, [0], False)
     return cast(graph, graph.make_node('Add', [scaled(graph, opmath(graph, self), beta), scaled(graph, total, alpha)]), dtype_of(graph, batch1))
 
 
@@ -124,6 +125,10 @@ def aten_bmm(graph: GraphBuilder, res: Res, self: Result, mat2: Result) -> Resul
 
 def aten_dot(graph: GraphBuilder, res: Res, self: Result, tensor: Result) -> Result:
     """aten::dot(Tensor self, Tensor tensor) -> Tensor"""
+    if is_float(graph, self) and dim_of(graph, self, 0) > 256:
+        # ONNX Runtime adds up the products of a vector one by one
+        terms = graph.make_node('Mul', [opmath(graph, self), opmath(graph, tensor)])
+        return cast(graph, summed_over(graph, terms, [0], False), dtype_of(graph, self))
     return matrix_product(graph, self, tensor)
 
 
@@ -131,8 +136,7 @@ def aten_einsum(graph: GraphBuilder, res: Res, equation: Str, tensors: Results, 
     """aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor"""
     text = einsum_equation(graph, equation, [rank_of(graph, x) for x in tensors])
     own = dtype_of(graph, tensors[0])
-    found = graph.make_node('Einsum', [*cast_all(graph, tensors, float32 if own == bfloat16 else own)], equation=text)
-    return cast(graph, found, own)
+    return cast(graph, einsum_product(graph, cast_all(graph, tensors, float32 if own == bfloat16 else own), text), own)
 
 
 def aten_ger(graph: GraphBuilder, res: Res, self: Result, vec2: Result) -> Result:
