@@ -270,11 +270,6 @@ def is_half(graph: Graph, x: Result) -> Bool:
     return graph.get_type(x) in (dtypes.float16, dtypes.bfloat16)
 
 
-def bits_of(dtype: Dtype) -> Int:
-    """How many bits an element of a dtype has."""
-    return 8 * dtypes.itemsize(dtype)
-
-
 def known_number(graph: Graph) -> SymInt:
     """The number that metadata gives for the node that is being converted.
 
@@ -314,16 +309,6 @@ def close_to(graph: Graph, x: Result, y: Result, rtol: Float, atol: Float, nan_t
         return found
     both = make("And", [make("IsNaN", [a]), make("IsNaN", [b])])
     return make("Or", [found, both])
-
-
-def mean_over(graph: Graph, x: Result, axes: Ints, count: SymInt) -> Result:
-    """The mean over ``axes``, which are kept as 1, of ``count`` elements each; NaN for none, where
-    ONNX Runtime's ReduceMean gives 0."""
-    over = consts(graph, axes, dtypes.int64)
-    if count >= 1:
-        return graph.make_node("ReduceMean", [x, over], keepdims=1)
-    total = graph.make_node("ReduceSum", [x, over], keepdims=1)
-    return graph.make_node("Div", [total, const(graph, count, graph.get_type(x))])
 
 
 def reordered(graph: Graph, x: Result, order: Result | None) -> Result:

@@ -23,8 +23,9 @@ from ortable.prelude import (
     spread,
     static,
 )
-from ortable.prelude_make import cast, const, consts, squeezed, unsqueezed
+from ortable.prelude_make import cast, const, consts, filled, squeezed, unsqueezed
 from ortable.prelude_nn import divisible, quotients, reduced_extreme, scaled, wide_dtype
+from ortable.prelude_sums import mean_over
 from ortable.prelude_windows import even_tables, pool_tables, window_max, window_mean
 
 if TYPE_CHECKING:
@@ -244,6 +245,9 @@ def pooled_adaptive(graph: Graph, x: Result, sizes: SymInts, largest: Bool) -> R
     have = shape_of(graph, x)[-n:]
     if tuple(have) == tuple(sizes):
         return x
+    if any(isinstance(size, int) and size == 0 for size in sizes):
+        shape = [*shape_of(graph, x)[:-n], *sizes]
+        return filled(graph, shape, 0, graph.get_type(x))
     first = rank - n
     ones = [
         first + place for place, size in enumerate(sizes) if isinstance(size, int) and size == 1
@@ -270,7 +274,7 @@ def pooled_adaptive(graph: Graph, x: Result, sizes: SymInts, largest: Bool) -> R
 def _over(graph: Graph, x: str, axes: Ints, largest: bool) -> str:
     if largest:
         return reduced_extreme(graph, x, axes, True, True)
-    return graph.make_node("ReduceMean", [x, consts(graph, axes, dtypes.int64)], keepdims=1)
+    return mean_over(graph, x, axes, True)
 
 
 def _in_regions(graph: Graph, x: str, axis: int, count: int, largest: bool) -> str:
