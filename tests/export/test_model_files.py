@@ -26,9 +26,10 @@ def test_saving_again_replaces_model_and_data(tmp_path) -> None:
     first, second = Stack(), Stack(1.0)
     to_onnx(first, X, large_model=True).save(path, max_shard_bytes=5000)
     (tmp_path / "model.onnx.notes").write_text("mine")
+    (tmp_path / "model.onnx.notes.data").write_text("mine too")
     (tmp_path / "other.onnx.data").write_text("of another model")
     to_onnx(second, X, large_model=True).save(path)
-    kept = ["model.onnx.notes", "other.onnx.data"]
+    kept = ["model.onnx.notes", "model.onnx.notes.data", "other.onnx.data"]
     assert files(tmp_path) == sorted(["model.onnx", "model.onnx.data", *kept])
     for _ in range(2):
         to_onnx(second, X, large_model=True, filename=path)

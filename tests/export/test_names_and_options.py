@@ -90,6 +90,9 @@ def test_export_options_check_their_values() -> None:
         ExportOptions(strict="yes")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="decomposition_table is one of"):
         ExportOptions(decomposition_table="some")
+    for name, wrong in (("save_ep", ""), ("progress", 3), ("metadata", [("a", "b")])):
+        with pytest.raises(OptionError, match=f"ExportOptions.{name} is"):
+            ExportOptions(**{name: wrong})
 
 
 def test_a_call_that_does_not_fit_forward_is_refused() -> None:

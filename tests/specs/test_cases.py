@@ -49,10 +49,11 @@ def test_sample_calls_equal_eager(key: str, request: pytest.FixtureRequest) -> N
     entry = ENTRIES[key]
     skip_absent(entry)
     for sample in entry.samples:
+        check = harness.SampleCheck(entry.schema, sample)
         for opset in _opsets(request.config):
             for target in (None, "onnxruntime"):
                 try:
-                    harness.check_sample_at(entry.schema, sample, opset, target)
+                    check.run(opset, target)
                 except Exception as error:
                     where = f"{key}, sample at {sample.span}, opset {opset}, target {target}"
                     raise AssertionError(f"{where}: {type(error).__name__}: {error}") from error

@@ -21,7 +21,7 @@ from .cache.conversion import compile_cached
 from .cache.outer import Outer, describe, region_name
 from .compile import CompiledGraph
 from .devices import CPU, graph_device, resolve
-from .fallback import culprits, missing_error, unsupported_nodes
+from .fallback import culprits, missing_error, refused_error, unsupported_nodes
 from .islands import with_islands
 from .mixed import Part, convert_parts, cut, join_parts
 from .options import OrtOptions
@@ -51,6 +51,9 @@ def compile_one(graph_module: GraphModule, options: OrtOptions, runner: Runner) 
         recompose(graph_module)
         if options.fallback is not None:
             return compile_with_fallback(graph_module, options, runner, static)
+        refused = refused_error(graph_module, options.raise_on)
+        if refused is not None:
+            raise refused
         while True:
             try:
                 return compile_placed(graph_module, options, runner, static)

@@ -9,23 +9,26 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
 from types import FunctionType
 from typing import Any
 
 import torch
 from torch._C import _from_dlpack, _to_dlpack
 
+from ortable import dtypes
 from ortable.errors import ProviderError
 
 from .cache.memory import shared_session
 from .call_source import CallSource, code_of
+from .checks import violated
 from .compile import CompiledGraph
 from .feeds import Bound, Dimensions, feed_any, from_dlpack
 from .fork import protect
 from .frozen import BackOff, Frozen, History, freezable, with_constants
 from .roles import InputKind
 from .shards import gathered_by_fsdp
-from .weights import is_watchable, signature, sweep
+from .weights import is_watchable, signature, sweep, windows_of
 
 __all__ = ["OrtBackend", "freezable_positions"]
 
@@ -59,6 +62,7 @@ class OrtBackend:
         execute: Callable[[Any], Callable[..., Any]] | None = None,
         frozen: Sequence[int] | str = "no session is made for them",
         key: str | None = None,
+        resizable: bool = False,
     ) -> None:
         """
         :param session: runs the model with all weights as inputs; None: made by `make` when needed
@@ -66,6 +70,7 @@ class OrtBackend:
         :param execute: what runs a session (`devices.DeviceRun`); None: its `run_with_ort_values`
         :param frozen: positions of arguments that become constants, or why none does
         :param key: sessions of graphs with the same key are shared; None: none is
+        :param resizable: results are copied into memory of torch, which can be resized
         """
         # On the object, not on the class: dynamo wraps backward graphs and copies `__dict__` only.
         self._boxed_call = True
@@ -76,6 +81,7 @@ class OrtBackend:
         self._constant = () if isinstance(frozen, str) else tuple(frozen)
         self._make = make
         self._key = key
+        self._resizable = resizable
         self._execute = execute
         self._plain_session = session
         self._dimensions = Dimensions()
@@ -105,7 +111,7 @@ class OrtBackend:
     def source(self) -> str:
         """The source text of what a call does now, for people."""
         if self._source is None:
-            self._source = CallSource(self.compiled, self._constant, self._bindable())
+            self._source = self._written(self._constant, self._bindable())
         return self._source.text
 
     def _choose(self, args: list[Any]) -> list[Any]:
@@ -166,10 +172,12 @@ class OrtBackend:
         sweep()
         weights = [args[i] for i in positions]
         seen = signature(weights)
+        windows = windows_of(weights)
+        sample = b"".join(windows)
         begin = time.perf_counter()
         roles = [self.compiled.inputs[i] for i in positions]
         named = {r.name: (r, t) for r, t in zip(roles, weights, strict=True)}
-        stamp = (tuple(positions), seen[2])
+        stamp = (tuple(positions), seen[2], sha256(sample).digest())
         session = shared_session(
             self._key, weights, lambda: make(*with_constants(self.compiled.model, named)), stamp
         )
@@ -186,12 +194,13 @@ class OrtBackend:
             assert backend is not None  # it is on the stack
             return backend._choose(args)
 
-        frozen = Frozen(session, positions, weights, seen, cost, dropped)
-        if signature(weights) != seen:  # from here on `frozen` is told of optimizers' steps
+        frozen = Frozen(session, positions, weights, seen, cost, dropped, windows, sample)
+        # from here on `frozen` is told of optimizers' steps
+        if signature(weights) != seen or not frozen.fresh(args):
             return None
         values = {"changed": changed, **frozen.expected()}
         rest = tuple(i for i in self._bindable() if i not in positions)
-        frozen.call = self._function(CallSource(self.compiled, positions, rest), session, values)
+        frozen.call = self._function(self._written(positions, rest), session, values)
         self._sets[key] = frozen
         self._call, self.session = frozen.call, session
         return frozen.call
@@ -215,6 +224,7 @@ class OrtBackend:
             if role.kind is InputKind.TENSOR
             and role.static
             and role.dense
+            and role.elem_type not in dtypes.FLOAT8_TYPES  # these are copied
             and role.name in self.compiled.fed
             and all(isinstance(size, int) for size in role.shape or ())
         )
@@ -228,17 +238,21 @@ class OrtBackend:
                 self._plain_session = shared_session(
                     self._key, (), lambda: make(self.compiled.model, None)
                 )
-            source = CallSource(self.compiled, (), self._bindable())
+            source = self._written((), self._bindable())
             self._plain = self._function(source, self._plain_session, {})
         self.session = self._plain_session
         return self._plain
+
+    def _written(self, constants: Sequence[int], bound: Sequence[int]) -> CallSource:
+        return CallSource(self.compiled, constants, bound, self._resizable)
 
     def _function(self, source: CallSource, session: Any, values: Mapping[str, Any]) -> Call:
         """The function `call` of a source text, with what it reads."""
         scope: dict[str, Any] = {"__builtins__": builtins, **source.values, **values}
         scope.update(
             feed=from_dlpack, dlpack=_to_dlpack, take=_from_dlpack, feed_any=feed_any,
-            dimension=self._dimensions, options=self.run_options, failed=_failed,
+            dimension=self._dimensions, options=self.run_options,
+            failed=self._failed if self.compiled.checks else _failed,
             names=[fetch.name for fetch in self.compiled.fetches],
             bound=Bound([self.compiled.inputs[i] for i in source.bound]),
         )  # fmt: skip
@@ -247,6 +261,11 @@ class OrtBackend:
             scope["run"] = run(session)
         self._source = source
         return FunctionType(code_of(source.text), scope, "call")
+
+    def _failed(self, error: Exception, args: Sequence[Any]) -> Exception:
+        """What a call raises that ONNX Runtime could not finish: an assertion comes first."""
+        found = violated(self.compiled, args, self._make) if self._make is not None else None
+        return _failed(error) if found is None else RuntimeError(found)
 
     def after_fork(self) -> list[Any]:
         """In a forked child, where the threads of the sessions do not exist: forgets the sessions,

@@ -21,6 +21,8 @@ def _default_table() -> Table:
     from ortable_generated.aten.dispatch import CONVERTERS, PLACE
     from ortable_generated.decompositions import DECOMPOSE
 
+    from .foreach import foreach_table
+
     wanted = set(DECOMPOSE)
     whole = {*CONVERTERS, *PLACE}
     table = {
@@ -31,7 +33,7 @@ def _default_table() -> Table:
     for op, fct in decomposition_table.items():
         if isinstance(op, OpOverload) and op.name() in wanted:
             table[op] = fct
-    return table
+    return {**foreach_table(), **table}
 
 
 def get_decomposition_table() -> Table:
@@ -66,12 +68,6 @@ def filter_decomposition_table(
 
 
 def resolve_table(export_options: Any) -> Table | None:
-    """The table that ExportOptions ask for; None when they leave the choice to the caller."""
-    table = getattr(export_options, "decomposition_table", None)
-    if table is None:
-        return None
-    if table in ("default", "all", "ortable"):
-        return get_decomposition_table()
-    if callable(table):
-        table = table()
-    return dict(table.items())
+    """The decompositions that ExportOptions ask for; None where they leave whole what ortable
+    converts, which is the backend's own choice."""
+    return None if export_options is None else export_options.table()

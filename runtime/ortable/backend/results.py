@@ -63,10 +63,14 @@ class Results:
         self.roles = compiled.outputs
         self.n_results = compiled.n_results
         self.mutations = compiled.mutations
+        self.checks = compiled.checks
         self.sources = tuple(compiled.sources.values())
 
     def __call__(self, args: Sequence[Any], fetched: Sequence[Any]) -> list[Any]:
         """`fetched` holds torch tensors, in the order of `CompiledGraph.fetches`."""
+        for check in self.checks:
+            if not fetched[check.fetch].item():
+                raise RuntimeError(check.message)
         values = SymbolValues(args, self.sources)
         results: list[Any] = []
         for role in self.roles:

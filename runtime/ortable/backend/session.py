@@ -165,6 +165,22 @@ def _has_double_in(model: ModelProto) -> bool:
     )
 
 
+def _harmful_optimizers(model: ModelProto) -> list[str]:
+    """Optimizers of ONNX Runtime that would break this model, by name."""
+    found = ["MatMulScaleFusion"] if _has_double_in(model) else []
+    # It writes output_dtype=INT8 where session.x64quantprecision then makes the codes unsigned.
+    # The passes leave no signed codes of activations; without them they are there.
+    quantized = any(node.op_type == "QuantizeLinear" for node in model.graph.node)
+    return [*found, "QDQPropagationTransformer"] if quantized and _has_signed(model) else found
+
+
+def _has_signed(model: ModelProto) -> bool:
+    """Whether activations are quantized to int8."""
+    signed = {each.name for each in model.graph.initializer if each.data_type == TensorProto.INT8}
+    nodes = (node for node in model.graph.node if node.op_type == "QuantizeLinear")
+    return any(len(node.input) > 2 and node.input[2] in signed for node in nodes)
+
+
 def make_session(
     model: ModelProto,
     providers: Sequence[Any],
@@ -194,7 +210,7 @@ def make_session(
             model.SerializeToString(),
             options,
             providers=list(providers),
-            disabled_optimizers=["MatMulScaleFusion"] if _has_double_in(model) else None,
+            disabled_optimizers=_harmful_optimizers(model),
             enable_fallback=0,  # what another provider than the one asked for would run is an error
         )
     except Exception as exc:

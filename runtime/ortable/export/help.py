@@ -48,7 +48,7 @@ NON_STRICT = "ExportOptions(strict=False): the Python code runs, with fake tenso
 FALLBACK = "ExportOptions(fallback=True) tries the documented strategies in turn"
 BYPASS = (
     "with ortable.bypass_export_some_errors(): registers the caches of transformers and works "
-    "around known failures"
+    "around known failures (checks in torch.distributions, torchvision's batched_nms...)"
 )
 
 
@@ -108,6 +108,7 @@ KINDS: tuple[Kind, ...] = (
         r"\(Size-like symbols: (?!none)",
         CHECK,
         COND,
+        BYPASS,
     ),
     _kind(
         "a branch depends on the values of a tensor",
@@ -116,6 +117,7 @@ KINDS: tuple[Kind, ...] = (
         COND,
         TRACING,
         CHECK,
+        BYPASS,
     ),
     _kind(
         "a size depends on data",

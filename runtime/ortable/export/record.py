@@ -24,7 +24,9 @@ class ExportRecord:
     torch did to the graph before it was converted, in words. ``seconds``: wall-clock seconds by
     phase, see ``PHASES``. ``guards``: conditions on sizes under which the model is the module.
     ``comparisons``: what ``validate=True`` compared. ``rewrites``: which rules fired where, how
-    often each was tried, and why it was refused.
+    often each was tried, and why it was refused. ``assertions``: what the program checks when it
+    runs (``assert``, ``torch._check``) and the model does not, since ONNX has no operator that
+    raises.
     """
 
     strategy: str = ""
@@ -33,6 +35,7 @@ class ExportRecord:
     guards: list[Guard] = field(default_factory=list)
     comparisons: list[Any] = field(default_factory=list)
     rewrites: RewriteRecord = field(default_factory=RewriteRecord)
+    assertions: list[str] = field(default_factory=list)
     verbose: int = 0
     progress: Callable[[str, float], None] | None = None
 

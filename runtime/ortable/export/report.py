@@ -68,6 +68,8 @@ def report_text(
     if guards:
         lines = "\n".join(f"- {guard.short()}" for guard in guards)
         parts += ["## Sizes that the model holds for", lines]
+    if record.assertions:
+        parts += ["## Assertions that the model does not make", _assertions(record)]
     if model is not None:
         proto = model if isinstance(model, onnx.ModelProto) else model.proto
         parts += ["## Model", _values(proto), _sizes(proto, model), _domains(proto)]
@@ -106,6 +108,13 @@ def _steps(record: ExportRecord, program: Program | None) -> str:
     lines = [f"- strategy: {record.strategy or 'the graph was given'}"]
     steps = program.notes if program is not None else record.steps
     return "\n".join([*lines, *(f"- {step}" for step in steps)])
+
+
+def _assertions(record: ExportRecord) -> str:
+    lines = [
+        "ONNX has no operator that raises: an input that fails these is computed all the same."
+    ]
+    return "\n".join([*lines, "", *(f"- {assertion}" for assertion in record.assertions)])
 
 
 def _values(proto: onnx.ModelProto) -> str:

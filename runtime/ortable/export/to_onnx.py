@@ -10,6 +10,7 @@ from typing import Any
 
 from ..builder import GraphBuilder
 from ..interpreter import DynamoInterpreter, generated_tables
+from ..interpreter.assertions import lost_assertions
 from ..rewrite.choose import rules as chosen_rules
 from ..rewrite.optimize import optimize as optimize_graph
 from .ambient import outside_autocast
@@ -166,6 +167,7 @@ def to_onnx(
     with reporting(report, request) as results:
         results["program"] = program = make_program(request)
         record.steps, record.guards = program.notes, program.guards
+        record.assertions = lost_assertions(program.graph_module)
         tell_guards(program.guards, options.guards)
         record.say("export", *filter(None, [record.strategy]), *program.notes)
         given = chosen_inputs(program, input_names)
@@ -176,7 +178,8 @@ def to_onnx(
         builder.record = record
         with record.phase("convert"), needing_opset(program, main):
             _convert(builder, request, program, given, returned, choices)
-        record.say("convert", f"{len(builder.nodes)} nodes")
+        lost = [f"{len(record.assertions)} assertions dropped"] if record.assertions else []
+        record.say("convert", f"{len(builder.nodes)} nodes", *lost)
         if verbose:
             tell_unused(dispatcher)
         if optimize:
