@@ -149,7 +149,7 @@ COVERAGE: tuple[tuple[str, str, str, str, str, bool, int, int, int, str, str, st
     ('aten::addbmm', 'specs/aten/linalg.yaml', '', '18', 'f32 f64 bf16 i64 c64', True, 5, 0, 11, '', '21/21', '3/3'),
     ('aten::addcdiv', 'specs/aten/binary.yaml', '', '18', 'f32 f16 c64', False, 2, 0, 3, '', '19/19', '3/3'),
     ('aten::addcmul', 'specs/aten/binary.yaml', '', '18', 'f32 f16 i64 c64', False, 2, 0, 4, '', '29/29', '3/3'),
-    ('aten::addmm', 'specs/aten/linalg.yaml', '', '18', 'f32 f64 f16 bf16 i64 i32 u8 c64', True, 7, 0, 23, '', '38/38', '6/6'),
+    ('aten::addmm', 'specs/aten/linalg.yaml', '', '18', 'f32 f64 f16 bf16 i64 i32 u8 c64', True, 8, 0, 23, '', '38/38', '6/6'),
     ('aten::addmv', 'specs/aten/linalg.yaml', '', '18', 'f32 f64 bf16 i64 c64', True, 5, 0, 9, '', '21/21', '3/3'),
     ('aten::addr', 'specs/aten/linalg.yaml', '', '18', 'f32 i64 b c64', True, 6, 1, 7, '', '23/23', '3/3'),
     ('aten::adjoint', 'specs/aten/shape_more.yaml', '', '18', 'f32 c64', False, 2, 0, 2, '', '', ''),

@@ -69,15 +69,18 @@ def aten_addmm(graph: GraphBuilder, res: Res, self: Result, mat1: Result, mat2: 
         # ONNX Runtime's Gemm over nothing leaves beta out
         rest = matrix_product(graph, mat1, mat2)
         return rest if beta == 0 else graph.make_node('Add', [scaled(graph, self, beta), rest], res.outputs)
-    if is_float(graph, mat1):
-        # torch does not read self when beta is 0, so NaN must not leak; attributes are float32
+    if is_float(graph, mat1) and fits_attribute(graph, alpha, mat1) and fits_attribute(graph, beta, mat1):
+        # torch does not read self when beta is 0, so NaN must not leak
         a = untransposed(graph, mat1)
         b = untransposed(graph, mat2)
-        exact = fits_attribute(graph, alpha, mat1) and fits_attribute(graph, beta, mat1)
-        bias = self if differs(beta, 0) and exact else None
-        found = graph.make_node('Gemm', [a[0], b[0], bias], alpha=float(alpha) if exact else 1.0, beta=float(beta) if exact else 1.0, transA=a[1], transB=b[1])
-        grown = found if exact else scaled(graph, found, alpha)
-        return grown if beta == 0 or exact else graph.make_node('Add', [scaled(graph, self, beta), grown], res.outputs)
+        bias = self if differs(beta, 0) else None
+        return graph.make_node('Gemm', [a[0], b[0], bias], res.outputs, alpha=float(alpha), beta=float(beta), transA=a[1], transB=b[1])
+    if is_float(graph, mat1):
+        # attributes are float32
+        a = untransposed(graph, mat1)
+        b = untransposed(graph, mat2)
+        grown = scaled(graph, graph.make_node('Gemm', [a[0], b[0]], transA=a[1], transB=b[1]), alpha)
+        return grown if beta == 0 else graph.make_node('Add', [scaled(graph, self, beta), grown], res.outputs)
     if beta == 0:
         return scaled(graph, matrix_product(graph, mat1, mat2), int(alpha))
     # onnxruntime has no integer Gemm kernel; torch cuts the factors to ints
