@@ -156,8 +156,15 @@ def _makes_double(attribute: AttributeProto) -> bool:
     return attribute.name in ("to", "dtype") and attribute.i == TensorProto.DOUBLE
 
 
+def _disabled_optimizers(model: ModelProto) -> list[str]:
+    """Optimizers that do not keep the meaning of a graph, see docs/optimizers.md."""
+    from ortable_generated.optimizers import DISABLED, DISABLED_FOR_DOUBLE
+
+    return list(DISABLED_FOR_DOUBLE if _has_double_in(model) else DISABLED)
+
+
 def _has_double_in(model: ModelProto) -> bool:
-    """Whether products of float64 may be scaled: the fusion keeps factors in float32."""
+    """Whether anything in a model is of float64, whose factors MatMulScaleFusion would round."""
     if _has_double(model.graph):
         return True
     return any(
@@ -194,7 +201,7 @@ def make_session(
             model.SerializeToString(),
             options,
             providers=list(providers),
-            disabled_optimizers=["MatMulScaleFusion"] if _has_double_in(model) else None,
+            disabled_optimizers=_disabled_optimizers(model),
             enable_fallback=0,  # what another provider than the one asked for would run is an error
         )
     except Exception as exc:
@@ -224,6 +231,8 @@ def _session_options(given: Any, training: bool) -> Any:
     options.add_session_config_entry(key, "0" if training else "1")
     # Without VNNI a product of uint8 and int8 saturates half-way; this makes the weights uint8.
     options.add_session_config_entry("session.x64quantprecision", "1")
+    # A product with a dequantized weight of four bits rounds the other factor to int8 otherwise.
+    options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
     if share_arena():
         options.add_session_config_entry("session.use_env_allocators", "1")
     _apply(options, given or {}, "session_options", options.add_session_config_entry)
