@@ -7,7 +7,7 @@ import ast
 from dataclasses import dataclass
 
 from ortablegen.diagnostics import Span
-from ortablegen.schema import OpSchema
+from ortablegen.schema import EVERY_VERSION, OpSchema, TorchVersions
 
 # torch's ELEMENTWISE_TYPE_PROMOTION_KIND
 PROMOTE_KINDS = (
@@ -161,6 +161,7 @@ class OpEntry:
     mutates: str | None = None
     complex: ComplexForm | None = None
     requires: str | None = None
+    versions: TorchVersions = EVERY_VERSION
     draw: Draw | None = None
 
     @property

@@ -20,6 +20,7 @@ _NEEDED = {
     "disabled": ("wrong", "instead", "cost"),
     "idle": ("why",),
 }
+_GRAPHS = ("float64", "int8 activations")
 _KEYS = {"name", "class", "level", "verdict", "graphs", "wrong", "instead", "cost", "why"}
 
 
@@ -62,25 +63,27 @@ def _row(entry: object, diagnostics: Diagnostics) -> Optimizer | None:
         if not given.get(key):
             diagnostics.error(entry.span, f"an optimizer that is {verdict} needs '{key}'")
             return None
-    if given.get("graphs", "double") != "double" or ("graphs" in given and verdict != "disabled"):
-        diagnostics.error(entry.span, "'graphs: double' is for what is disabled")
+    if "graphs" in given and (verdict != "disabled" or given["graphs"] not in _GRAPHS):
+        diagnostics.error(entry.span, f"'graphs' of what is disabled is {' or '.join(_GRAPHS)}")
         return None
     given["type_name"] = given.pop("class", given["name"])
     return Optimizer(**given)
 
 
 def emit_optimizers(rows: Iterable[Optimizer]) -> dict[str, str]:
-    """``ortable_generated/optimizers.py``: ``DISABLED``, and ``DISABLED_FOR_DOUBLE`` with what
-    graphs that hold float64 run without besides."""
+    """``ortable_generated/optimizers.py``: ``DISABLED``, and what graphs that hold something run
+    without besides, ``DISABLED_FOR``."""
     off = [row for row in rows if row.verdict == "disabled"]
     always = sorted({row.name for row in off if row.graphs == "all"})
-    every = sorted({row.name for row in off})
-    title = '"""Optimizers of ONNX Runtime that the backend\'s sessions run without."""'
-    text = f"# {_HEADER} {_EDIT}\n{title}\n"
-    for name, names in (("DISABLED", always), ("DISABLED_FOR_DOUBLE", every)):
-        lines = "".join(f'    "{each}",\n' for each in names)
-        text += f"\n{name}: tuple[str, ...] = (\n{lines})\n"
-    return {"ortable_generated/optimizers.py": text}
+    text = f"# {_HEADER} {_EDIT}\n"
+    text += '"""Optimizers of ONNX Runtime that the backend\'s sessions run without."""\n\n'
+    lines = "".join(f'    "{each}",\n' for each in always)
+    text += f"DISABLED: tuple[str, ...] = (\n{lines})\n\n"
+    text += "DISABLED_FOR: dict[str, tuple[str, ...]] = {\n"
+    for graphs in _GRAPHS:
+        names = "".join(f'"{row.name}", ' for row in off if row.graphs == graphs)
+        text += f'    "{graphs}": ({names.rstrip()}),\n'
+    return {"ortable_generated/optimizers.py": text + "}\n"}
 
 
 _INTRODUCTION = f"""# Optimizers of ONNX Runtime
@@ -131,7 +134,7 @@ def optimizers_page(rows: list[Optimizer]) -> str:
     )
     for row in rows:
         if row.wrong:
-            verdict = row.verdict + (" in graphs with float64" if row.graphs == "double" else "")
+            verdict = row.verdict + (f" in graphs with {row.graphs}" * (row.graphs != "all"))
             instead = row.instead or "it stays"
             cells = (row.name, _LEVELS[row.level], verdict, row.wrong, instead, row.cost)
             parts.append(f"| {' | '.join(cells)} |\n")

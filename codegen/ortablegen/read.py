@@ -24,8 +24,8 @@ from ortablegen.vocabulary import DTYPES
 from ortablegen.yamlsource import YMap, YNode, YScalar, YSeq, load, parse
 
 OP_KEYS = (
-    "op", "requires", "promote", "out", "let", "lower", "complex", "ignore", "mutates", "draw",
-    "place", "why", "cases",
+    "op", "requires", "torch", "promote", "out", "let", "lower", "complex", "ignore", "mutates",
+    "draw", "place", "why", "cases",
 )  # fmt: skip
 ALIAS_KEYS = ("alias", "requires", "of", "args", "ignore", "cases")
 CALL_KEYS = ("callable", "method", "of", "pack", "fixed", "python_only")
@@ -110,7 +110,8 @@ class _Reader(PartReader):
     def op(self, node: YMap) -> OpEntry | None:
         self.keys(node, OP_KEYS, "an op entry")
         requires = self.requires(node.get("requires"))
-        schema = self.schema(node.get("op"), verbatim=True, requires=requires)
+        versions = self.torch_versions(node.get("torch"))
+        schema = self.schema(node.get("op"), verbatim=True, requires=requires, versions=versions)
         lowered = any(key.text in _LOWERING_KEYS for key, _ in node.items())
         if node.get("place") is not None or node.get("why") is not None:
             self.place(node, schema.key if schema is not None else None, lowered)
@@ -149,6 +150,7 @@ class _Reader(PartReader):
             mutates=self.text(node.get("mutates"), "mutates"),
             samples=self.samples(node.get("cases"), schema),
             requires=requires,
+            versions=versions,
             draw=self.draw(node.get("draw")),
         )
 

@@ -21,7 +21,15 @@ from ortablegen.model import (
     Sample,
     ShapeRule,
 )
-from ortablegen.schema import OpSchema, SchemaProblem, schema_of, schema_of_key
+from ortablegen.schema import (
+    EVERY_VERSION,
+    OpSchema,
+    SchemaProblem,
+    TorchVersions,
+    is_range,
+    schema_of,
+    schema_of_key,
+)
 from ortablegen.yamlsource import YMap, YNode, YScalar, YSeq
 
 CASE_KEYS = ("when", "target", "opset", "note", "do", "python", "why", "refuse")
@@ -75,14 +83,35 @@ class PartReader:
             self.error(node.span, f"{what} must be a list of words")
         return ()
 
+    def torch_versions(self, node: YNode | None) -> TorchVersions:
+        """``torch: "<2.15"`` (no other version has the operator), or ``torch: {">=2.15": schema}``
+        (those versions have it with that schema)."""
+        if node is None:
+            return EVERY_VERSION
+        fix = 'write torch: "<2.15", or torch: {">=2.15": "aten::name(...) -> Tensor"}'
+        pairs = node.items() if isinstance(node, YMap) else ()
+        spans = [key for key, _ in pairs] or ([node] if isinstance(node, YScalar) else [])
+        if not spans or not all(is_range(span.text) for span in spans):
+            self.error(node.span, "'torch' is no range of versions", fix=fix)
+            return EVERY_VERSION
+        if isinstance(node, YScalar):
+            return TorchVersions(present=node.text)
+        texts = [(key.text, self.text(value, "a schema")) for key, value in pairs]
+        return TorchVersions(others=tuple((span, text) for span, text in texts if text))
+
     def schema(
-        self, node: YNode | None, verbatim: bool, requires: str | None = None
+        self,
+        node: YNode | None,
+        verbatim: bool,
+        requires: str | None = None,
+        versions: TorchVersions = EVERY_VERSION,
     ) -> OpSchema | None:
         if not isinstance(node, YScalar):
             return None
         try:
-            read = schema_of if verbatim else schema_of_key
-            return read(node.text, requires)
+            if verbatim:
+                return schema_of(node.text, requires, versions)
+            return schema_of_key(node.text, requires)
         except SchemaProblem as problem:
             self.error(node.span, str(problem), problem.notes, problem.fix)
             return None

@@ -6,6 +6,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import keyword
+import re
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -64,32 +65,120 @@ def import_problem(module: str) -> str | None:
     return None
 
 
-def schema_of(text: str, requires: str | None = None) -> OpSchema:
-    """Parse the verbatim schema ``text`` and check it against torch's registry.
+@dataclass(frozen=True)
+class TorchVersions:
+    """What an entry says of torch's versions: the range that has the operator (``present``, empty:
+    all of them), and the schema text that the operator has in other ranges (``others``)."""
 
-    ``requires`` is the module that registers the operator: where it cannot be imported, the text
-    itself is the schema.
+    present: str = ""
+    others: tuple[tuple[str, str], ...] = ()
+
+    def has(self, version: tuple[int, int]) -> bool:
+        """Whether torch ``version`` has the operator."""
+        return in_range(self.present, version)
+
+    def text(self, own: str, version: tuple[int, int]) -> str:
+        """The schema of the operator in torch ``version``; ``own`` stands in the entry."""
+        return next((text for span, text in self.others if in_range(span, version)), own)
+
+
+EVERY_VERSION = TorchVersions()
+_BOUND = re.compile(r"(<=|>=|<|>)\s*(\d+)\.(\d+)")
+_HOLDS = {
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+}
+
+
+def is_range(text: str) -> bool:
+    """Whether ``text`` is a range of versions: ``"<2.15"``, ``">=2.14, <2.16"``."""
+    return all(_BOUND.fullmatch(bound.strip()) for bound in text.split(","))
+
+
+def in_range(text: str, version: tuple[int, int]) -> bool:
+    """Whether ``version`` meets every bound of ``text``; an empty range holds all versions."""
+    bounds = _BOUND.findall(text)
+    return all(_HOLDS[sign](version, (int(major), int(minor))) for sign, major, minor in bounds)
+
+
+@cache
+def installed_torch() -> tuple[int, int]:
+    """Major and minor version of the installed torch."""
+    import torch
+
+    major, minor = torch.__version__.split(".")[:2]
+    return int(major), int(minor)
+
+
+def parsed_schema(text: str) -> Any:
+    """``text`` as torch parses it.
 
     Raises:
-        SchemaProblem: not parsable, unknown to torch, or different from torch's.
+        SchemaProblem: torch cannot parse it.
     """
     import torch
 
     try:
-        parsed = torch._C.parse_schema(text)
+        return torch._C.parse_schema(text)
     except RuntimeError as error:
         raise SchemaProblem(
             f"torch cannot parse this schema: {str(error).strip().splitlines()[0]}",
             fix="copy the schema from torch: print(torch.ops.aten.relu.default._schema)",
         ) from None
-    key = parsed.name + (f".{parsed.overload_name}" if parsed.overload_name else "")
-    absent = requires is not None and import_problem(requires) is not None
-    known = from_torch_schema(parsed) if absent else schema_of_key(key, requires)
-    if known.text != " ".join(text.split()):
+
+
+def schema_of(
+    text: str, requires: str | None = None, versions: TorchVersions = EVERY_VERSION
+) -> OpSchema:
+    """Parse the verbatim schema ``text`` and check it against torch's registry.
+
+    ``requires`` is the module that registers the operator: where it cannot be imported, the text
+    itself is the schema. So it is where ``versions`` says that the installed torch has another
+    schema, or none: what is generated does not depend on the version, only the comparison does.
+
+    Raises:
+        SchemaProblem: not parsable, unknown to torch, or different from torch's.
+    """
+    parsed = parsed_schema(text)
+    key = _key_of(parsed)
+    for _, other in versions.others:
+        _check_other_schema(parsed, parsed_schema(other))
+    if not versions.has(installed_torch()):
+        if registered_schema(key) is not None:
+            raise SchemaProblem(f"this torch has '{key}', which 'torch: {versions.present}' denies")
+        return from_torch_schema(parsed)
+    if requires is not None and import_problem(requires) is not None:
+        known = from_torch_schema(parsed)
+    else:
+        known = schema_of_key(key, requires)
+    expected = versions.text(text, installed_torch())
+    if known.text != " ".join(expected.split()):
         raise SchemaProblem(
             f"the schema of '{key}' differs from torch's", notes=(f"torch has: {known.text}",)
         )
-    return known
+    return known if expected == text else from_torch_schema(parsed)
+
+
+def _key_of(schema: Any) -> str:
+    name: str = schema.name
+    return f"{name}.{schema.overload_name}" if schema.overload_name else name
+
+
+def _check_other_schema(own: Any, other: Any) -> None:
+    """Another version's schema serves the same converter: the same operator, and arguments that
+    differ in names and types only."""
+    if _key_of(other) != _key_of(own):
+        raise SchemaProblem(
+            f"'torch' gives a schema of '{_key_of(other)}', not of '{_key_of(own)}'"
+        )
+    kinds = [[(a.kwarg_only, a.has_default_value()) for a in s.arguments] for s in (own, other)]
+    if kinds[0] != kinds[1] or len(own.returns) != len(other.returns):
+        raise SchemaProblem(
+            f"the schemas of '{_key_of(own)}' differ in more than names and types of arguments",
+            notes=("one converter serves all versions of torch",),
+        )
 
 
 @cache
@@ -125,7 +214,7 @@ def registered_schema(key: str) -> Any:
 
 def from_torch_schema(schema: Any) -> OpSchema:
     """Turn a ``torch._C.FunctionSchema`` into an :class:`OpSchema`."""
-    key = schema.name + (f".{schema.overload_name}" if schema.overload_name else "")
+    key = _key_of(schema)
     arguments = tuple(_argument(argument) for argument in schema.arguments)
     returns = tuple(type_text(result.real_type) for result in schema.returns)
     return OpSchema(key, str(schema), arguments, returns, schema.is_mutable)
@@ -179,7 +268,7 @@ def known_keys() -> tuple[str, ...]:
     import torch
 
     names = {
-        schema.name + (f".{schema.overload_name}" if schema.overload_name else "")
+        _key_of(schema)
         for schema in torch._C._jit_get_all_schemas()
         if schema.name.startswith(("aten::", "prims::"))
     }

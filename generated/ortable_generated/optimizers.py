@@ -11,13 +11,7 @@ DISABLED: tuple[str, ...] = (
     "Pad_Fusion",
 )
 
-DISABLED_FOR_DOUBLE: tuple[str, ...] = (
-    "ConvMulFusion",
-    "DivMulFusion",
-    "DoubleQDQPairsRemover",
-    "FuseReluClip",
-    "GatherToSliceFusion",
-    "MatMulScaleFusion",
-    "NoopElimination",
-    "Pad_Fusion",
-)
+DISABLED_FOR: dict[str, tuple[str, ...]] = {
+    "float64": ("MatMulScaleFusion",),
+    "int8 activations": ("QDQPropagationTransformer",),
+}

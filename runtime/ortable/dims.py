@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from .dims_division import ceildiv, floordiv, maximum, minimum, mod
 from .dims_poly import Dim, Shape, SymDim, differs, opaque, symbol
-from .dims_torch import from_torch
+from .dims_torch import Recipe, from_torch, recipe_of
 from .dims_walk import (
     Part,
     evaluate,
@@ -21,6 +21,7 @@ from .dims_walk import (
 __all__ = [
     "Dim",
     "Part",
+    "Recipe",
     "Shape",
     "SymDim",
     "ceildiv",
@@ -35,6 +36,7 @@ __all__ = [
     "opaque",
     "parts",
     "prod",
+    "recipe_of",
     "same",
     "substitute",
     "symbol",

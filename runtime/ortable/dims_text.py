@@ -23,6 +23,8 @@ from .dims_poly import (
 
 
 def _atom_text(atom: Atom, in_product: bool) -> str:
+    if atom.kind == SYMBOL and in_product and not atom.name.isidentifier():
+        return f"({atom.name})"  # the user's name is a sum of others
     if atom.kind in (SYMBOL, OPAQUE):
         return atom.name
     if atom.kind in (MAX, MIN):
@@ -34,8 +36,11 @@ def _atom_text(atom: Atom, in_product: bool) -> str:
 
 def _operand_text(dim: Dim) -> str:
     plain = isinstance(dim, int) and dim >= 0
-    if not plain and (lone_atom(dim, SYMBOL) or lone_atom(dim, MAX) or lone_atom(dim, MIN)):
+    if not plain and (lone_atom(dim, MAX) or lone_atom(dim, MIN)):
         plain = True
+    named = None if plain else lone_atom(dim, SYMBOL)
+    if named is not None:
+        plain = named.name.isidentifier()
     return str(dim) if plain else f"({dim})"
 
 

@@ -3,6 +3,8 @@ so that callers may catch either.  Messages say what failed, where, and what to 
 
 from __future__ import annotations
 
+from typing import Any
+
 __all__ = [
     "BuilderError",
     "ConversionError",
@@ -24,9 +26,11 @@ class OrtableError(Exception):
     """Base class of every error that ortable raises on purpose.
 
     ``fx_node`` is the name of the node of the graph that was being converted, where there is one.
+    ``sizes`` are the symbolic sizes that would have to be known, where those were the reason.
     """
 
     fx_node: str | None = None
+    sizes: tuple[Any, ...] = ()
 
 
 class BuilderError(OrtableError, ValueError):
@@ -43,6 +47,10 @@ class FunctionNotFoundError(OrtableError, RuntimeError):
 
 class UnsupportedCase(OrtableError, NotImplementedError):
     """An operator has a converter, but it refuses these arguments, with a reason."""
+
+    def __init__(self, message: str, sizes: tuple[Any, ...] = ()) -> None:
+        super().__init__(message)
+        self.sizes = sizes
 
 
 class UnsupportedDtype(UnsupportedCase, BuilderError):

@@ -145,7 +145,8 @@ def static(value: SymInts) -> Ints:
         return [static(each) for each in value]  # type: ignore[misc]
     if isinstance(value, SymDim):
         raise UnsupportedCase(
-            f"an ONNX attribute needs a known int, this one is the dynamic dimension '{value}'"
+            f"an ONNX attribute needs a known int, this one is the dynamic dimension '{value}'",
+            (value,),
         )
     return value
 

@@ -2,7 +2,8 @@
 gradients that are added up where indices point, slopes of distances.
 
 The weights of an axis are read from torch's own gradient of a unit matrix while converting, so
-every mode rounds as torch does.
+every mode rounds as torch does. Along dynamic sizes pooling and padding compute their windows in
+the graph.
 """
 
 from __future__ import annotations
@@ -26,18 +27,21 @@ from ortable.prelude import (
     Ints,
     Opaque,
     Result,
+    Results,
     Str,
     SymInt,
     SymInts,
+    is_static,
     rank_of,
     shape_of,
     spread,
 )
-from ortable.prelude_make import as_vec, cast, const, consts, reshape_to
+from ortable.prelude_make import as_vec, cast, const, consts, reshape_to, unsqueezed
 from ortable.prelude_nn import wide_dtype
 from ortable.prelude_places import put_elements
 from ortable.prelude_pointwise import const_like, filled_like
-from ortable.prelude_shape import stretched, zeros_of
+from ortable.prelude_shape import counting, full_pads, sliced, stretched, zeros_of
+from ortable.prelude_windows import even_ends
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder as Graph
@@ -47,8 +51,8 @@ if TYPE_CHECKING:
 
 
 def summed_back(graph: Graph, grad: Result, weights: Opaque) -> Result:
-    """The gradient of linear maps of the last axes, one matrix [in, out] an axis, in the dtype of
-    ``grad``.
+    """The gradient of linear maps of the last axes, one an axis, in the dtype of ``grad``: a matrix
+    [in, out], or for a dynamic size a function of the graph, the gradient and the axis.
 
     Each element adds up the few elements of ``grad`` that read it. Only those are gathered, so
     that an infinite gradient stays where it belongs.
@@ -56,8 +60,11 @@ def summed_back(graph: Graph, grad: Result, weights: Opaque) -> Result:
     own = graph.get_type(grad)
     found = cast(graph, grad, wide_dtype(own))
     first = rank_of(graph, grad) - len(weights)
-    for place, matrix in enumerate(weights):
-        found = _through_axis(graph, found, first + place, matrix)
+    for place, through in enumerate(weights):
+        if isinstance(through, np.ndarray):
+            found = _through_axis(graph, found, first + place, through)
+        else:
+            found = through(graph, found, first + place)
     return cast(graph, found, own)
 
 
@@ -91,10 +98,43 @@ def _through_axis(graph: Graph, x: str, axis: int, matrix: np.ndarray) -> str:
     return graph.make_node("ReduceSum", [x, consts(graph, [axis + 1], dtypes.int64)], keepdims=0)
 
 
+def _through_windows(
+    graph: Graph, x: str, axis: int, size: SymInt, start: str, end: str, counts: str
+) -> str:
+    """``result[i] = sum of x[o] / counts[o]`` over the windows o with ``start <= i < end``."""
+    make, later = graph.make_node, list(range(2, rank_of(graph, x) - axis + 1))
+    shared = unsqueezed(graph, cast(graph, counts, graph.get_type(x)), [n - 1 for n in later])
+    x = unsqueezed(graph, make("Div", [x, shared]), [axis])
+    places = unsqueezed(graph, counting(graph, 0, size, 1), [1])
+    inside = make("And", [make("GreaterOrEqual", [places, start]), make("Less", [places, end])])
+    kept = make("Where", [unsqueezed(graph, inside, later), x, const_like(graph, 0, x)])
+    return make("ReduceSum", [kept, consts(graph, [axis + 1], dtypes.int64)], keepdims=0)
+
+
+def _through_edges(graph: Graph, x: str, axis: int, size: SymInt, before: int, after: int) -> str:
+    """The gradient of padding one axis with the elements at its ends; what is cut off gets 0."""
+    make, rank = graph.make_node, rank_of(graph, x)
+    cut = max(-before, 0), max(-after, 0)
+    first = max(before, 0)
+    found = sliced(graph, x, axis, first, first + size - sum(cut), 1)
+    if any(cut):
+        found = make("Pad", [found, as_vec(graph, full_pads(rank, axis, *cut))])
+    last = first + size - sum(cut)
+    left, right = (0, first), (last, last + max(after, 0))
+    for ends, pads in ((left, (0, size - 1)), (right, (size - 1, 0))):
+        if dims.same(*ends):
+            continue
+        over = sliced(graph, x, axis, *ends, 1)
+        total = make("ReduceSum", [over, consts(graph, [axis], dtypes.int64)], keepdims=1)
+        more = make("Pad", [total, as_vec(graph, full_pads(rank, axis, *pads))])
+        found = make("Add", [found, more])
+    return found
+
+
 def _known(sizes: Any) -> list[int]:
     for size in sizes:
         if isinstance(size, SymDim):
-            raise UnsupportedCase(f"the gradient along the dynamic size '{size}'")
+            raise UnsupportedCase(f"the gradient along the dynamic size '{size}'", (size,))
     return list(sizes)
 
 
@@ -148,6 +188,7 @@ def resample_weights(
 
 
 def mean_weights(
+    graph: Graph,
     sizes: SymInts,
     places: SymInts,
     kernel: Ints,
@@ -156,31 +197,39 @@ def mean_weights(
     rest: Opaque,
     dtype: Dtype,
 ) -> Opaque:
-    """The matrices of average pooling of ``sizes`` into ``places`` windows; ``rest`` holds
-    ceil_mode, count_include_pad and divisor_override.
-
-    Raises:
-        UnsupportedCase: a size is dynamic.
-    """
+    """The maps of average pooling of ``sizes`` into ``places`` windows; ``rest`` holds ceil_mode,
+    count_include_pad and divisor_override."""
     n, (ceil, padded, divisor) = len(sizes), rest
     window, before = spread(kernel, n), spread(pads, n)
     strides = spread(steps, n) if steps else window
-    have, wanted = _known(sizes), _known(places)
-    found = []
-    for size, count, k, step, pad in zip(have, wanted, window, strides, before, strict=True):
-        found.append(
-            _response(
-                count,
-                dtype,
-                partial(
-                    _pooled_back,
-                    size=size,
-                    window=([1, k], [1, step], [0, pad]),
-                    rest=(ceil, padded, divisor and 1),
-                ),
+    found: list[Any] = []
+    for size, count, k, step, pad in zip(sizes, places, window, strides, before, strict=True):
+        share = divisor and (1 if found else divisor)  # all of it along the first axis
+        if is_static([size, count]):
+            windows = ([1, k], [1, step], [0, pad])
+            back = partial(
+                _pooled_back, size=size, window=windows, rest=(ceil, padded, divisor and 1)
             )
-        )
-    return [found[0] / (divisor or 1), *found[1:]]
+            found.append(_response(count, dtype, back) / (share or 1))
+        else:
+            start, end, counts = window_ends(graph, size, count, k, step, pad, padded)
+            counts = counts if share is None else consts(graph, [share], dtype)
+            found.append(partial(_through_windows, size=size, start=start, end=end, counts=counts))
+    return found
+
+
+def window_ends(
+    graph: Graph, size: SymInt, count: SymInt, k: Int, step: Int, pad: Int, padded: Bool
+) -> Results:
+    """Where ``count`` windows of ``k`` elements begin and end along an axis, and how many elements
+    each of them averages: those inside, and those of the padding where it counts."""
+    make = graph.make_node
+    start = counting(graph, -pad, count, step)
+    end = make("Add", [start, const(graph, k, dtypes.int64)])
+    low, high = (-pad, size + pad) if padded else (0, size)
+    last = make("Min", [end, const(graph, high, dtypes.int64)])
+    counts = make("Sub", [last, make("Max", [start, const(graph, low, dtypes.int64)])])
+    return [start, end, counts]
 
 
 def _pooled_back(torch: Any, grad: Any, size: int, window: Any, rest: Any) -> Any:
@@ -195,32 +244,32 @@ def _adapted_back(torch: Any, grad: Any, size: int) -> Any:
     return torch.ops.aten._adaptive_avg_pool2d_backward(grad, read)
 
 
-def adaptive_weights(have: SymInts, wanted: SymInts, dtype: Dtype) -> Opaque:
-    """The matrices of adaptive average pooling from sizes to sizes.
-
-    Raises:
-        UnsupportedCase: a size is dynamic.
-    """
-    return [
-        _response(
-            count,
-            dtype,
-            partial(_adapted_back, size=size),
-        )
-        for size, count in zip(_known(have), _known(wanted), strict=True)
-    ]
+def adaptive_weights(graph: Graph, have: SymInts, wanted: SymInts, dtype: Dtype) -> Opaque:
+    """The maps of adaptive average pooling from sizes to sizes."""
+    found: list[Any] = []
+    for size, count in zip(have, wanted, strict=True):
+        if is_static([size, count]):
+            found.append(_response(count, dtype, partial(_adapted_back, size=size)))
+        else:
+            start, end = even_ends(graph, size, count)
+            counts = graph.make_node("Sub", [end, start])
+            found.append(partial(_through_windows, size=size, start=start, end=end, counts=counts))
+    return found
 
 
 def edge_weights(sizes: SymInts, pads: SymInts, dtype: Dtype) -> Opaque:
-    """The matrices of padding with the elements at the edge; the last axis comes first in
-    ``pads``.
+    """The maps of padding with the elements at the edge; the last axis comes first in ``pads``.
 
     Raises:
-        UnsupportedCase: a size is dynamic.
+        UnsupportedCase: an amount is dynamic.
     """
-    amounts, found = _known(pads)[::-1], []
-    for place, size in enumerate(_known(sizes)):
+    amounts = _known(pads)[::-1]
+    found: list[Any] = []
+    for place, size in enumerate(sizes):
         after, before = amounts[2 * place : 2 * place + 2]
+        if isinstance(size, SymDim):
+            found.append(partial(_through_edges, size=size, before=before, after=after))
+            continue
         read = np.clip(np.arange(-before, size + after), 0, max(size - 1, 0))
         kind = np.float64 if dtype == dtypes.float64 else np.float32
         found.append((np.arange(size)[:, None] == read).astype(kind))

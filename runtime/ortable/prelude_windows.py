@@ -39,18 +39,23 @@ def even_tables(graph: Graph, x: Result, sizes: SymInts) -> Any:
     tables = []
     for size, count in zip(shape_of(graph, x)[-len(sizes) :], sizes, strict=True):
         make, one = graph.make_node, const(graph, 1, dtypes.int64)
-        ramp = unsqueezed(graph, counting(graph, 0, count, 1), [1])
-        whole, parts = const(graph, size, dtypes.int64), const(graph, count, dtypes.int64)
-        start = make("Div", [make("Mul", [ramp, whole]), parts])
-        after = make("Mul", [make("Add", [ramp, one]), whole])
-        less = make("Sub", [parts, one])
-        end = make("Div", [make("Add", [after, less]), parts])
+        start, end = (unsqueezed(graph, each, [1]) for each in even_ends(graph, size, count))
         longest = dims.ceildiv(size, count) + (0 if _divides(size, count) else 1)
         places = make("Add", [start, counting(graph, 0, longest, 1)])
         inside = make("Less", [places, end])
         last = make("Sub", [end, one])
         tables.append((make("Min", [places, last]), inside, make("Sub", [end, start])))
     return tables
+
+
+def even_ends(graph: Graph, size: SymInt, count: SymInt) -> Results:
+    """Where the ``count`` windows of adaptive pooling begin and end along an axis."""
+    make, one = graph.make_node, const(graph, 1, dtypes.int64)
+    ramp = counting(graph, 0, count, 1)
+    whole, parts = const(graph, size, dtypes.int64), const(graph, count, dtypes.int64)
+    start = make("Div", [make("Mul", [ramp, whole]), parts])
+    after = make("Mul", [make("Add", [ramp, one]), whole])
+    return [start, make("Div", [make("Add", [after, make("Sub", [parts, one])]), parts])]
 
 
 def _divides(size: SymInt, count: SymInt) -> bool:

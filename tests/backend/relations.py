@@ -37,7 +37,7 @@ def relations(tensors):
         found[i, j] = {
             "same": a is b,
             "memory": start != 0 and start == b.untyped_storage().data_ptr(),
-            "view": a._base is b or b._base is a,
+            "view": (a._base is b, b._base is a),
             "siblings": a._base is not None and a._base is b._base,
         }
     return found

@@ -81,6 +81,39 @@ def twice_the_same(x):
     return y, y
 
 
+def names_of_one_tensor(rename):
+    """A function whose results are a computed tensor and what `rename` makes of it."""
+
+    def run(x):
+        return rename(x + 1)
+
+    return run, lambda: (randn(3, 4),)
+
+
+# One tensor under two names: `_base` tells which is a view of which, and `detach` makes no view.
+NAMES = {
+    "detached": lambda y: (y, y.detach()),
+    "detached_first": lambda y: (y.detach(), y),
+    "detached_twice": lambda y: (y.detach(), y.detach()),
+    "detached_and_transposed": lambda y: (y, y.detach().t()),
+    "transposed_and_detached": lambda y: (y.t().detach(), y),
+    "detached_beside_a_view": lambda y: (y.detach(), y.t()),
+    "transposed_twice": lambda y: (y, y.t().t()),
+    "transposed_twice_first": lambda y: (y.t().t(), y),
+    "alias": lambda y: (y, torch.ops.aten.alias(y)),
+    "alias_first": lambda y: (torch.ops.aten.alias(y), y),
+    "aliases": lambda y: (torch.ops.aten.alias(y), torch.ops.aten.alias(y)),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_tensor_under_two_names(name):
+    fn, make = names_of_one_tensor(NAMES[name])
+    compare(fn, make, calls=1)
+    torch._dynamo.reset()
+    compare(fn, lambda: (randn(3, 4, requires_grad=True),), grad=True, calls=1)
+
+
 RESULTS = {
     "argument": (lambda x: (x, x + 1), lambda: (randn(3, 4),)),
     "views_of_argument": (lambda x: (x.t(), x[0], x.view(-1)), lambda: (randn(3, 4),)),

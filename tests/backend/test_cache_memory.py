@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import threading
+import time
 import weakref
 
 import pytest
@@ -447,3 +448,27 @@ def test_a_forked_child_shares_nothing_with_its_parent():
     if pid == 0:
         os._exit(int(shared_session("fork", (), Thing) is kept))
     assert os.waitpid(pid, 0)[1] == 0
+
+
+def test_threads_that_ask_for_one_key_get_one_session():
+    class Session:
+        """What weak references can point to."""
+
+    made, got = [], []
+    barrier = threading.Barrier(3)
+
+    def make():
+        time.sleep(0.05)  # the others arrive while it is made
+        made.append(Session())
+        return made[-1]
+
+    def ask():
+        barrier.wait()
+        got.append(shared_session("a key of this test", (), make))
+
+    threads = [threading.Thread(target=ask) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 1 and got == made * 3

@@ -185,10 +185,9 @@ def test_steps_of_another_models_optimizer_change_nothing(backends):
 
 @pytest.mark.parametrize("target", ["all", "module", "compiled", "tensor"])
 def test_refresh_after_a_write_that_leaves_no_trace(target, backends):
-    model = make_model()
+    model = torch.nn.Sequential(torch.nn.Linear(4, 512), torch.nn.Linear(512, 2))
     compiled = compile_frozen(model, backends)
-    model[0].weight.data.mul_(2)
-    model[3].bias.detach().numpy()[:] = 7
+    model[0].weight.data[1] = 9  # one row of many
     given = {"all": (), "module": (model,), "compiled": (compiled,), "tensor": (model[0].weight,)}
     ortable.refresh(*given[target])
     check(compiled, model)

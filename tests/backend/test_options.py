@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import onnxruntime
 import pytest
 import torch
+from onnx import TensorProto
 from torch._dynamo.exc import BackendCompilerFailed
 
-from ortable import OrtOptions, onnx_custom_backend
+from ortable import ExportOptions, OrtOptions, onnx_custom_backend
 from ortable.errors import OptionError
 
 
@@ -23,26 +25,48 @@ def test_unknown_option_lists_the_known_and_the_closest():
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
+    ("name", "values"),
     [
-        ("providers", []),
-        ("providers", [3]),
-        ("target_opset", "18"),
-        ("target_opset", True),
-        ("optimize", 1),
-        ("storage", []),
-        ("dump_prefix", 3),
-        ("verbose", -1),
-        ("session_options", 3),
-        ("run_options", "x"),
-        ("pre_ort_model_transforms", 3),
-        ("export_options", {}),
-        ("raise_on", "aten::relu"),
+        ("providers", [[], "", [""], [3], ("CPUExecutionProvider", {}), ["A", "A"]]),
+        ("target_opset", ["18", True, 5, 99, {}, {"com.microsoft": 1}, {"": True}, {"": 99}]),
+        ("target_opset", [{"": 18, "my.domain": 1}, {"": 18, "com.microsoft": 7}, {1: 18}, [18]]),
+        ("optimize", [1, None, "no"]),
+        ("rewrites", ["", "nothing", ["default", 3], None, ["-nothing"]]),
+        ("storage", [[], "", 3]),
+        ("dump_prefix", [3, "", " ", b"model"]),
+        ("verbose", [-1, 3, 5, "1", 1.0]),
+        ("session_options", [3, "", {1: 2}, onnxruntime.RunOptions()]),
+        ("run_options", ["x", onnxruntime.SessionOptions()]),
+        ("pre_ort_model_transforms", [3, "", [3], {}]),
+        ("export_options", [{}, "none", ExportOptions(strict=True), ExportOptions(save_ep="x")]),
+        ("freeze", ["ON", True, "", None, ["on"]]),
+        ("fallback", ["", True, "Eager"]),
+        ("cache_dir", [3, "", " ", b"/tmp"]),
+        ("raise_on", ["aten::relu", [""], ["relu"], ["aten.relu"], ["aten::relu.no"], [3], 3]),
     ],
 )
-def test_wrong_type_names_option_and_value(name, value):
-    with pytest.raises(OptionError, match=name):
-        OrtOptions(**{name: value})
+def test_a_wrong_value_names_option_and_what_is_accepted(name, values):
+    for value in values:
+        with pytest.raises(OptionError, match=name):
+            OrtOptions(**{name: value})
+
+
+def test_paths_may_be_of_any_kind_and_begin_at_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    options = OrtOptions(cache_dir="~/q", dump_prefix=Path("~/sub") / "m")
+    assert options.cache_dir == str(tmp_path / "q")
+    assert options.dump_prefix == str(tmp_path / "sub" / "m")
+
+
+def test_names_of_operators_are_those_of_torch():
+    names = ["aten::relu.default", "aten::add.Tensor", "aten::add", "cond"]
+    assert OrtOptions(raise_on=names).raise_on == ("aten::relu", *names[1:])
+
+
+def test_rewrites_that_optimize_would_not_run_are_refused():
+    with pytest.raises(OptionError, match=r"'rewrites' is .* and 'optimize' False"):
+        OrtOptions(optimize=False, rewrites="all")
+    OrtOptions(optimize=False, rewrites="none")
 
 
 def test_options_are_frozen_and_normalised():
@@ -164,3 +188,57 @@ def test_a_setting_of_the_wrong_type_is_named(option, setting):
     [name] = setting
     with pytest.raises(BackendCompilerFailed, match=f"OptionError: {option}: {name} must be"):
         torch.compile(torch.relu, backend="ortable", options={option: setting})(torch.rand(2))
+
+
+def twice(x):
+    return torch.relu(x).t() @ torch.relu(x)
+
+
+def quantized(x):
+    import torch.ao.quantization.fx._decomposed  # defines the operators
+
+    quantize = torch.ops.quantized_decomposed.quantize_per_tensor
+    dequantize = torch.ops.quantized_decomposed.dequantize_per_tensor
+    codes = (0.1, 0, -128, 127, torch.int8)
+    y = dequantize(quantize(x, *codes), *codes)
+    return dequantize(quantize(torch.relu(y.reshape(-1)), *codes), *codes)
+
+
+def nodes_of(fn, **options):
+    """Types of the nodes of a compiled function, whose result is eager's."""
+    torch._dynamo.reset()
+    storage, x = {}, torch.rand(3, 3)
+    with torch.no_grad():
+        compiled = torch.compile(fn, backend="ortable", options={"storage": storage, **options})
+        torch.testing.assert_close(compiled(x), fn(x))
+    (record,) = storage["instance"]
+    return [node.op_type for node in record["onnx"].graph.node], record["onnx"]
+
+
+def test_without_optimize_no_pass_runs():
+    assert nodes_of(twice)[0].count("Relu") == 1
+    found, _ = nodes_of(twice, optimize=False)
+    assert found.count("Relu") == 2 and "Identity" in found
+
+
+def test_without_rewrites_codes_stay_as_the_model_has_them():
+    found, model = nodes_of(quantized, rewrites="none")
+    assert found.count("Identity") == 0, "the other passes run"
+    assert {TensorProto.INT8} <= {each.data_type for each in model.graph.initializer}
+    _, arranged = nodes_of(quantized)
+    assert TensorProto.INT8 not in {each.data_type for each in arranged.graph.initializer}
+    nodes_of(quantized, optimize=False)
+
+
+@pytest.mark.parametrize("table", [None, "none", "default", "all", {}])
+def test_tables_of_decompositions_by_name(table):
+    norm = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.LayerNorm(3))
+    found, _ = nodes_of(norm, export_options=ExportOptions(decomposition_table=table))
+    assert ("LayerNormalization" in found) == (table != "all"), found
+
+
+def test_raise_on_refuses_what_torch_would_run_too():
+    options = {"raise_on": ["aten::bernoulli"]}
+    fn = torch.compile(lambda x: torch.bernoulli(x) + x, backend="ortable", options=options)
+    with pytest.raises(BackendCompilerFailed, match="aten::bernoulli is refused"):
+        fn(torch.rand(3))

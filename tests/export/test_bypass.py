@@ -30,6 +30,7 @@ PATCHED = (
     (_ModuleStackTracer, "call_module"),
     (torch.jit, "isinstance"),
     (torch._dynamo, "mark_static_address"),
+    (torch.distributions.Distribution, "__init__"),
 )
 ORIGINALS = [getattr(owner, name) for owner, name in PATCHED]
 COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
@@ -105,6 +106,21 @@ def test_one_hot_without_a_number_of_classes() -> None:
     args = (torch.tensor([2, 0, 1, 2]),)
     more = [(torch.tensor([0, 0]),), (torch.tensor([5, 1, 2]),)]
     both(OneHot(), args, more, "one_hot", {"x": {0: Dim("n")}})
+
+
+class Likelihood(torch.nn.Module):
+    def forward(self, x):
+        normal = torch.distributions.Independent(torch.distributions.Normal(x, x.exp()), 1)
+        kinds = torch.distributions.Categorical(logits=x)
+        return normal.log_prob(x * 2) + kinds.entropy()
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_distributions_with_their_default_checks(strict) -> None:
+    x, shapes = torch.randn(4, 3), {"x": {0: Dim("n")}}
+    both(Likelihood(), (x,), [(torch.randn(2, 3),)], "distributions", shapes, strict)
+    with bypass_export_some_errors(), pytest.raises(ValueError, match="scale"):
+        torch.distributions.Normal(x, -x.exp())  # outside of an export they are checked
 
 
 def test_a_tensor_made_of_tensors() -> None:

@@ -26,9 +26,10 @@ def test_saving_again_replaces_model_and_data(tmp_path) -> None:
     first, second = Stack(), Stack(1.0)
     to_onnx(first, X, large_model=True).save(path, max_shard_bytes=5000)
     (tmp_path / "model.onnx.notes").write_text("mine")
+    (tmp_path / "model.onnx.notes.data").write_text("mine too")
     (tmp_path / "other.onnx.data").write_text("of another model")
     to_onnx(second, X, large_model=True).save(path)
-    kept = ["model.onnx.notes", "other.onnx.data"]
+    kept = ["model.onnx.notes", "model.onnx.notes.data", "other.onnx.data"]
     assert files(tmp_path) == sorted(["model.onnx", "model.onnx.data", *kept])
     for _ in range(2):
         to_onnx(second, X, large_model=True, filename=path)
@@ -117,9 +118,9 @@ def test_room_on_the_disk_is_asked_for_first(tmp_path, monkeypatch) -> None:
 
 def test_places_that_cannot_be_written_are_named(tmp_path) -> None:
     for large in (False, True):
-        with pytest.raises(ExportError, match=r"folder '.*nowhere' of the file to write"):
+        with pytest.raises(ExportError, match=r"folder '.*nowhere' of the ONNX file to write"):
             to_onnx(Stack(), X, large_model=large, filename=tmp_path / "nowhere" / "m.onnx")
-        with pytest.raises(ExportError, match=r"is a folder; filename is the file to write"):
+        with pytest.raises(ExportError, match=r"is a folder; filename is the ONNX file to write"):
             to_onnx(Stack(), X, large_model=large, filename=tmp_path)
         with pytest.raises(ExportError, match=r"could not be written to '/proc/m.onnx'"):
             to_onnx(Stack(), X, large_model=large, filename="/proc/m.onnx")

@@ -86,10 +86,13 @@ def test_an_unknown_value_of_an_option_is_refused(options, words) -> None:
 
 
 def test_export_options_check_their_values() -> None:
-    with pytest.raises(OptionError, match="strict is True or False"):
+    with pytest.raises(OptionError, match="strict is True, False or None"):
         ExportOptions(strict="yes")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="decomposition_table is one of"):
         ExportOptions(decomposition_table="some")
+    for name, wrong in (("save_ep", ""), ("progress", 3), ("metadata", [("a", "b")])):
+        with pytest.raises(OptionError, match=f"ExportOptions.{name} is"):
+            ExportOptions(**{name: wrong})
 
 
 def test_a_call_that_does_not_fit_forward_is_refused() -> None:

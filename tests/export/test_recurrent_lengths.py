@@ -13,6 +13,7 @@ from .helpers import assert_same
 
 LAYERS = {
     "lstm": lambda: torch.nn.LSTM(4, 5, num_layers=2, bidirectional=True, batch_first=True),
+    "projected": lambda: torch.nn.LSTM(4, 5, num_layers=2, bidirectional=True, proj_size=3),
     "gru": lambda: torch.nn.GRU(4, 5, num_layers=2),
     "rnn_tanh": lambda: torch.nn.RNN(4, 5, batch_first=True),
     "rnn_relu": lambda: torch.nn.RNN(4, 5, nonlinearity="relu", bidirectional=True),

@@ -55,6 +55,28 @@ def test_the_report_shows_what_was_done(tmp_path) -> None:
     assert "2 nodes, 0 local functions, 2 initializers" in text
 
 
+class Checked(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        torch._assert_async((x > 0).all(), "x must be positive")
+        torch._check(x.sum().item() > 1, lambda: "the sum is small")
+        return x + x.nonzero().shape[0]
+
+
+def test_assertions_that_the_model_does_not_make_are_told(tmp_path, capsys) -> None:
+    path = tmp_path / "report.md"
+    _, builder = to_onnx(
+        Checked(), (torch.ones(2, 3),), report=path, return_builder=True, verbose=1
+    )
+    lost = builder.record.assertions
+    assert any(line.startswith("x must be positive (test_report.py:") for line in lost), lost
+    assert any("the sum is small" in line or "1.0 <" in line for line in lost), lost
+    assert not any(">= 0" in line for line in lost), "a size is never below 0"
+    text = path.read_text()
+    assert "## Assertions that the model does not make" in text
+    assert all(f"- {line}" in text for line in lost)
+    assert f"{len(lost)} assertions dropped" in capsys.readouterr().out
+
+
 @torch.library.custom_op("reported::unknown", mutates_args=())
 def unknown(x: torch.Tensor) -> torch.Tensor:
     return x.clone()

@@ -44,6 +44,16 @@ class Branch(torch.nn.Module):
         return -x
 
 
+class Mean(torch.nn.Module):
+    def forward(self, x):
+        return x / len(x)
+
+
+class Constant(torch.nn.Module):
+    def forward(self, x):
+        return x * float(torch.tensor([1.0, 2.0]).numpy().sum())
+
+
 class Twice(torch.nn.Module):
     def forward(self, x):
         return torch.ops.ortable_strategies.twice(x)
@@ -118,6 +128,7 @@ def test_decomposition_tables_by_name() -> None:
         ({"decomposition_table": {"relu": None}}, "maps overloads to functions"),
         ({"save_ep": 3}, "save_ep is the name of a .pt2 file or None, not int"),
         ({"fallback": 1}, "fallback is True or False, not 1"),
+        ({"strict": 1}, "strict is True, False or None, not 1"),
     ],
 )
 def test_wrong_options_list_what_is_accepted(options, words) -> None:
@@ -125,9 +136,64 @@ def test_wrong_options_list_what_is_accepted(options, words) -> None:
         ExportOptions(**options)
 
 
-def test_no_other_strategy_without_being_asked() -> None:
-    with pytest.raises(ExportError, match="a branch depends on the values"):
+def test_the_python_code_is_read_when_it_cannot_run() -> None:
+    """``len`` of a dynamic dimension is a number in Python, and so are the values of a constant."""
+    shapes = {"x": {0: "rows"}}
+    for module in (Mean(), Constant()):
+        model, record = export(module, X, dynamic_shapes=shapes, validate=True)
+        assert record.strategy == "torch.export, strict=True"
+        assert "because torch.export, strict=False failed: " in steps(model)
+        assert_same(model, module, (torch.rand(7, 6),))
+        with pytest.raises(ExportError) as caught:
+            export(module, X, dynamic_shapes=shapes, strict=False)
+        assert "strict=True was tried" not in str(caught.value)
+
+
+def test_an_error_names_both_ways_that_were_tried() -> None:
+    with pytest.raises(ExportError, match="a branch depends on the values") as caught:
         export(Branch(), X)
+    text = str(caught.value)
+    assert "\ntorch.export, strict=True was tried after that: " in text
+    assert "ExportOptions(strict=True)" not in text
+    assert "ExportOptions(tracing=True)" in text
+
+
+@pytest.mark.parametrize("option", ["strict", "tracing"])
+def test_no_other_strategy_beside_the_one_that_was_asked_for(option, monkeypatch) -> None:
+    calls = _counted(monkeypatch)
+    with pytest.raises(ExportError):
+        export(Broken(), X, **{option: True})
+    assert len(calls) == 1
+
+
+def test_what_reading_the_code_cannot_help_is_captured_once(monkeypatch) -> None:
+    calls = _counted(monkeypatch)
+    with pytest.raises(FunctionNotFoundError):
+        export(Twice(), X)
+    assert len(calls) == 1
+    with pytest.raises(ExportError, match="register"):
+        export(Neuron(), Wrapped(X))
+    assert len(calls) == 2
+
+
+def _counted(monkeypatch) -> list[bool]:
+    """The value of ``strict`` at each call of torch.export.export."""
+    calls: list[bool] = []
+    original = torch.export.export
+
+    def counted(*args, **kwargs):
+        calls.append(kwargs["strict"])
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(torch.export, "export", counted)
+    return calls
+
+
+class Wrapped:
+    """A class that nobody registered."""
+
+    def __init__(self, x):
+        self.x = x
 
 
 def test_tracing_wins_where_torch_export_fails_and_the_model_says_why(capsys) -> None:

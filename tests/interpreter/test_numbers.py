@@ -126,6 +126,10 @@ def test_an_item_sizes_a_result() -> None:
     check(lambda x, n, u: x.sum() + torch.arange(u + n).sum() + torch.ones(u).sum())
 
 
+def test_a_length_is_computed_through_floats() -> None:
+    check(lambda x, n, u: torch.arange(0, n * 0.5, 0.3).sum() + torch.arange(n, -n, -1.0).sum())
+
+
 def test_a_length_that_no_node_computes_is_an_error_of_ours() -> None:
     with pytest.raises(OrtableError, match="no ONNX form"):
-        check(lambda x, n, u: torch.arange(0, n * 0.5, 0.5))
+        check(lambda x, n, u: torch.arange(0, torch.sym_sqrt(n), 0.5))

@@ -51,6 +51,17 @@ for name, text, names in (
         [{"x": numbers(3, 4)}, {"x": F(1000) * numbers(3, 4)}],
         {**Q, **{k: v for k, v in known.items() if f", {k})" in text}},
     )  # fmt: skip
+SIGNED = QDQ.format("", "x") + " t = Transpose<perm=[1,0]>(d) y = Neg(t)"
+for opset, outcome in ((20, "equal"), (21, "no session")):
+    row(
+        "QDQPropagationTransformer",
+        f"int8 at opset {opset}",
+        f"(float[n,m] x) => (float[p,q] y) {{ {SIGNED} }}",
+        {"x": numbers(3, 4)},
+        {"s": F(0.05), "z": np.int8(3)},
+        opset=opset,
+        outcome=outcome,
+    )
 WEIGHT = {"sw": F(0.02), "zw": np.int8(0), "sy": F(0.1), "zy": np.uint8(100)}
 LINEAR = QDQ.format("a", "x") + " w = DequantizeLinear(qw, sw, zw) {0} qy = QuantizeLinear(v, sy, zy) y = DequantizeLinear(qy, sy, zy)"  # fmt: skip
 CODES = np.random.default_rng(0).integers(-100, 100, (3, 4)).astype(np.int8)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 import operator
 from dataclasses import dataclass
 from typing import Any
@@ -243,12 +244,7 @@ def _output(graph: torch.fx.Graph, call: torch.fx.Node, unused: tuple[int, ...])
 
 def convert(schema: OpSchema, sample: Sample, opset: int, target: str | None = None) -> Converted:
     """Convert the one-call graph of a sample."""
-    module, call, tensors = fx_graph(schema, sample)
-    builder = GraphBuilder(opset, target=target)
-    interpreter = DynamoInterpreter(builder)
-    interpreter.run(module)
-    builder.remove_unused()
-    return Converted(builder.to_onnx(), interpreter, tensors, call)
+    return SampleCheck(schema, sample).convert(opset, target)
 
 
 def check_rule(schema: OpSchema, sample: Sample) -> None:
@@ -280,15 +276,24 @@ def check_rule(schema: OpSchema, sample: Sample) -> None:
 
 def run_onnx(model: onnx.ModelProto, feeds: dict[str, torch.Tensor]) -> list[torch.Tensor]:
     """Run a model in ONNX Runtime; bfloat16 travels through its bits."""
+    return run_session(session_of(model.SerializeToString()), feeds)
+
+
+def session_of(model: bytes) -> onnxruntime.InferenceSession:
+    """A session of one thread for a serialised model."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def run_session(
+    session: onnxruntime.InferenceSession, feeds: dict[str, torch.Tensor]
+) -> list[torch.Tensor]:
+    """All outputs of a session, as tensors."""
     values = {name: _ort_value(tensor) for name, tensor in feeds.items()}
     names = [output.name for output in session.get_outputs()]
-    outputs = session._sess.run_with_ort_values(dict(values.items()), names, None)
+    outputs = session._sess.run_with_ort_values(values, names, None)
     return [_from_ort(value) for value in outputs]
 
 
@@ -316,35 +321,85 @@ def check_sample_at(
     schema: OpSchema, sample: Sample, opset: int, target: str | None = None
 ) -> Converted | None:
     """Convert and run a sample; raise AssertionError when anything differs from eager."""
-    if not sample.applies_at(opset, target):
-        return None
-    if sample.refused is not None:
-        try:
-            convert(schema, sample, opset, target)
-        except Exception as error:
-            assert sample.refused in str(error), f"refused, but not for '{sample.refused}': {error}"
+    return SampleCheck(schema, sample).run(opset, target)
+
+
+class SampleCheck:
+    """One sample, converted for several opsets and targets: its graph is traced once, eager runs
+    once, and a model that came out the same before is not run again."""
+
+    def __init__(self, schema: OpSchema, sample: Sample) -> None:
+        self.schema = schema
+        self.sample = sample
+        self._expected: dict[int, tuple[Any, list[torch.Tensor]]] = {}
+        self._right: set[bytes] = set()
+
+    @functools.cached_property
+    def graph(self) -> tuple[torch.fx.GraphModule, torch.fx.Node, list[torch.Tensor]]:
+        return fx_graph(self.schema, self.sample)
+
+    def expected(self, grow: int) -> tuple[Any, list[torch.Tensor]]:
+        """What eager returns with dynamic dimensions larger by ``grow``, and the inputs."""
+        if grow not in self._expected:
+            self._expected[grow] = eager(self.schema, self.sample, grow)
+        return self._expected[grow]
+
+    def convert(self, opset: int, target: str | None) -> Converted:
+        module, call, tensors = self.graph
+        builder = GraphBuilder(opset, target=target)
+        interpreter = DynamoInterpreter(builder)
+        interpreter.run(module)
+        builder.remove_unused()
+        return Converted(builder.to_onnx(), interpreter, tensors, call)
+
+    def run(self, opset: int, target: str | None) -> Converted | None:
+        """Convert at ``opset`` for ``target`` and compare with eager."""
+        sample = self.sample
+        if not sample.applies_at(opset, target):
             return None
-        raise AssertionError(f"{schema.key} should refuse this call: {sample.refused}")
-    converted = convert(schema, sample, opset, target)
-    onnx.checker.check_model(converted.model, full_check=False)
-    if sample.expect is not None:
-        assert converted.ops == list(sample.expect), (
-            f"nodes are {converted.ops}, expected {list(sample.expect)}"
-        )
-    dynamic = bool(_names(list(parse_sample(sample, schema).values())))
-    for grow in (0, 3) if dynamic else (0,):
-        expected, tensors = eager(schema, sample, grow)
+        if sample.refused is not None:
+            self._refused(opset, target)
+            return None
+        converted = self.convert(opset, target)
+        if sample.expect is not None:
+            assert converted.ops == list(sample.expect), (
+                f"nodes are {converted.ops}, expected {list(sample.expect)}"
+            )
+        text = converted.model.SerializeToString(deterministic=True)
+        if text in self._right:
+            return converted
+        onnx.checker.check_model(converted.model, full_check=False)
+        session = session_of(text) if converted.model.graph.output else None
+        dynamic = bool(_names(list(parse_sample(sample, self.schema).values())))
+        for grow in (0, 3) if dynamic else (0,):
+            self._compare_at(converted, session, grow)
+        self._right.add(text)
+        return converted
+
+    def _refused(self, opset: int, target: str | None) -> None:
+        sample = self.sample
+        try:
+            self.convert(opset, target)
+        except Exception as error:
+            assert sample.refused is not None
+            assert sample.refused in str(error), f"refused, but not for '{sample.refused}': {error}"
+            return
+        raise AssertionError(f"{self.schema.key} should refuse this call: {sample.refused}")
+
+    def _compare_at(
+        self, converted: Converted, session: onnxruntime.InferenceSession | None, grow: int
+    ) -> None:
+        expected, tensors = self.expected(grow)
         inputs = list(converted.interpreter.inputs)
         feeds = {r.name: t for r, t in zip(inputs, tensors, strict=True) if r.name is not None}
         results = expected if isinstance(expected, list | tuple) else [expected]
         wanted = [
             each
             for place, each in enumerate(results)
-            if each is not None and place not in sample.unread
+            if each is not None and place not in self.sample.unread
         ]
-        got = run_onnx(converted.model, feeds) if converted.model.graph.output else []
-        _compare(converted, wanted, got, sample, grow)
-    return converted
+        got = run_session(session, feeds) if session is not None else []
+        _compare(converted, wanted, got, self.sample, grow)
 
 
 def _compare(

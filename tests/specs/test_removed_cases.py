@@ -21,7 +21,7 @@ from ortablegen.onnx_schemas import CEILING, FLOOR
 from ortablegen.read import read_folder, read_text
 
 from . import harness
-from .test_cases import ENTRIES, ROOT, skip_without
+from .test_cases import ENTRIES, ROOT, skip_absent
 
 TEN = (
     "aten::_scaled_dot_product_flash_attention_for_cpu",
@@ -110,7 +110,7 @@ def test_every_case_of_every_entry_is_needed(
     """The same for all entries, one file at a time (with ``--every-case`` only: minutes)."""
     entry = ENTRIES[key]
     assert isinstance(entry, OpEntry)
-    skip_without(entry.requires)
+    skip_absent(entry)
     diagnostics = Diagnostics()
     text = _without_case((ROOT / entry.file).read_text(), entry, case)
     changed = read_text(text, entry.file, diagnostics)

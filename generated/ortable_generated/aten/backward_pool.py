@@ -23,7 +23,7 @@ def aten__adaptive_avg_pool2d_backward(graph: GraphBuilder, res: Res, grad_outpu
     if len(want) == 2 and product(want) == 1:
         count = const(graph, product(have), dtype_of(graph, self))
         return graph.make_node('Expand', [graph.make_node('Div', [grad_output, count]), as_vec(graph, list(shape_of(graph, self)))], res.outputs)
-    return summed_back(graph, grad_output, adaptive_weights(have, want, dtype_of(graph, self)))
+    return summed_back(graph, grad_output, adaptive_weights(graph, have, want, dtype_of(graph, self)))
 
 
 def aten__adaptive_avg_pool3d_backward(graph: GraphBuilder, res: Res, grad_output: Result, self: Result) -> Result:
@@ -33,7 +33,7 @@ def aten__adaptive_avg_pool3d_backward(graph: GraphBuilder, res: Res, grad_outpu
     if len(want) == 3 and product(want) == 1:
         count = const(graph, product(have), dtype_of(graph, self))
         return graph.make_node('Expand', [graph.make_node('Div', [grad_output, count]), as_vec(graph, list(shape_of(graph, self)))], res.outputs)
-    return summed_back(graph, grad_output, adaptive_weights(have, want, dtype_of(graph, self)))
+    return summed_back(graph, grad_output, adaptive_weights(graph, have, want, dtype_of(graph, self)))
 
 
 def aten_adaptive_max_pool2d_backward(graph: GraphBuilder, res: Res, grad_output: Result, self: Result, indices: Result) -> Result:
@@ -52,7 +52,7 @@ def aten_avg_pool2d_backward(graph: GraphBuilder, res: Res, grad_output: Result,
         # onnxruntime has no convolution of float64
         sizes, places = (shape_of(graph, self)[-2:], shape_of(graph, grad_output)[-2:])
         rest = (ceil_mode, count_include_pad, divisor_override)
-        weights = mean_weights(sizes, places, kernel_size, stride, padding, rest, float64)
+        weights = mean_weights(graph, sizes, places, kernel_size, stride, padding, rest, float64)
         return summed_back(graph, grad_output, weights)
     return avg_pool2d_backward(graph, res, grad_output=grad_output, self=self, kernel_size=kernel_size, stride=stride, padding=padding, ceil_mode=ceil_mode, count_include_pad=count_include_pad, divisor_override=divisor_override)
 
@@ -63,7 +63,7 @@ def aten_avg_pool3d_backward(graph: GraphBuilder, res: Res, grad_output: Result,
         # onnxruntime has no convolution of float64
         sizes, places = (shape_of(graph, self)[-3:], shape_of(graph, grad_output)[-3:])
         rest = (ceil_mode, count_include_pad, divisor_override)
-        weights = mean_weights(sizes, places, kernel_size, stride, padding, rest, float64)
+        weights = mean_weights(graph, sizes, places, kernel_size, stride, padding, rest, float64)
         return summed_back(graph, grad_output, weights)
     return avg_pool3d_backward(graph, res, grad_output=grad_output, self=self, kernel_size=kernel_size, stride=stride, padding=padding, ceil_mode=ceil_mode, count_include_pad=count_include_pad, divisor_override=divisor_override)
 

@@ -7,7 +7,7 @@ from ortable.dtypes import float64, uint8
 from ortable.errors import UnsupportedCase
 from ortable.known import known_dtype, known_shape
 from ortable.lowerings.recurrent import gru, lstm, one_layer_lstm, rnn_relu, rnn_tanh
-from ortable.prelude import differs, dim_of, dtype_of, is_used
+from ortable.prelude import differs, dtype_of, is_used
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -28,8 +28,6 @@ def aten_lstm_input(graph: GraphBuilder, res: Res, input: Result, hx: Results, p
     """aten::lstm.input(Tensor input, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor, Tensor)"""
     if train and dropout > 0 and (num_layers > 1):
         raise UnsupportedCase('aten::lstm.input: dropout between layers draws random numbers that only torch can draw')
-    if differs(dim_of(graph, hx[0], -1), dim_of(graph, hx[1], -1)):
-        raise UnsupportedCase("aten::lstm.input: an LSTM with projections (proj_size), which ONNX's LSTM does not have")
     if dtype_of(graph, input) == float64:
         raise UnsupportedCase('aten::lstm.input: recurrent networks in float64, for which ONNX Runtime has no kernel')
     return lstm(graph, res, input=input, hx=hx, params=params, has_biases=has_biases, num_layers=num_layers, bidirectional=bidirectional, batch_first=batch_first)

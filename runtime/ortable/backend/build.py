@@ -21,7 +21,7 @@ from .cache.conversion import compile_cached
 from .cache.outer import Outer, describe, region_name
 from .compile import CompiledGraph
 from .devices import CPU, graph_device, resolve
-from .fallback import culprits, missing_error, unsupported_nodes
+from .fallback import culprits, missing_error, refused_error, unsupported_nodes
 from .islands import with_islands
 from .mixed import Part, convert_parts, cut, join_parts
 from .options import OrtOptions
@@ -32,6 +32,7 @@ from .regions import Split
 from .roles import OutputKind
 from .session import provider_names
 from .shards import inner_arguments
+from .specialize import specialize
 from .storage import dump_model, store
 
 __all__ = ["Compiled", "Runner", "compile_one", "load"]
@@ -50,16 +51,31 @@ def compile_one(graph_module: GraphModule, options: OrtOptions, runner: Runner) 
         recompose(graph_module)
         if options.fallback is not None:
             return compile_with_fallback(graph_module, options, runner, static)
-        graph_module, in_torch, _ = place(graph_module)
-        if not in_torch:
-            return compile_region(graph_module, options, runner, static)
-        error = missing_error(graph_module, in_torch)
-        if error is not None:
-            raise error  # one for all regions
-        in_torch = with_islands(graph_module, in_torch)
-        cuts = cut(graph_module, in_torch)
-        parts = list(convert_parts(graph_module, cuts, options, static))
-        return run_mixed(graph_module, options, runner, in_torch, cuts, parts)
+        refused = refused_error(graph_module, options.raise_on)
+        if refused is not None:
+            raise refused
+        while True:
+            try:
+                return compile_placed(graph_module, options, runner, static)
+            except OrtableError as error:
+                if not specialize(graph_module, error, options.verbose):
+                    raise
+
+
+def compile_placed(
+    graph_module: GraphModule, options: OrtOptions, runner: Runner, static: frozenset[int]
+) -> Compiled:
+    """Compiles a graph of which torch runs what the specs place there."""
+    graph_module, in_torch, _ = place(graph_module)
+    if not in_torch:
+        return compile_region(graph_module, options, runner, static)
+    error = missing_error(graph_module, in_torch)
+    if error is not None:
+        raise error  # one for all regions
+    in_torch = with_islands(graph_module, in_torch)
+    cuts = cut(graph_module, in_torch)
+    parts = list(convert_parts(graph_module, cuts, options, static))
+    return run_mixed(graph_module, options, runner, in_torch, cuts, parts)
 
 
 def compile_with_fallback(

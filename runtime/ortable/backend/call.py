@@ -9,6 +9,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
 from types import FunctionType
 from typing import Any
 
@@ -19,13 +20,14 @@ from ortable.errors import ProviderError
 
 from .cache.memory import shared_session
 from .call_source import CallSource, code_of
+from .checks import violated
 from .compile import CompiledGraph
 from .feeds import Bound, Dimensions, feed_any, from_dlpack
 from .fork import protect
 from .frozen import BackOff, Frozen, History, freezable, with_constants
 from .roles import InputKind
 from .shards import gathered_by_fsdp
-from .weights import is_watchable, signature, sweep
+from .weights import is_watchable, signature, sweep, windows_of
 
 __all__ = ["OrtBackend", "freezable_positions"]
 
@@ -166,10 +168,12 @@ class OrtBackend:
         sweep()
         weights = [args[i] for i in positions]
         seen = signature(weights)
+        windows = windows_of(weights)
+        sample = b"".join(windows)
         begin = time.perf_counter()
         roles = [self.compiled.inputs[i] for i in positions]
         named = {r.name: (r, t) for r, t in zip(roles, weights, strict=True)}
-        stamp = (tuple(positions), seen[2])
+        stamp = (tuple(positions), seen[2], sha256(sample).digest())
         session = shared_session(
             self._key, weights, lambda: make(*with_constants(self.compiled.model, named)), stamp
         )
@@ -186,8 +190,9 @@ class OrtBackend:
             assert backend is not None  # it is on the stack
             return backend._choose(args)
 
-        frozen = Frozen(session, positions, weights, seen, cost, dropped)
-        if signature(weights) != seen:  # from here on `frozen` is told of optimizers' steps
+        frozen = Frozen(session, positions, weights, seen, cost, dropped, windows, sample)
+        # from here on `frozen` is told of optimizers' steps
+        if signature(weights) != seen or not frozen.fresh(args):
             return None
         values = {"changed": changed, **frozen.expected()}
         rest = tuple(i for i in self._bindable() if i not in positions)
@@ -238,7 +243,8 @@ class OrtBackend:
         scope: dict[str, Any] = {"__builtins__": builtins, **source.values, **values}
         scope.update(
             feed=from_dlpack, dlpack=_to_dlpack, take=_from_dlpack, feed_any=feed_any,
-            dimension=self._dimensions, options=self.run_options, failed=_failed,
+            dimension=self._dimensions, options=self.run_options,
+            failed=self._failed if self.compiled.checks else _failed,
             names=[fetch.name for fetch in self.compiled.fetches],
             bound=Bound([self.compiled.inputs[i] for i in source.bound]),
         )  # fmt: skip
@@ -247,6 +253,11 @@ class OrtBackend:
             scope["run"] = run(session)
         self._source = source
         return FunctionType(code_of(source.text), scope, "call")
+
+    def _failed(self, error: Exception, args: Sequence[Any]) -> Exception:
+        """What a call raises that ONNX Runtime could not finish: an assertion comes first."""
+        found = violated(self.compiled, args, self._make) if self._make is not None else None
+        return _failed(error) if found is None else RuntimeError(found)
 
     def after_fork(self) -> list[Any]:
         """In a forked child, where the threads of the sessions do not exist: forgets the sessions,

@@ -82,7 +82,8 @@ class CallSource:
         return "\n".join(["def call(args):", *head, *feeds, *fetches, *results, ""])
 
     def _checks(self) -> list[str]:
-        """The weights are the objects, in the memory, with the versions that the session has."""
+        """The weights are the objects, in the memory, with the versions that the session has, and
+        samples of them are what they were."""
         each = [f"a{i}" for i in self.constants]
         same = " and ".join(f"a{i} is w{i}" for i in self.constants)
         pointers = ", ".join(f"{a}.data_ptr()" for a in each)
@@ -92,6 +93,7 @@ class CallSource:
             f"        valid[0] and {same}",
             f"        and [{pointers}] == pointers",
             f"        and [{versions}] == versions",
+            "        and join(windows) == sample",
             "    ):",
             "        return changed(args)",
         ]
@@ -157,11 +159,13 @@ class CallSource:
         fetches = self.compiled.fetches
         if not fetches:
             return []
+        given = "".join(f"a{i}, " for i in range(len(self.compiled.inputs)))
+        known = f", ({given})" if self.compiled.checks else ""
         lines = [
             "    try:",
             "        out = run(feeds, names, options)",
             "    except Exception as error:",
-            "        raise failed(error) from error",
+            f"        raise failed(error{known}) from error",
         ]
         if self._are_the_results():
             return [*lines, "    return out.to_dlpacks(take)"]
@@ -170,6 +174,9 @@ class CallSource:
         else:
             listed = ", ".join(f"f{i}" for i in range(len(fetches)))
             lines.append(f"    {listed} = out.to_dlpacks(take)")
+        for check in self.compiled.checks:
+            lines.append(f"    if not f{check.fetch}.item():")
+            lines.append(f"        raise RuntimeError({check.message!r})")
         for index, fetch in enumerate(fetches):
             changed = self._promised(index, fetch)
             if changed:
@@ -201,6 +208,7 @@ class CallSource:
         return (
             plain
             and not self.compiled.mutations
+            and not self.compiled.checks
             and [(r.kind, r.fetch) for r in roles]
             == [(OutputKind.TENSOR, i) for i in range(len(fetches))]
         )

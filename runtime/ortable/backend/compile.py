@@ -5,17 +5,17 @@ values."""
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from onnx import GraphProto, ModelProto
+from onnx import ModelProto, NodeProto
 from torch.fx import Graph, GraphModule, Node
 
 from ortable import dtypes
 from ortable.complex_value import join_pair, part_type
-from ortable.errors import FunctionNotFoundError, OptionError
+from ortable.errors import OptionError
 from ortable.interpreter import numbers
 from ortable.interpreter.complex_numbers import transposed
 from ortable.interpreter.control_flow import refuse_effects
@@ -27,11 +27,12 @@ from . import devices
 from .inputs import InputPlan, check_inputs, declare_inputs, shape_of, strides_of
 from .options import OrtOptions
 from .outputs import Mutation, OutputPlan, graph_kind, plan_outputs
-from .roles import DimSource, Fetch, InputRole, OutputRole
+from .roles import Check, DimSource, Fetch, InputRole, OutputRole
 from .session import provider_names
 from .strides import contiguous_strides, dense_order, inverse
+from .writers import is_marked
 
-__all__ = ["CompiledGraph", "compile_graph"]
+__all__ = ["CompiledGraph", "compile_graph", "read_names"]
 
 
 @dataclass(frozen=True)
@@ -39,13 +40,13 @@ class CompiledGraph:
     """What one graph became: the model, the roles, and where symbols are found at call time.
 
     `inputs` and `outputs` follow the arguments and the results; `mutations` copy hidden results
-    (those of `outputs` past `n_results`) into arguments.  `fed` holds the names of the ONNX inputs
-    that a node reads.  `device` is where it runs.  `part` tells a region of a graph, which torch
-    runs around it.  `timings` are seconds per phase, `rewrites` tells how often each rule of
-    rewriting fired, `refused` why rules did not.  `fx_names` tells which FX node a result of the
-    ONNX graph is the value of, for those that have one.  `key` is a digest of all that the
-    conversion read, None where there is none; `cache` says where the conversion was found: `miss`
-    (nowhere), `memory` or `disk`.
+    (those of `outputs` past `n_results`) into arguments, after the `checks` held.  `fed` holds the
+    names of the ONNX inputs that a node reads.  `device` is where it runs.  `part` tells a region
+    of a graph, which torch runs around it.  `timings` are seconds per phase, `rewrites` tells how
+    often each rule of rewriting fired, `refused` why rules did not.  `fx_names` tells which FX node
+    a result of the ONNX graph is the value of, for those that have one.  `key` is a digest of all
+    that the conversion read, None where there is none; `cache` says where the conversion was found:
+    `miss` (nowhere), `memory` or `disk`.
     """
 
     model: ModelProto
@@ -63,6 +64,7 @@ class CompiledGraph:
     rewrites: Mapping[str, int] = field(default_factory=dict)
     refused: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     fx_names: Mapping[str, str] = field(default_factory=dict)
+    checks: tuple[Check, ...] = ()
     key: str | None = None
     cache: str = "miss"
 
@@ -78,8 +80,7 @@ def compile_graph(
     :param static: positions of arguments that are parameters or buffers
     :param whole: the graph of which `graph_module` is a region, where it is one
 
-    :raises FunctionNotFoundError: operators without a converter, all of them, or refused by
-    `raise_on`
+    :raises FunctionNotFoundError: operators without a converter, all of them
     :raises ConversionError: an argument, a result or an operator that cannot be converted
     :raises ProviderError: tensors on a device that no provider of the options serves
     """
@@ -87,7 +88,6 @@ def compile_graph(
     from ortable.interpreter import DynamoInterpreter
 
     begin = time.perf_counter()
-    _refuse(graph_module, options.raise_on)
     refuse_effects(graph_module)
     inputs = InputPlan(graph_module)
     options = devices.resolve(graph_module, options)
@@ -113,14 +113,20 @@ def compile_graph(
     if options.optimize:
         optimize(builder, chosen_rules(options.rewrites), record=rewrites)
     optimized = time.perf_counter()
-    model = _transformed(builder.to_onnx(), options.pre_ort_model_transforms)
+    # what runs is what the options ask for, and nothing else
+    proto = builder.to_onnx(optimize=False)
+    model = _transformed(proto, options.pre_ort_model_transforms)
     serialized = time.perf_counter()
     written = {mutation.source for mutation in outputs.mutations}
     return CompiledGraph(
         model=model,
         kind=graph_kind(whole or graph_module),
         inputs=tuple(
-            replace(role, static=role.index in static and role.index not in written)
+            replace(
+                role,
+                static=role.index in static and role.index not in written,
+                written=is_marked(inputs.nodes[role.index]),
+            )
             for role in roles
         ),
         outputs=tuple(outputs.roles),
@@ -128,7 +134,7 @@ def compile_graph(
         fetches=fetches,
         mutations=tuple(outputs.mutations),
         sources=inputs.sources,
-        fed=frozenset(_read_names(model.graph)),
+        fed=frozenset(read_names(model.graph.node) | {v.name for v in model.graph.output}),
         device=devices.graph_device(graph_module),
         part=whole is not None,
         timings={
@@ -139,6 +145,7 @@ def compile_graph(
         rewrites=rewrites.counts(),
         refused=rewrites.refusals(),
         fx_names=_fx_names(interpreter.values, copies, outputs, fetches),
+        checks=tuple(outputs.checks),
     )
 
 
@@ -168,21 +175,6 @@ def target_opset(asked: int | Mapping[str, int] | None) -> int | dict[str, int]:
 
         return ORT_MAX_OPSET
     return asked if isinstance(asked, int) else dict(asked)
-
-
-def _refuse(graph_module: GraphModule, names: Sequence[str]) -> None:
-    """Fails when the graph calls an operator that option `raise_on` names (`aten::relu`, with or
-    without its overload)."""
-    if not names:
-        return
-    for node in graph_module.graph.nodes:
-        if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
-            name = node.target.name()
-            if name in names or name.partition(".")[0] in names:
-                raise FunctionNotFoundError(
-                    f"Operator {name} is refused: option raise_on names it. Remove it there to "
-                    "convert this graph."
-                )
 
 
 def _body(graph_module: GraphModule, outputs: OutputPlan) -> tuple[GraphModule, dict[Node, Node]]:
@@ -260,12 +252,12 @@ def _transformed(model: ModelProto, transforms: Sequence[Any]) -> ModelProto:
     return model
 
 
-def _read_names(graph: GraphProto) -> set[str]:
-    """Names that a node, a subgraph or the list of outputs reads."""
-    names = {value.name for value in graph.output}
-    for node in graph.node:
+def read_names(nodes: Iterable[NodeProto]) -> set[str]:
+    """Names that nodes, or the subgraphs of one, read."""
+    names: set[str] = set()
+    for node in nodes:
         names.update(node.input)
         for att in node.attribute:
             for inner in [att.g, *att.graphs] if att.HasField("g") else att.graphs:
-                names |= _read_names(inner)
+                names |= read_names(inner.node) | {value.name for value in inner.output}
     return names

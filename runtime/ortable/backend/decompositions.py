@@ -66,12 +66,6 @@ def filter_decomposition_table(
 
 
 def resolve_table(export_options: Any) -> Table | None:
-    """The table that ExportOptions ask for; None when they leave the choice to the caller."""
-    table = getattr(export_options, "decomposition_table", None)
-    if table is None:
-        return None
-    if table in ("default", "all", "ortable"):
-        return get_decomposition_table()
-    if callable(table):
-        table = table()
-    return dict(table.items())
+    """The decompositions that ExportOptions ask for; None where they leave whole what ortable
+    converts, which is the backend's own choice."""
+    return None if export_options is None else export_options.table()

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from ortable.errors import OrtableError
+from ortable.errors import FunctionNotFoundError, OrtableError
 from ortable.interpreter import mutation, scan
 from ortable.interpreter.arguments import ELEMENT_TYPES
 from ortable.interpreter.tables import generated_tables
@@ -19,7 +19,7 @@ from .devices import tensors_in
 from .inputs import InputPlan
 from .outputs import is_mutation
 
-__all__ = ["culprits", "missing_error", "unsupported_nodes"]
+__all__ = ["culprits", "missing_error", "refused_error", "unsupported_nodes"]
 
 _PATIENCE = 3  # calls of one operator that may fail before all its calls are left to torch
 
@@ -34,6 +34,24 @@ def unsupported_nodes(graph_module: GraphModule, raise_on: Sequence[str]) -> dic
             if why is not None:
                 found[node] = why
     return found
+
+
+def refused_error(graph_module: GraphModule, raise_on: Sequence[str]) -> OrtableError | None:
+    """The error for a graph that calls an operator which option `raise_on` names, wherever it would
+    run; None where it calls none."""
+    for node in graph_module.graph.nodes if raise_on else ():
+        if node.op == "call_function" and _is_named(node, raise_on):
+            return FunctionNotFoundError(
+                f"Operator {missing_name(node)} is refused: option raise_on names it. Remove it "
+                "there to convert this graph."
+            )
+    return None
+
+
+def _is_named(node: Node, raise_on: Sequence[str]) -> bool:
+    """Whether a node calls an operator of a list (`aten::relu`, with or without its overload)."""
+    name = missing_name(node)
+    return name in raise_on or name.partition(".")[0] in raise_on
 
 
 def missing_error(graph_module: GraphModule, in_torch: Any) -> OrtableError | None:
@@ -64,7 +82,7 @@ def _converter(target: Any) -> Any:
 
 def _reason(graph_module: GraphModule, node: Node, raise_on: Sequence[str]) -> str | None:
     tables, name = generated_tables(), missing_name(node)
-    if name in raise_on or name.partition(".")[0] in raise_on:
+    if _is_named(node, raise_on):
         return "option raise_on names it"
     if name == "with_effects":
         return "it has an effect, which an ONNX graph would lose"

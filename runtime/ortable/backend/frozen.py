@@ -25,9 +25,10 @@ _EMBEDDED_BYTES = 1024
 
 def freezable(role: InputRole) -> bool:
     """Whether an argument of that role may become a constant: a weight that the graph reads only,
-    of a type that ONNX has."""
+    whose writes show, of a type that ONNX has."""
     return (
         role.static
+        and not role.written
         and role.kind is InputKind.TENSOR
         and bool(role.name)
         and not dtypes.is_complex_type(role.elem_type)
@@ -89,8 +90,15 @@ class Frozen:
         seen: Signature,
         cost: float,
         dropped: Callable[[Frozen], None],
+        windows: Sequence[memoryview] = (),
+        sample: bytes = b"",
     ) -> None:
+        """
+        :param seen: the signature of the weights before the session was made
+        :param windows: `windows_of` them, which then read as `sample`
+        """
         self.session = session
+        self.windows, self.sample = tuple(windows), sample
         self.cost, self.made = cost, time.perf_counter()
         self.valid = [True]
         self.positions = tuple(positions)
@@ -112,12 +120,21 @@ class Frozen:
             and all(map(operator.is_, tensors, self.tensors))
             and [t.data_ptr() for t in tensors] == self.pointers
             and versions_of(tensors) == self.versions
+            and b"".join(self.windows) == self.sample
         )
 
     def expected(self) -> dict[str, Any]:
         """The globals that the generated check of the weights reads."""
         named = {f"w{i}": found for i, found in zip(self.positions, self.tensors, strict=True)}
-        return {"valid": self.valid, "pointers": self.pointers, "versions": self.versions, **named}
+        return {
+            "valid": self.valid,
+            "pointers": self.pointers,
+            "versions": self.versions,
+            "join": b"".join,
+            "windows": self.windows,
+            "sample": self.sample,
+            **named,
+        }
 
     def invalidate(self) -> None:
         """The constants are not the weights any more: the next call sees it."""
@@ -128,7 +145,7 @@ class Frozen:
         self.valid[0] = False
         self._dropped(self)
         self.call = self.session = None
-        self.tensors, self._memory = [], []
+        self.tensors, self._memory, self.windows = [], [], ()
 
 
 def with_constants(

@@ -13,6 +13,9 @@ from ortable.errors import OptionError
 
 __all__ = ["OrtOptions"]
 
+_DOMAINS = {"", "com.microsoft", "ai.onnx.ml"}  # those that converters write
+_PATHS = {"dump_prefix": "files without their number", "cache_dir": "a folder"}
+
 Provider = str | tuple[str, dict[str, Any]]
 Transform = Callable[[Any], Any]
 
@@ -39,15 +42,16 @@ class OrtOptions:
     `run_options`               an `onnxruntime.RunOptions`, or a dict, likewise
     `pre_ort_model_transforms`  one callable or several, `ModelProto -> ModelProto | None` (None:
                                 changed in place), applied before the session is created
-    `export_options`            an object with `decomposition_table` (`ortable.ExportOptions`)
+    `export_options`            an `ortable.ExportOptions` of which the backend reads
+                                `decomposition_table`: no other field may be set
     `freeze`                    weights as constants of the session: `"auto"` (graphs compiled for
                                 inference), `"on"` (every forward graph), `"off"`
     `fallback`                  None: an unsupported operator is an error; `"eager"`: it runs in
                                 torch, between the sessions of what is supported
     `cache_dir`                 a folder that keeps converted models for other processes; default:
                                 none is written
-    `raise_on`                  ATen names (`"aten::relu"`) to refuse on purpose, to try out what
-                                happens next: fallbacks, the minifier
+    `raise_on`                  names of operators (`"aten::relu"`, `"cond"`) to refuse on purpose,
+                                to try out what happens next: fallbacks, the minifier
     ==========================  ===========================================================
     """
 
@@ -70,6 +74,11 @@ class OrtOptions:
     def __post_init__(self) -> None:
         for name, check in _CHECKS.items():
             object.__setattr__(self, name, check(name, getattr(self, name)))
+        if not self.optimize and self.rewrites not in (("default",), ("none",)):
+            raise OptionError(
+                f"Option 'rewrites' is {list(self.rewrites)}, and 'optimize' False: rewrites are a "
+                "part of what 'optimize' runs. Remove one of the two."
+            )
 
     @classmethod
     def from_mapping(cls, *sources: Mapping[str, Any] | None) -> OrtOptions:
@@ -118,6 +127,8 @@ def _check_providers(name: str, value: Any) -> tuple[Provider, ...] | None:
     if not isinstance(value, list | tuple) or not value:
         raise _wrong(name, value, expected)
     for item in value:
+        if item == "":
+            raise _wrong(name, value, expected)
         pair = isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str)
         if not isinstance(item, str) and not (pair and isinstance(item[1], dict)):
             raise _wrong(name, value, expected)
@@ -129,13 +140,21 @@ def _check_providers(name: str, value: Any) -> tuple[Provider, ...] | None:
 
 
 def _check_opset(name: str, value: Any) -> Any:
-    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value > 0):
-        return value
-    if isinstance(value, Mapping) and all(
-        isinstance(k, str) and isinstance(v, int) for k, v in value.items()
-    ):
-        return dict(value)
-    raise _wrong(name, value, "an opset number or a dict {domain: version}")
+    if value is None:
+        return None
+    from ortable.export.options import checked_opset
+
+    try:
+        opsets = checked_opset(value)
+    except OptionError as error:
+        raise OptionError(f"Option {name!r}: {error}.") from None
+    if isinstance(opsets, dict) and not opsets.keys() <= _DOMAINS:
+        raise _wrong(
+            name,
+            value,
+            "an opset number or a dict of domains ('', 'com.microsoft', 'ai.onnx.ml') to versions",
+        )
+    return opsets
 
 
 def _check_bool(name: str, value: Any) -> bool:
@@ -147,12 +166,6 @@ def _check_bool(name: str, value: Any) -> bool:
 def _check_storage(name: str, value: Any) -> Any:
     if value is not None and not isinstance(value, MutableMapping):
         raise _wrong(name, value, "a dict")
-    return value
-
-
-def _check_text(name: str, value: Any) -> Any:
-    if value is not None and not isinstance(value, str):
-        raise _wrong(name, value, "a string")
     return value
 
 
@@ -169,13 +182,16 @@ def _check_fallback(name: str, value: Any) -> str | None:
 
 
 def _check_path(name: str, value: Any) -> str | None:
-    if value is not None and not isinstance(value, str | os.PathLike):
-        raise _wrong(name, value, "the path of a folder")
-    return None if value is None else os.fspath(value)
+    if value is None:
+        return None
+    path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
+    if not isinstance(path, str) or not path.strip():
+        raise _wrong(name, value, f"the path of {_PATHS[name]}, a str or a Path, not empty")
+    return os.path.expanduser(path)
 
 
 def _check_verbose(name: str, value: Any) -> int:
-    if not isinstance(value, int) or value < 0:
+    if not isinstance(value, int) or not 0 <= value <= 2:
         raise _wrong(name, value, "0, 1 or 2")
     return int(value)
 
@@ -194,14 +210,26 @@ def _check_transforms(name: str, value: Any) -> tuple[Transform, ...]:
     if not isinstance(values, Iterable) or isinstance(values, str):
         raise _wrong(name, value, "a callable or a list of callables")
     values = tuple(values)
-    if not all(callable(v) for v in values):
+    if isinstance(value, Mapping) or not all(callable(v) for v in values):
         raise _wrong(name, value, "a callable or a list of callables")
     return values
 
 
 def _check_export_options(name: str, value: Any) -> Any:
-    if value is not None and not hasattr(value, "decomposition_table"):
+    if value is None:
+        return None
+    from ortable.export.options import ExportOptions
+
+    if not isinstance(value, ExportOptions):
         raise _wrong(name, value, "an ortable.ExportOptions")
+    default = ExportOptions()
+    fields_ = [f.name for f in fields(value) if f.name != "decomposition_table"]
+    others = [each for each in fields_ if getattr(value, each) != getattr(default, each)]
+    if others:
+        raise OptionError(
+            f"Option {name!r}: the backend reads decomposition_table alone, and would ignore "
+            f"{', '.join(others)}, which to_onnx reads; remove it."
+        )
     return value
 
 
@@ -213,12 +241,32 @@ def _check_rewrites(name: str, value: Any) -> tuple[str, ...]:
 
 
 def _check_names(name: str, value: Any) -> tuple[str, ...]:
+    expected = "a list of operator names such as 'aten::relu'"
     if isinstance(value, str) or not isinstance(value, Iterable):
-        raise _wrong(name, value, "a list of operator names such as 'aten::relu'")
+        raise _wrong(name, value, expected)
     values = tuple(value)
-    if not all(isinstance(v, str) for v in values):
-        raise _wrong(name, value, "a list of operator names such as 'aten::relu'")
-    return tuple(v.removesuffix(".default") for v in values)
+    if not all(isinstance(each, str) for each in values):
+        raise _wrong(name, value, expected)
+    for each in values:
+        if not _is_operator(each):
+            raise OptionError(
+                f"Option {name!r}: torch has no operator {each!r}. Names are those of "
+                "torch's schemas, 'aten::relu' or with the overload 'aten::add.Tensor', or of a "
+                "higher-order operator, 'cond'."
+            )
+    return tuple(each.removesuffix(".default") for each in values)
+
+
+def _is_operator(name: str) -> bool:
+    """Whether torch knows an operator, all its overloads, or one of them, by a name."""
+    import torch
+
+    if "::" not in name:
+        return name in torch._ops._higher_order_ops
+    packet, _, overload = name.partition(".")
+    schemas = torch._C._jit_get_schemas_for_operator(packet)
+    known = {schema.overload_name or "default" for schema in schemas}
+    return (overload in known) if overload else bool(known)
 
 
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
@@ -227,7 +275,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "optimize": _check_bool,
     "rewrites": _check_rewrites,
     "storage": _check_storage,
-    "dump_prefix": _check_text,
+    "dump_prefix": _check_path,
     "verbose": _check_verbose,
     "session_options": _check_ort_options,
     "run_options": _check_ort_options,

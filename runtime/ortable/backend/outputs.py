@@ -4,6 +4,7 @@ torch. Arguments, ints, None, duplicates and views never pass through ONNX Runti
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,12 +13,13 @@ from torch.fx import GraphModule, Node
 
 from ortable import dims, dtypes
 from ortable.errors import ConversionError, UnsupportedCase
+from ortable.interpreter.assertions import run_time_checks
 from ortable.interpreter.control_flow import is_token_result
 
 from .inputs import InputPlan, shape_of, strides_of
-from .roles import OutputKind, OutputRole, ViewStep
+from .roles import Check, OutputKind, OutputRole, ViewStep
 from .strides import contiguous_strides
-from .views import is_view, trace_views
+from .views import DETACH, is_view, trace_views
 
 __all__ = ["Mutation", "OutputPlan", "graph_kind", "is_mutation", "plan_outputs"]
 
@@ -37,12 +39,14 @@ class Mutation:
 
 @dataclass
 class OutputPlan:
-    """Roles of the results, then of the values that `mutations` copy into arguments; `fetched` are
-    the nodes that ONNX Runtime must return, in order; `kept` says whose strides are promised."""
+    """Roles of the results, then of the values that `mutations` copy into arguments; `checks` are
+    the assertions; `fetched` are the nodes that ONNX Runtime must return, in order; `kept` says
+    whose strides are promised."""
 
     roles: list[OutputRole] = field(default_factory=list)
     n_results: int = 0
     mutations: list[Mutation] = field(default_factory=list)
+    checks: list[Check] = field(default_factory=list)
     fetched: list[Node] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     kept: set[Node] = field(default_factory=set)
@@ -68,6 +72,7 @@ def plan_outputs(graph_module: GraphModule, inputs: InputPlan) -> OutputPlan:
     saved = [_is_saved(d) for d in described] + [False] * len(results)
     copies = {n: n.args[0] for n in graph_module.graph.nodes if is_mutation(n, inputs)}
     builder = _RoleBuilder(plan, inputs, copies)
+    builder.note_bases(results)
     for index, result in enumerate(results):
         plan.roles.append(builder.role(index, result, promised=not saved[index]))
     plan.roles = [_with_true_strides(role, plan) for role in plan.roles]
@@ -76,6 +81,9 @@ def plan_outputs(graph_module: GraphModule, inputs: InputPlan) -> OutputPlan:
         index = len(plan.roles)
         plan.mutations.append(Mutation(inputs.position[target], index))
         plan.roles.append(builder.role(index, node.args[1], promised=False))
+    for number, assertion in enumerate(run_time_checks(graph_module.graph)):
+        fetch = builder.fetch(assertion.condition, f"assertion_{number}")
+        plan.checks.append(Check(fetch, assertion.message))
     shared = Counter(role.fetch for role in plan.roles)
     plan.roles = [
         replace(role, alone=True)
@@ -111,7 +119,17 @@ class _RoleBuilder:
         self.inputs = inputs
         self.copies = copies
         self.seen: dict[Node, int] = {}
-        self.direct: set[Node] = set()  # bases that a result hands out as they are
+        self.results: set[Node] = set()
+        self.shared: Counter[Node] = Counter()  # results by the tensor that they are, or view
+
+    def note_bases(self, results: Sequence[Any]) -> None:
+        """Looks at all results, before their roles are decided one by one."""
+        self.results = {self.copies.get(each, each) for each in results if isinstance(each, Node)}
+        for result in self.results:
+            if isinstance(result.meta.get("val"), torch.Tensor):
+                traced = trace_views(result, self.inputs.known)
+                base = traced[0] if traced is not None else result
+                self.shared[self.copies.get(base, base)] += 1
 
     def role(self, index: int, result: Any, promised: bool) -> OutputRole:
         if result is None:
@@ -141,7 +159,7 @@ class _RoleBuilder:
         if isinstance(value, int | float | bool):
             return OutputRole(index, OutputKind.CONSTANT, f"output_{index}", value=value)
         if isinstance(value, torch.SymFloat | torch.SymBool):
-            fetch = self._fetch(result, f"output_{index}")
+            fetch = self.fetch(result, f"output_{index}")
             return OutputRole(index, OutputKind.NUMBER, f"output_{index}", fetch=fetch)
         if not isinstance(value, torch.SymInt):
             raise ConversionError(
@@ -154,7 +172,7 @@ class _RoleBuilder:
             return OutputRole(index, OutputKind.CONSTANT, name, value=dim)
         if self.inputs.known(dim):
             return OutputRole(index, OutputKind.DIMENSION, name, value=dim)
-        fetch = self._fetch(result, name)
+        fetch = self.fetch(result, name)
         return OutputRole(index, OutputKind.DIMENSION, name, fetch=fetch, value=dim)
 
     def _tensor(self, index: int, result: Node, value: torch.Tensor, promised: bool) -> OutputRole:
@@ -165,16 +183,21 @@ class _RoleBuilder:
         if traced is None:
             self._check_place(result, value)
         base = self.copies.get(base, base)
+        if (
+            not promised or base in self.inputs.position
+        ):  # of arguments, AOTAutograd makes views anew
+            steps = tuple(step for step in steps if step.op is not DETACH)
         if base in self.inputs.position:
             kind = OutputKind.INPUT if base is result else OutputKind.VIEW
             steps = () if base is result else steps or _ALIAS
             source = self.inputs.position[base]
             return OutputRole(index, kind, name, -1, source, None, steps, elem_type, shape)
-        if not steps and base in self.direct:
-            steps = _ALIAS
-        if not steps:
-            self.direct.add(base)
-        fetch = self._fetch(base, name)
+        if result is not base and all(step.op is DETACH for step in steps):
+            # the tensor itself under another name: a view of it, or a tensor over its memory,
+            # where somebody gets it too
+            seen = base in self.results or self.shared[base] > 1
+            steps = (steps or _ALIAS) if seen else ()
+        fetch = self.fetch(base, name)
         kind = OutputKind.VIEW if steps else OutputKind.TENSOR
         if promised or steps or not all(isinstance(size, int) for size in shape):
             self.plan.kept.add(base)
@@ -192,7 +215,8 @@ class _RoleBuilder:
                 f"{result.name}: a view of an argument that begins where only the data say"
             )
 
-    def _fetch(self, node: Node, name: str) -> int:
+    def fetch(self, node: Node, name: str) -> int:
+        """Position of a node among those that ONNX Runtime returns; it is one from now on."""
         if node not in self.plan.fetched:
             self.plan.fetched.append(node)
             self.plan.names.append(name)

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch._ops import HigherOrderOperator
 from torch.fx import GraphModule, Node
 
+from ortable.interpreter.assertions import asserts_inside
 from ortable.interpreter.origin import source_line
 from ortable.interpreter.unsupported import missing_name
 
@@ -52,6 +54,14 @@ def placed_by_table(graph_module: GraphModule) -> dict[Node, str]:
     return {node: why for node, why in found.items() if why is not None}
 
 
+def asserting(graph_module: GraphModule) -> dict[Node, str]:
+    """Higher-order operators of which a branch or a step asserts something, with the reason why
+    torch runs them: ONNX has no node that raises, and nothing comes out of a branch not taken."""
+    hops = (n for n in graph_module.graph.nodes if isinstance(n.target, HigherOrderOperator))
+    why = "a graph that it calls has an assertion, which ONNX cannot raise"
+    return {node: why for node in hops if asserts_inside(graph_module, node)}
+
+
 def place(
     graph_module: GraphModule, unsupported: Mapping[Node, str] | None = None
 ) -> tuple[GraphModule, dict[Node, str], dict[Node, Node]]:
@@ -60,7 +70,7 @@ def place(
 
     :param unsupported: further nodes of `graph_module` that torch runs, with reasons
     """
-    more = with_items(unsupported or {})
+    more = with_items({**asserting(graph_module), **(unsupported or {})})
     graph_module, in_torch, before = write_draws(graph_module, more)
     return graph_module, with_items({**placed_by_table(graph_module), **in_torch}), before
 

@@ -13,6 +13,7 @@ from torch.fx import Graph, GraphModule, Node
 
 from ortable import dims
 from ortable.dims import Dim, SymDim
+from ortable.interpreter.assertions import run_time_checks
 
 from .inputs import InputPlan
 from .outputs import is_mutation
@@ -75,6 +76,7 @@ class _Splitter:
         self.graph_module = graph_module
         self.nodes = list(graph_module.graph.nodes)
         self.plan = InputPlan(graph_module)
+        self.checks = {each.node for each in run_time_checks(graph_module.graph)}
         self.in_torch = in_torch
         self.sizes = self._sizes()
         self.last = [n for n in self.nodes if is_mutation(n, self.plan)]
@@ -160,7 +162,7 @@ class _Splitter:
     def _region(self, name: str, nodes: list[Node]) -> Region | None:
         inside = set(nodes)
         outputs = [n for n in nodes if any(user not in inside for user in n.users)]
-        if not outputs:
+        if not outputs and inside.isdisjoint(self.checks):
             return None
         graph = Graph()
         copies: dict[Node, Node] = {}

@@ -63,10 +63,14 @@ class Results:
         self.roles = compiled.outputs
         self.n_results = compiled.n_results
         self.mutations = compiled.mutations
+        self.checks = compiled.checks
         self.sources = tuple(compiled.sources.values())
 
     def __call__(self, args: Sequence[Any], fetched: Sequence[Any]) -> list[Any]:
         """`fetched` holds torch tensors, in the order of `CompiledGraph.fetches`."""
+        for check in self.checks:
+            if not fetched[check.fetch].item():
+                raise RuntimeError(check.message)
         values = SymbolValues(args, self.sources)
         results: list[Any] = []
         for role in self.roles:
@@ -108,8 +112,8 @@ class Results:
 def own(tensor: torch.Tensor) -> torch.Tensor:
     """The memory of `tensor` as a tensor that is no view of it: autograd forbids in-place updates
     of views that a compiled function returns."""
-    # 0: further, from where it begins
-    return _reinterpret_tensor(tensor, tensor.shape, tensor.stride(), 0)
+    # 0: further, from where it begins. torch 2.15 takes exact tuples only, and a Size is none.
+    return _reinterpret_tensor(tensor, tuple(tensor.shape), tensor.stride(), 0)
 
 
 def as_promised(tensor: torch.Tensor, fetch: Fetch, values: Callable[[Any], Any]) -> torch.Tensor:

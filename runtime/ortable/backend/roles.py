@@ -10,7 +10,16 @@ from typing import Any
 
 from ortable.dims import Dim
 
-__all__ = ["DimSource", "Fetch", "InputKind", "InputRole", "OutputKind", "OutputRole", "ViewStep"]
+__all__ = [
+    "Check",
+    "DimSource",
+    "Fetch",
+    "InputKind",
+    "InputRole",
+    "OutputKind",
+    "OutputRole",
+    "ViewStep",
+]
 
 
 class InputKind(enum.Enum):
@@ -44,6 +53,7 @@ class InputRole:
     the dimension that an int stands for.  `permutation` is applied to the tensor before it is fed.
     `dense` says that the tensor, so permuted, was contiguous when torch traced the graph.
     `static` tells parameters and buffers that the graph only reads: the same tensor at every call.
+    `written` says of one that its owner writes it without a trace: it stays an input.
     """
 
     index: int
@@ -54,6 +64,7 @@ class InputRole:
     value: Any = None
     permutation: tuple[int, ...] | None = None
     static: bool = False
+    written: bool = False
     dense: bool = True
     device: str = "cpu"
 
@@ -113,6 +124,15 @@ class Fetch:
     strides: tuple[Dim, ...] | None = None
     is_complex: bool = False
     device: str = "cpu"
+
+
+@dataclass(frozen=True)
+class Check:
+    """An assertion of the graph: the output of the ONNX graph that must be true, and what is raised
+    (RuntimeError, as torch does) before anything is handed out or written where it is not."""
+
+    fetch: int
+    message: str
 
 
 @dataclass(frozen=True)

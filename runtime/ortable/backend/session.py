@@ -156,13 +156,6 @@ def _makes_double(attribute: AttributeProto) -> bool:
     return attribute.name in ("to", "dtype") and attribute.i == TensorProto.DOUBLE
 
 
-def _disabled_optimizers(model: ModelProto) -> list[str]:
-    """Optimizers that do not keep the meaning of a graph, see docs/optimizers.md."""
-    from ortable_generated.optimizers import DISABLED, DISABLED_FOR_DOUBLE
-
-    return list(DISABLED_FOR_DOUBLE if _has_double_in(model) else DISABLED)
-
-
 def _has_double_in(model: ModelProto) -> bool:
     """Whether anything in a model is of float64, whose factors MatMulScaleFusion would round."""
     if _has_double(model.graph):
@@ -170,6 +163,27 @@ def _has_double_in(model: ModelProto) -> bool:
     return any(
         _makes_double(att) for f in model.functions for node in f.node for att in node.attribute
     )
+
+
+def _harmful_optimizers(model: ModelProto) -> list[str]:
+    """Optimizers of ONNX Runtime that do not keep the meaning of this model, by name: see
+    docs/optimizers.md."""
+    from ortable_generated.optimizers import DISABLED, DISABLED_FOR
+
+    found = list(DISABLED)
+    if _has_double_in(model):
+        found += DISABLED_FOR["float64"]
+    # The passes leave no signed codes of activations; without them they are there.
+    if _has_signed(model):
+        found += DISABLED_FOR["int8 activations"]
+    return found
+
+
+def _has_signed(model: ModelProto) -> bool:
+    """Whether activations are quantized to int8."""
+    signed = {each.name for each in model.graph.initializer if each.data_type == TensorProto.INT8}
+    nodes = (node for node in model.graph.node if node.op_type == "QuantizeLinear")
+    return any(len(node.input) > 2 and node.input[2] in signed for node in nodes)
 
 
 def make_session(
@@ -201,7 +215,7 @@ def make_session(
             model.SerializeToString(),
             options,
             providers=list(providers),
-            disabled_optimizers=_disabled_optimizers(model),
+            disabled_optimizers=_harmful_optimizers(model),
             enable_fallback=0,  # what another provider than the one asked for would run is an error
         )
     except Exception as exc:

@@ -16,10 +16,10 @@ from ortable import dims
 
 from .roles import ViewStep
 
-__all__ = ["trace_views"]
+__all__ = ["DETACH", "is_view", "trace_views"]
 
 aten = torch.ops.aten
-_SAME = (aten.alias.default, aten.detach.default)
+DETACH = aten.detach.default
 
 
 def is_view(node: Node) -> bool:
@@ -100,10 +100,13 @@ def _permutation(node: Node) -> tuple[int, ...] | None:
 
 
 def _shorten(steps: list[ViewStep]) -> tuple[ViewStep, ...]:
-    """Consecutive permutations become one, those that change nothing and aliases are dropped."""
+    """Consecutive permutations become one, those that change nothing and aliases are dropped; of
+    what detaches, once is enough."""
     result: list[ViewStep] = []
     for step in steps:
-        if step.op in _SAME:
+        if step.op is aten.alias.default:
+            continue
+        if step.op is DETACH and result and result[-1].op is DETACH:
             continue
         if step.op is aten.permute.default and result and result[-1].op is aten.permute.default:
             inner = result.pop().args[0]

@@ -1,8 +1,9 @@
 """What tells that a weight has changed, or that nobody uses it any more: its memory, its version,
-an optimizer's step, `refresh`, and the count of references to it."""
+samples of its values, an optimizer's step, `refresh`, and the count of references to it."""
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import sys
 import threading
@@ -27,6 +28,7 @@ __all__ = [
     "storage_of",
     "sweep",
     "versions_of",
+    "windows_of",
 ]
 
 Signature = tuple[list[int], list[int], int]
@@ -72,6 +74,33 @@ def storage_of(tensor: torch.Tensor) -> int:
 def signature(tensors: Sequence[torch.Tensor]) -> Signature:
     """Where the tensors are, how often they were written, and how often optimizers stepped."""
     return [t.data_ptr() for t in tensors], versions_of(tensors), _steps[0]
+
+
+_WHOLE = 4096  # bytes: weights up to there are compared whole
+_WINDOW, _WINDOWS = 64, 4  # bytes, and how many places of a larger one
+
+
+def windows_of(tensors: Sequence[torch.Tensor]) -> list[memoryview]:
+    """What a call compares of the memory of weights: all of the small ones, of others a few places
+    from the first element to the last.
+
+    `weight.data += delta` leaves no trace in torch, but changes what lies there, unless it writes
+    single rows.  `b"".join` reads them all faster than their versions are read.  They do not hold
+    the memory: compare pointers first.
+    """
+    found = []
+    for tensor in tensors:
+        axes = zip(tensor.shape, tensor.stride(), strict=True)
+        span = (1 + sum((size - 1) * step for size, step in axes)) * tensor.element_size()
+        span = span if tensor.numel() else 0
+        parts = [(0, span)]
+        if span > _WHOLE:
+            last = span - _WINDOW
+            parts = [(last * i // (_WINDOWS - 1), _WINDOW) for i in range(_WINDOWS)]
+        for start, size in parts:
+            memory = (ctypes.c_char * size).from_address(tensor.data_ptr() + start)
+            found.append(memoryview(memory).cast("B"))
+    return found
 
 
 # Plain references, not a WeakSet: that cannot be read while another thread adds to it.
@@ -157,8 +186,8 @@ _COUNTING = _references([object()])[0]
 def refresh(target: Any = None) -> None:
     """Makes compiled graphs read their weights again at the next call.
 
-    For writes that leave no trace: `p.data.mul_()`, numpy arrays over the memory of a parameter.
-    All other changes are noticed without it.
+    For writes that torch does not count and that change single rows or elements of a large weight:
+    `p.data[3] = 0`, a write through numpy.  All other changes are noticed without it.
 
     :param target: a module, compiled or not, or a tensor: only graphs that hold its memory as
         constants are concerned; None: all graphs

@@ -4,6 +4,7 @@ context and from the graph."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
@@ -22,8 +23,15 @@ from .options import OrtOptions
 from .retrace import decompose
 from .runner import run_with_onnxruntime
 from .session import check_providers
+from .writers import mark, written_without_trace
 
 __all__ = ["compile_with_autograd", "dispatch", "onnx_custom_backend"]
+
+_STALE = (
+    "ortable: freeze='on' makes constants of weights of PEFT's layers, which PEFT writes without a "
+    "trace (merge_adapter, hotswap_adapter): call ortable.refresh(model) after that, or leave "
+    "freeze at 'auto', which keeps these weights inputs."
+)
 
 
 def onnx_custom_backend(
@@ -118,8 +126,13 @@ def compile_with_autograd(
     table = resolve_table(options.export_options)
 
     noted: Noted = []
+    written = written_without_trace(graph_module)
+    if written and options.freeze == "on":
+        warnings.warn(_STALE, RuntimeWarning, stacklevel=2)
 
     def compile_it(gm: GraphModule) -> Compiled:
+        if options.freeze == "auto":
+            mark(gm, written)
         compiled = compile_one(gm, options, run)
         note(noted, compiled)
         return compiled
@@ -129,7 +142,9 @@ def compile_with_autograd(
         from .cache.artifact import torch_cache  # imports inductor
 
         loaded = partial(load, options=options, runner=run)
-        looked_up = torch_cache(graph_module, options, loaded, own_decompositions=table is not None)
+        looked_up = torch_cache(
+            graph_module, options, loaded, own_decompositions=table is not None, written=written
+        )
     with looked_up as compiler:
         backend = aot_autograd(
             fw_compiler=compiler(compile_it),

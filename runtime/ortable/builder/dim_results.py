@@ -192,6 +192,9 @@ class DimResults:
         if atom.kind == "symbol" or self.find_source(str(atom.dim)) is not None:
             return self._make(atom.dim)
         if atom.kind == "opaque":
+            found = dims.recipe_of(atom.dim)
+            if found is not None:
+                return self._make_node("Cast", [self._computed(*found)], to=dtypes.int64)
             raise BuilderError(
                 f"Dimension {atom.dim} is computed by a function that has no ONNX form, and "
                 f"no result of the graph has it ({self.builder.tag}){self.builder.get_debug_msg()}"
@@ -206,6 +209,15 @@ class DimResults:
             return self._op("Div", *args)
         # Div rounds towards zero, // towards minus infinity; (a - a % b) divides exactly
         return self._op("Div", self._op("Sub", args[0], self._op("Mod", *args)), args[1])
+
+    def _computed(self, recipe: dims.Recipe, args: Sequence[Dim]) -> str:
+        """A float64[1] result: what ``recipe`` makes of dimensions."""
+        if isinstance(recipe, int):
+            return self._make_node("Cast", [self.vector(args[recipe])], to=dtypes.float64)
+        if isinstance(recipe, float):
+            return self.builder.make_initializer("", np.array([recipe]))
+        op_type, *parts = recipe
+        return self._make_node(op_type, [self._computed(part, args) for part in parts])
 
     # -- whole shapes
 

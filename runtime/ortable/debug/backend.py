@@ -19,7 +19,7 @@ from .run import ReferenceBackend
 
 __all__ = ["onnx_debug_backend"]
 
-_OWN = ("compare", "atol", "rtol")
+_OWN = ("compare", "atol", "rtol", "verbose")
 _OF_ONNX_RUNTIME = ("session_options", "run_options", "cache_dir")
 
 
@@ -59,12 +59,13 @@ def onnx_debug_backend(
     names = {*OrtOptions.__annotations__, *_OWN}
     given = {name: value for name, value in locals().items() if name in names}
     own, rest = _split(given, options)
-    resolved = OrtOptions.from_mapping(*rest)
+    verbose = own.get("verbose", 0)
+    resolved = OrtOptions.from_mapping(*rest, {"verbose": min(verbose, 2)})
     _refuse(resolved)
     tolerance = Tolerance(own.get("atol"), own.get("rtol")) if own.get("compare") else None
 
     def run_with_reference(compiled: CompiledGraph, options: OrtOptions) -> Compiled:
-        return ReferenceBackend(compiled, verbose=options.verbose, tolerance=tolerance)
+        return ReferenceBackend(compiled, verbose=verbose, tolerance=tolerance)
 
     return dispatch(graph_module, args, resolved, run_with_reference, "onnx_debug_backend")
 
@@ -93,7 +94,9 @@ def _split(
 def _checked(name: str, value: Any) -> Any:
     if name == "compare" and not isinstance(value, bool):
         raise OptionError(f"Option 'compare' must be True or False, got {value!r}.")
-    if name != "compare" and (isinstance(value, bool) or not isinstance(value, int | float)):
+    if name == "verbose" and (not isinstance(value, int) or value < 0):
+        raise OptionError(f"Option 'verbose' must be an int, 0 or more, got {value!r}.")
+    if name in ("atol", "rtol") and (isinstance(value, bool) or not isinstance(value, int | float)):
         raise OptionError(f"Option {name!r} must be a number, got {value!r}.")
     return value
 

@@ -54,6 +54,7 @@ _INSTALLED = _Installed()
 def bypass_export_some_errors(
     patch_torch: bool = True,
     patch_transformers: bool = True,
+    patch_torchvision: bool = True,
     without: Collection[str] = (),
     verbose: int = 0,
 ) -> Iterator[tuple[str, ...]]:
@@ -65,8 +66,9 @@ def bypass_export_some_errors(
     model's metadata (``ortable.steps``) list the patches.
 
     Args:
-        patch_torch, patch_transformers: which library's patches to take, see docs/export.md;
-            those of a library that is not installed are left out.
+        patch_torch, patch_transformers, patch_torchvision: which library's patches to take, see
+            docs/export.md; those of a library that is not installed are left out, those of
+            torchvision when it is not imported before.
         without: names of patches to leave out.
         verbose: 1 prints the patches.
 
@@ -78,13 +80,22 @@ def bypass_export_some_errors(
     """
     from .patches import PATCHES
 
+    if isinstance(without, str) or not isinstance(without, Collection):
+        raise OptionError(f"without is a collection of names of patches, not {without!r}")
+    libraries = {
+        "torch": patch_torch,
+        "transformers": patch_transformers,
+        "torchvision": patch_torchvision,
+    }
+    for library, value in libraries.items():
+        if not isinstance(value, bool):
+            raise OptionError(f"patch_{library} is True or False, not {value!r}")
     unknown = sorted(set(without) - {patch.name for patch in PATCHES})
     if unknown:
         raise OptionError(
             f"there is no patch {', '.join(map(repr, unknown))}; there are "
             f"{', '.join(repr(patch.name) for patch in PATCHES)}"
         )
-    libraries = {"torch": patch_torch, "transformers": patch_transformers}
     chosen = [
         patch
         for patch in PATCHES

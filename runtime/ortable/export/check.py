@@ -11,6 +11,7 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from ..errors import ExportError, OptionError
+from .ambient import autocast_again
 from .program import Request, is_fake
 from .validate import TOLERANCES
 
@@ -29,7 +30,8 @@ def check_program(exported: ExportedProgram, request: Request) -> None:
     tensors = pytree.tree_leaves((dict(exported.state_dict), request.args, request.kwargs))
     if any(is_fake(tensor) for tensor in tensors):
         raise OptionError("ExportOptions(validate=True) needs weights and inputs with data")
-    expected = _called(copy.deepcopy(module), request)
+    with autocast_again():
+        expected = _called(copy.deepcopy(module), request)
     try:
         computed = _called(copy.deepcopy(exported.module()), request)
     except Exception as error:  # the program checks its inputs with plain Python assertions

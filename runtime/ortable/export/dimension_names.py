@@ -49,7 +49,7 @@ def name_dimensions(program: Program, asked: Sequence[Leaf] | None) -> None:
 
 def _name_as_asked(program: Program, asked: Sequence[Leaf]) -> None:
     named = program.symbol_names
-    lost: list[tuple[str, Any]] = []
+    lost: list[tuple[str, str, Any]] = []
     for node, leaf in zip(program.user_inputs, asked, strict=True):
         value = node.meta.get("val")
         for axis, asked_for in leaf.dims().items():
@@ -67,13 +67,21 @@ def _name_as_asked(program: Program, asked: Sequence[Leaf]) -> None:
             plain = str(size.node.expr) == free[0]  # type: ignore[union-attr]
             if len(free) == 1 and (plain or hasattr(asked_for, "root")):
                 if named.setdefault(free[0], name) != name:
-                    lost.append((f"{where} ('{name}')", size))
+                    lost.append((where, name, size))
                 if isinstance(asked_for, NamedHint) and asked_for.min is None:
                     program.open_dims.add(free[0])
             elif not hasattr(asked_for, "root"):
-                lost.append((f"{where} ('{name}')", size))
+                lost.append((where, name, size))
+    lost = [
+        (where, name, size)
+        for where, name, size in lost
+        if str(dims.from_torch(size, named)) != name
+    ]
     if lost:
-        lines = [f"  {where} is always {dims.from_torch(size, named)}" for where, size in lost]
+        lines = [
+            f"  {where} ('{name}') is always {dims.from_torch(size, named)}"
+            for where, name, size in lost
+        ]
         warnings.warn(
             "names of dynamic_shapes that the model does not use:\n" + "\n".join(lines),
             UserWarning,

@@ -93,7 +93,8 @@ def checked_dispatcher(dispatcher: Any) -> Any:
 
     Raises OptionError for anything without a method ``find``.
     """
-    if dispatcher is None or callable(getattr(dispatcher, "find", None)):
+    text = isinstance(dispatcher, (str, bytes))  # texts have a method of that name
+    if dispatcher is None or (callable(getattr(dispatcher, "find", None)) and not text):
         return dispatcher
     if isinstance(dispatcher, Mapping):
         return Dispatcher(dispatcher)

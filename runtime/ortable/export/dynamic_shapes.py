@@ -13,8 +13,11 @@ from typing import Any
 import torch
 from torch.export import Dim
 
+from .. import dims
 from ..errors import ExportError
 from . import pytrees, shape_errors
+from .dim_expressions import expression_of
+from .left_as_found import forward_replaced
 
 Hint: Any = type(Dim.DYNAMIC)
 ShapesCollection = torch.export.ShapesCollection
@@ -103,6 +106,7 @@ def normalized(dynamic_shapes: Any, arguments: Mapping[str, Any]) -> Any:
     found = _Matcher()
     specs = _by_argument(dynamic_shapes, arguments)
     matched = {key: found.match(key, arguments[key], spec) for key, spec in specs.items()}
+    found.check_expressions()
     rest = matched.pop(getattr(arguments, "rest", None) or "", None)
     return {**matched, **(rest or {})}
 
@@ -155,6 +159,7 @@ class _Matcher:
     def __init__(self) -> None:
         self.leaves: list[Leaf] = []
         self.sizes: dict[str, tuple[str, int]] = {}  # name of a dimension -> where, size
+        self.known: dict[str, int] = {}  # name of a Dim -> size
 
     def match(self, path: str, value: Any, spec: Any) -> Any:
         """``spec`` as torch takes it; the leaves are noted on the way."""
@@ -239,6 +244,8 @@ class _Matcher:
                 raise ExportError(f"{where} is {dim} in dynamic_shapes, but its size is {size}")
             return dim
         if isinstance(dim, (Dim, Hint)):
+            if isinstance(dim, Dim) and isinstance(size, int):
+                self.known[dim.__name__] = size
             return dim
         return NamedHint(self._name(where, dim, size))
 
@@ -250,7 +257,13 @@ class _Matcher:
                 "Dim.DYNAMIC, Dim.AUTO, Dim.STATIC, the size itself, or None"
             )
         if not name.isidentifier():
-            raise ExportError(f"{where} is named {name!r}, which is not an identifier")
+            expression = expression_of(name)
+            if expression is None:
+                raise ExportError(
+                    f"{where} is named {name!r}, which is not an identifier, nor a sum of others "
+                    "such as 'past + new'"
+                )
+            name = str(expression)
         if isinstance(size, int):
             place, known = self.sizes.setdefault(name, (where, size))
             if known != size:
@@ -259,6 +272,26 @@ class _Matcher:
                     "a name stands for one size"
                 )
         return name
+
+    def check_expressions(self) -> None:
+        """Raise ExportError for a dimension named after others (``past + new``) that are not there,
+        or that has another size than they have together."""
+        sizes = self.known | {name: size for name, (_, size) in self.sizes.items()}
+        for name, (where, size) in self.sizes.items():
+            expression = None if name.isidentifier() else expression_of(name)
+            if expression is None:
+                continue
+            missing = sorted(dims.symbols(expression) - set(sizes))
+            if missing:
+                raise ExportError(
+                    f"{where} is named '{name}', and no dimension is named '{missing[0]}'"
+                )
+            expected = dims.evaluate(expression, sizes)
+            if expected != size:
+                raise ExportError(
+                    f"{where} is named '{name}', which is {expected} in args, but its size is "
+                    f"{size}"
+                )
 
     def _number(self, path: str, value: Any, spec: Any) -> Any:
         """What was asked for an integer; for anything else only what leaves it a constant."""
@@ -340,9 +373,9 @@ def ready(
 
             stack.enter_context(config.patch(backed_size_oblivious=True))  # type: ignore[attr-defined]
         rest = getattr(arguments, "rest", None)
-        if dynamic_shapes and rest is not None and "forward" not in vars(module):
-            module.forward = _spelled_out(module.forward, rest, arguments[rest])
-            stack.callback(delattr, module, "forward")
+        if dynamic_shapes and rest is not None:
+            spelled_out = _spelled_out(module.forward, rest, arguments[rest])
+            stack.enter_context(forward_replaced(module, spelled_out))
         yield
 
 

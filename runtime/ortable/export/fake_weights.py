@@ -46,7 +46,7 @@ def without_meta(request: Request) -> Iterator[Request]:
         for each in module.modules()
         for holder in (each._parameters, each._buffers, vars(each))
     ]
-    tensors = [(holder, name, t) for holder in holders for name, t in _tensors_of(holder)]
+    tensors = [(holder, name, t) for holder in holders for name, t in tensors_of(holder)]
     call = (request.args, request.kwargs)
     leaves = [leaf for leaf in pytree.tree_leaves(call) if isinstance(leaf, torch.Tensor)]
     every = [*leaves, *(tensor for _, _, tensor in tensors)]
@@ -72,7 +72,8 @@ def _default_device() -> AbstractContextManager[Any]:
     return torch.device("cpu") if torch.get_default_device().type == "meta" else nullcontext()
 
 
-def _tensors_of(holder: dict[str, Any]) -> list[tuple[str, torch.Tensor]]:
+def tensors_of(holder: dict[str, Any]) -> list[tuple[str, torch.Tensor]]:
+    """The tensors among the attributes of a module, or its parameters, or its buffers."""
     return [(name, value) for name, value in holder.items() if isinstance(value, torch.Tensor)]
 
 
@@ -131,7 +132,7 @@ def named_weights(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     found: dict[str, torch.Tensor] = dict(module.named_parameters(remove_duplicate=False))
     found.update(module.named_buffers(remove_duplicate=False))
     for prefix, each in module.named_modules(remove_duplicate=False):
-        for name, value in _tensors_of(vars(each)):
+        for name, value in tensors_of(vars(each)):
             found[f"{prefix}.{name}" if prefix else name] = value
     return found
 

@@ -11,6 +11,7 @@ import onnx
 from ..builder import serialize
 from ..builder.file_set import FileSet
 from ..errors import ExportError
+from .arguments import checked_path
 from .record import ExportRecord
 
 
@@ -37,11 +38,7 @@ def write_model(
     weights are. Raises ExportError when the folder is missing or cannot be written to, the disk is
     full, or the model is over protobuf's limit of 2 GB; nothing is left behind.
     """
-    path = Path(filename)
-    if not path.parent.is_dir():
-        raise ExportError(f"folder '{path.parent}' of the file to write does not exist")
-    if path.is_dir():
-        raise ExportError(f"'{path}' is a folder; filename is the file to write")
+    path = checked_path("filename", Path(filename))
     try:
         if isinstance(model, onnx.ModelProto):
             content = _serialized(model)

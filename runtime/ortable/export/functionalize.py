@@ -17,6 +17,7 @@ from ..interpreter.mutation import first_write
 from ..interpreter.tables import Tables
 from .branch_constants import scalars_as_operators
 from .dispatcher import given_converter, own_converter
+from .flat_calls import decomposed
 from .options import ExportOptions
 from .region_marks import marked_regions
 
@@ -25,6 +26,10 @@ from .region_marks import marked_regions
 _REGIONS = frozenset({"wrap_with_autocast"})
 # vmap in a graph of torch.export is a pair of calls around operators on one element.
 _VMAP = "torch._functorch.predispatch"
+
+
+class RewriteError(ExportError):
+    """torch cannot rewrite a program that it made itself."""
 
 
 def prepared(
@@ -38,7 +43,8 @@ def prepared(
 
     ``opset``: that of the model; operators of ONNX that are newer are written out.
     Composite operators stay whole unless ``options`` has a table.
-    Raises ExportError when torch fails to rewrite the graph.
+    Raises RewriteError when torch fails to rewrite the graph, ExportError for a write that it
+    would lose.
     """
     table = options.table()
     if table is not None:
@@ -180,7 +186,7 @@ def _graphs(graph_module: GraphModule) -> list[GraphModule]:
 def _run(program: ExportedProgram, table: dict[Any, Any]) -> ExportedProgram:
     try:
         with marked_regions(program.graph_module), scalars_as_operators(program.graph_module):
-            return program.run_decompositions(table)
+            return decomposed(program, table)
     except Exception as error:  # torch raises what it likes from inside a decomposition
         first = str(error).strip().splitlines()[0] if str(error).strip() else ""
         remedy = (
@@ -188,7 +194,7 @@ def _run(program: ExportedProgram, table: dict[Any, Any]) -> ExportedProgram:
             if "copy_.default' is not functional" in first
             else ""
         )
-        raise ExportError(
+        raise RewriteError(
             "torch could not rewrite the graph without in-place writes and unsupported "
             f"operators: {type(error).__name__}: {first}{remedy}"
         ) from error

@@ -8,7 +8,7 @@ import os
 import re
 import sysconfig
 import traceback
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,7 +48,7 @@ NON_STRICT = "ExportOptions(strict=False): the Python code runs, with fake tenso
 FALLBACK = "ExportOptions(fallback=True) tries the documented strategies in turn"
 BYPASS = (
     "with ortable.bypass_export_some_errors(): registers the caches of transformers and works "
-    "around known failures"
+    "around known failures (checks in torch.distributions, torchvision's batched_nms...)"
 )
 
 
@@ -89,6 +89,9 @@ ABOUT_ARGUMENTS: tuple[Kind, ...] = (
     ),
 )
 
+# Of these, those that no other way of reading the model changes.
+WRONG_ARGUMENTS = ABOUT_ARGUMENTS[1:]
+
 KINDS: tuple[Kind, ...] = (
     *ABOUT_ARGUMENTS,
     _kind(
@@ -105,6 +108,7 @@ KINDS: tuple[Kind, ...] = (
         r"\(Size-like symbols: (?!none)",
         CHECK,
         COND,
+        BYPASS,
     ),
     _kind(
         "a branch depends on the values of a tensor",
@@ -113,6 +117,7 @@ KINDS: tuple[Kind, ...] = (
         COND,
         TRACING,
         CHECK,
+        BYPASS,
     ),
     _kind(
         "a size depends on data",
@@ -242,10 +247,13 @@ def guard_lines(error: BaseException) -> list[UserLine]:
     return list(found)
 
 
-def described(error: BaseException, lines: list[UserLine] | None = None) -> str:
+def described(
+    error: BaseException, lines: list[UserLine] | None = None, tried: Collection[str] = ()
+) -> str:
     """What happened, where, torch's words, and what may help, on several lines.
 
-    ``lines`` are the places to show; the line of the error by default.
+    ``lines`` are the places to show; the line of the error by default. ``tried`` is advice that
+    was followed already.
     """
     kind = kind_of(error)
     if lines is None:
@@ -253,8 +261,9 @@ def described(error: BaseException, lines: list[UserLine] | None = None) -> str:
         lines = [] if line is None else [line]
     parts = [kind.name, *(f"  at {line}" for line in lines)]
     parts.append(f"  torch says: {type(error).__name__}: {torch_words(error)}")
-    parts.append("  What may help:")
-    parts += [f"  - {text}" for text in kind.advice]
+    left = [text for text in kind.advice if text not in tried]
+    parts += ["  What may help:"] * bool(left)
+    parts += [f"  - {text}" for text in left]
     return "\n".join(parts)
 
 

@@ -11,11 +11,12 @@ import torch
 
 from ..errors import ExportError, InputError
 from . import pytrees
+from .arguments import check_names
 
 
-def checked_call(args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def checked_call(args: Any, kwargs: Any, mod: Any = None) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Positional and keyword arguments of the call to export; one tensor is taken as a tuple of
-    one.
+    one. ``mod`` is the model, whose results may need classes that torch does not know.
 
     Raises InputError for anything else.
     """
@@ -31,7 +32,7 @@ def checked_call(args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any
         raise InputError(
             f"kwargs is a dict of the keyword arguments of the model, not {type(kwargs).__name__}"
         )
-    pytrees.register_known((args, kwargs))
+    pytrees.register_known((args, kwargs), mod)
     return tuple(args), dict(kwargs or {})
 
 
@@ -75,8 +76,7 @@ def name_outputs(described: Sequence[str | None], chosen: Sequence[str] | None) 
 
 
 def _checked_names(names: Any, what: str) -> list[str]:
-    if isinstance(names, str) or not all(isinstance(name, str) and name for name in names):
-        raise ExportError(f"{what} is a list of non-empty strings, not {names!r}")
+    check_names(what, names)
     found = list(names)
     twice = sorted({name for name in found if found.count(name) > 1})
     if twice:

@@ -28,8 +28,8 @@ class ExportOptions:
     """Options of the step from a module to a torch graph.
 
     Args:
-        strict: the mode of ``torch.export``: True traces with dynamo, False runs the Python code
-            with fake tensors.
+        strict: the mode of ``torch.export``: False runs the Python code with fake tensors, True
+            reads it with dynamo; None, the default, reads it only when torch cannot run it.
         decomposition_table: None or ``"none"`` keeps every operator that has a converter whole;
             ``"default"`` is torch.export's own table; ``"all"`` adds every decomposition that
             torch registers; a dict maps overloads to functions.
@@ -65,7 +65,7 @@ class ExportOptions:
         OptionError: a value is not one of those.
     """
 
-    strict: bool = False
+    strict: bool | None = None
     decomposition_table: str | Mapping[Any, Callable[..., Any]] | None = None
     constant_folding: bool = True
     fallback: bool = False
@@ -84,12 +84,14 @@ class ExportOptions:
             self, "functions", checked_functions(self.functions, self.function_weights)
         )
         for name in (
-            "strict", "constant_folding", "fallback", "tracing", "validate", "value_info",
+            "constant_folding", "fallback", "tracing", "validate", "value_info",
         ):  # fmt: skip
             if not isinstance(getattr(self, name), bool):
                 raise OptionError(
                     f"ExportOptions.{name} is True or False, not {getattr(self, name)!r}"
                 )
+        if self.strict is not None and not isinstance(self.strict, bool):
+            raise OptionError(f"ExportOptions.strict is True, False or None, not {self.strict!r}")
         table = self.decomposition_table
         if isinstance(table, Mapping):
             _check_table(table)
@@ -99,16 +101,26 @@ class ExportOptions:
                 "overload to function, "
                 f"not {table!r}"
             )
-        if self.save_ep is not None and not isinstance(self.save_ep, (str, os.PathLike)):
+        if self.save_ep is not None and not (
+            isinstance(self.save_ep, (str, os.PathLike)) and os.fspath(self.save_ep)
+        ):
             raise OptionError(
                 "ExportOptions.save_ep is the name of a .pt2 file or None, not "
                 f"{type(self.save_ep).__name__}"
             )
-
+        if self.progress is not None and not callable(self.progress):
+            raise OptionError(
+                "ExportOptions.progress is called with a phase and its seconds, or None, not "
+                f"{self.progress!r}"
+            )
         if self.initializer_names not in INITIALIZER_NAMES:
             raise OptionError(
                 f"ExportOptions.initializer_names is one of {INITIALIZER_NAMES}, not "
                 f"{self.initializer_names!r}"
+            )
+        if self.metadata is not None and not isinstance(self.metadata, Mapping):
+            raise OptionError(
+                f"ExportOptions.metadata is a dict from text to text or None, not {self.metadata!r}"
             )
         for key, value in (self.metadata or {}).items():
             if not isinstance(key, str) or not key or not isinstance(value, str):

@@ -13,17 +13,22 @@ from ..errors import ExportError
 from ..interpreter import results
 from ..interpreter.outputs import flatten_output
 from . import pytrees
+from .cache_names import by_meaning
+from .dim_expressions import expression_of
 from .dimension_names import free_symbols
 from .inputs import name_outputs
 from .program import Program, ProgramOutput
 
 
 def chosen_inputs(program: Program, chosen: Any) -> Any:
-    """``input_names`` as a list: a dict replaces some of the default names.
+    """``input_names`` as a list: a dict replaces some of the default names; in a list the names of
+    a cache's tensors go to the tensors that they mean.
 
-    Raises ExportError for a key that is no default name.
+    Raises ExportError for a key that is no default name, and for names of a cache that mean others.
     """
     defaults = [str(node.target) for node in program.onnx_inputs()]
+    if isinstance(chosen, (list, tuple)) and len(chosen) == len(defaults):
+        return by_meaning("input_names", defaults, chosen)
     return _replaced("input_names", defaults, [], chosen)
 
 
@@ -34,6 +39,14 @@ def chosen_outputs(program: Program, chosen: Any, inputs: Sequence[str] | None =
     Raises ExportError for a key that is no default name.
     """
     defaults = [name for name, _ in user_outputs(program)]
+    if isinstance(chosen, (list, tuple)):
+        inner = [output.label for _, output in user_outputs(program)]
+        if len(chosen) < len(inner):
+            return chosen
+        return [
+            *by_meaning("output_names", inner, chosen[: len(inner)]),
+            *chosen[len(inner) :],
+        ]
     if not isinstance(chosen, Mapping) and chosen != "auto":
         return chosen
     taken = set(inputs or [str(node.target) for node in program.onnx_inputs()])
@@ -145,6 +158,7 @@ def name_output_dims(
     named = program.symbol_names
     written: dict[tuple[str, int], str] = {}
     given: dict[str, dims.Dim] = {}
+    expressions: list[tuple[str, str, Any]] = []
     for name, value, spec in _asked_outputs(program, asked, chosen):
         for axis, wanted in _axes(name, value, spec).items():
             where, size = f"dimension {axis} of output '{name}'", value.shape[axis]
@@ -154,6 +168,9 @@ def name_output_dims(
                 raise ExportError(
                     f"{where} is {int(size)} in every call, it cannot be named '{wanted}'"
                 )
+            if not wanted.isidentifier():
+                expressions.append((where, wanted, size))
+                continue
             dim = dims.from_torch(size)
             if given.setdefault(wanted, dim) != dim:
                 raise ExportError(f"{where} is another dimension than the first named '{wanted}'")
@@ -168,6 +185,10 @@ def name_output_dims(
                     )
                 _check_free(where, wanted, "", named, free)
                 named[free[0]] = wanted
+    for where, wanted, size in expressions:
+        spelled = str(dims.from_torch(size, named))
+        if spelled != wanted:
+            raise ExportError(f"{where} is '{spelled}', it cannot be named '{wanted}'")
     return written
 
 
@@ -266,7 +287,10 @@ def _axes(name: str, value: torch.Tensor, spec: Any) -> dict[int, str]:
         )
     found = {axis: getattr(dim, "__name__", dim) for axis, dim in items.items() if dim is not None}
     for axis, dim in found.items():
-        if not isinstance(dim, str) or not dim.isidentifier():
+        expression = expression_of(dim) if isinstance(dim, str) else None
+        if expression is not None:
+            found[axis] = str(expression)
+        elif not isinstance(dim, str) or not dim.isidentifier():
             raise ExportError(f"dimension {axis} of output '{name}' is named {dim!r}, which is not "
                               "an identifier")  # fmt: skip
     return found

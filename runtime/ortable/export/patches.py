@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -24,16 +25,20 @@ class Patch:
     """One workaround.
 
     ``what`` says in a line, for the documentation, what fails without it. ``apply`` puts it in
-    place and returns how to take it away, None when there is nothing to do.
+    place and returns how to take it away, None when there is nothing to do. A library that is
+    slow to import, or may not load, is patched ``once_imported``: models of it have imported it.
     """
 
     name: str
     library: str
     what: str
     apply: Callable[[], Undo | None]
+    once_imported: bool = False
 
     def available(self) -> bool:
-        """True when the library to patch is installed."""
+        """True when the library to patch is installed, or imported."""
+        if self.once_imported:
+            return f"{self.library}.ops" in sys.modules
         return importlib.util.find_spec(self.library) is not None
 
 
@@ -165,6 +170,57 @@ def _script_call(original: Any) -> Any:
     return call_module
 
 
+def _batched_nms(original: Any) -> Any:
+    """Boxes of other classes are moved away from each other by the greatest coordinate, which no
+    box has when there are none: torchvision asks for their number first. It also asks whether
+    there are more than a thousand, which it then takes class by class, except while it is traced;
+    so it is here."""
+
+    def batched_nms(
+        boxes: torch.Tensor, scores: torch.Tensor, idxs: torch.Tensor, iou_threshold: float
+    ) -> torch.Tensor:
+        if not (torch.compiler.is_compiling() or isinstance(boxes, FakeTensor)):
+            return original(boxes, scores, idxs, iou_threshold)
+        least = boxes.new_full((1,), float("-inf"))
+        greatest = torch.cat([boxes.reshape(-1), least]).max()
+        apart = boxes + (idxs.to(boxes) * (greatest + 1))[:, None]
+        return torch.ops.torchvision.nms(apart, scores, iou_threshold)
+
+    return batched_nms
+
+
+def _boxes() -> Undo:
+    """Both places that models call batched_nms from."""
+    owners = [sys.modules[name] for name in ("torchvision.ops", "torchvision.ops.boxes")]
+    undo = [_replacing("batched_nms", owner, "batched_nms", _batched_nms)() for owner in owners]
+
+    def undone() -> None:
+        for each in undo:
+            each()
+
+    return undone
+
+
+_NO_SHAPE = torch.Size()
+
+
+def _distribution(original: Any) -> Any:
+    """Distributions that are not asked to check their parameters do not, in the graph: each check
+    is a branch on the values of a tensor, and only raises."""
+
+    def initialize(
+        self: Any,
+        batch_shape: torch.Size = _NO_SHAPE,
+        event_shape: torch.Size = _NO_SHAPE,
+        validate_args: bool | None = None,
+    ) -> None:
+        if torch.compiler.is_compiling():
+            validate_args = bool(validate_args)
+        original(self, batch_shape, event_shape, validate_args)
+
+    return initialize
+
+
 def _recurrent_shapes() -> Undo:
     """Where torch looks for shapes alone; whatever writes a graph, such as a decomposition, gets
     torch's own function."""
@@ -232,6 +288,19 @@ PATCHES: tuple[Patch, ...] = (
         _replacing(
             "mark_static_address", torch._dynamo, "mark_static_address", _mark_static_address
         ),
+    ),
+    Patch(
+        "distributions",
+        "torch",
+        "torch.distributions with its default checks of parameters and values",
+        _replacing("distributions", torch.distributions.Distribution, "__init__", _distribution),
+    ),
+    Patch(
+        "batched_nms",
+        "torchvision",
+        "torchvision.ops.batched_nms: Faster R-CNN, RetinaNet, FCOS, SSD",
+        _boxes,
+        once_imported=True,
     ),
     Patch(
         "caches",

@@ -98,17 +98,23 @@ def leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield from leaves(step(path, value, key), child)
 
 
-def register_known(values: Any) -> None:
+def register_known(values: Any, mod: Any = None) -> None:
     """Register DynamicCache and EncoderDecoderCache of transformers with torch.utils._pytree when
-    one is among ``values``, see caches.py."""
+    one is among ``values``, or ``mod`` has modules of transformers, which return them; see
+    caches.py."""
     if _CACHES not in sys.modules:
         return
     known = sys.modules[_CACHES]
     pair = getattr(known, "EncoderDecoderCache", None)
     single = getattr(known, "DynamicCache", None)
     found = {type(leaf) for leaf in pytree.tree_leaves(values)}
-    if found & {pair, single}:
+    if found & {pair, single} or _of_transformers(mod):
         caches.register(static=False)
+
+
+def _of_transformers(mod: Any) -> bool:
+    parts = mod.modules() if isinstance(mod, torch.nn.Module) else ()
+    return any(type(part).__module__.startswith("transformers.") for part in parts)
 
 
 def remedy(kind: type) -> str:

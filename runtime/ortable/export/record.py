@@ -22,7 +22,9 @@ class ExportRecord:
     ``strategy``: how the torch graph was made; empty when the caller gave one. ``steps``: what
     torch did to the graph before it was converted, in words. ``seconds``: wall-clock seconds by
     phase, see ``PHASES``. ``comparisons``: what ``validate=True`` compared. ``rewrites``: which
-    rules fired where, how often each was tried, and why it was refused.
+    rules fired where, how often each was tried, and why it was refused. ``assertions``: what the
+    program checks when it runs (``assert``, ``torch._check``) and the model does not, since ONNX
+    has no operator that raises.
     """
 
     strategy: str = ""
@@ -30,6 +32,7 @@ class ExportRecord:
     seconds: dict[str, float] = field(default_factory=dict)
     comparisons: list[Any] = field(default_factory=list)
     rewrites: RewriteRecord = field(default_factory=RewriteRecord)
+    assertions: list[str] = field(default_factory=list)
     verbose: int = 0
     progress: Callable[[str, float], None] | None = None
 

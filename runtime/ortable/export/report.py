@@ -16,7 +16,6 @@ from typing import Any
 import onnx
 import torch
 
-from ..errors import OptionError
 from .program import Program, Request
 from .record import PHASES, ExportRecord
 from .tables import markdown_table
@@ -30,14 +29,11 @@ def reporting(path: str | os.PathLike[str] | None, request: Request) -> Iterator
     """Write the report to ``path`` when the block ends, well or not; nothing when it is None.
 
     The block puts ``program`` and ``model`` into the dict as soon as it has them.
-    Raises OptionError before the block when the folder is missing.
     """
     results: dict[str, Any] = {}
     if path is None:
         yield results
         return
-    if not Path(path).parent.is_dir():
-        raise OptionError(f"folder '{Path(path).parent}' of the report does not exist")
     try:
         yield results
     except Exception as error:
@@ -68,6 +64,8 @@ def report_text(
         parts += ["## Error", f"```\n{lines}\n```"]
     parts += ["## Seconds", _seconds(record)]
     parts += ["## How torch made the graph", _steps(record, program)]
+    if record.assertions:
+        parts += ["## Assertions that the model does not make", _assertions(record)]
     if model is not None:
         proto = model if isinstance(model, onnx.ModelProto) else model.proto
         parts += ["## Model", _values(proto), _sizes(proto, model), _domains(proto)]
@@ -106,6 +104,13 @@ def _steps(record: ExportRecord, program: Program | None) -> str:
     lines = [f"- strategy: {record.strategy or 'the graph was given'}"]
     steps = program.notes if program is not None else record.steps
     return "\n".join([*lines, *(f"- {step}" for step in steps)])
+
+
+def _assertions(record: ExportRecord) -> str:
+    lines = [
+        "ONNX has no operator that raises: an input that fails these is computed all the same."
+    ]
+    return "\n".join([*lines, "", *(f"- {assertion}" for assertion in record.assertions)])
 
 
 def _values(proto: onnx.ModelProto) -> str:

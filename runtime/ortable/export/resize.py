@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from .dim_expressions import value_of
 from .program import Program
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
@@ -120,11 +121,14 @@ def _smallest(hints: Mapping[Any, int], ranges: Mapping[Any, Any]) -> dict[Any, 
 def _by_name(
     values: Mapping[Any, int], names: Mapping[Any, str], choose: Callable[[Any], int]
 ) -> dict[Any, int]:
-    """One value for the symbols that the user gave one name."""
+    """One value for the symbols that the user gave one name; what names like ``past + new`` come to
+    for those."""
     groups: dict[str, list[int]] = {}
     for symbol, value in values.items():
         groups.setdefault(names[symbol], []).append(value)
-    return {symbol: choose(groups[names[symbol]]) for symbol in values}
+    chosen = {name: choose(found) for name, found in groups.items()}
+    sums = {name: value_of(name, chosen) for name in chosen}
+    return {symbol: sums[names[symbol]] or chosen[names[symbol]] for symbol in values}
 
 
 def _resized(leaf: Any, sizes: Any, values: Mapping[Any, int]) -> Any:

@@ -43,10 +43,12 @@ def make_program(request: Request) -> Program:
         return _from_graph(request)
     if isinstance(mod, torch.nn.Module):
         return _from_module(request, [])
+    hint = "wrap a function in a module whose forward calls it"
+    if isinstance(mod, type):
+        hint = f"{mod.__name__} is a class: give a module that you made of it"
     raise ExportError(
         "to_onnx takes a torch.nn.Module, a torch.export.ExportedProgram or a "
-        f"torch.fx.GraphModule, not {type(mod).__name__}; wrap a function in a module whose "
-        "forward calls it"
+        f"torch.fx.GraphModule, not {type(mod).__name__}; {hint}"
     )
 
 

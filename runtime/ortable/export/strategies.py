@@ -3,7 +3,9 @@ when a fallback is asked for, and the account of those that failed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import logging
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,10 +19,13 @@ from ..interpreter.calls import find_converter
 from ..interpreter.tables import ASSERTIONS, METADATA_ONLY, SYMBOLIC_SIZES
 from . import dynamic_shapes as shapes
 from . import help as advice
+from .ambient import forward_under_autocast, in_onnx_export, without_inference_tensors
 from .bypass import active_patches
 from .check import check_program
 from .exported import program_of
 from .fake_weights import without_meta
+from .functionalize import RewriteError
+from .left_as_found import left_as_found, new_buffers_forgotten
 from .program import Program, Request
 from .saved import save_program
 from .tracing import trace_program
@@ -61,7 +66,10 @@ def module_program(request: Request) -> Program:
     Raises ExportError: torch cannot make the graph (with the line of the model, and what may help),
     or a dynamic dimension cannot vary (with the input and the dimension).
     """
-    with without_meta(_distinct(request)) as fitted:
+    with (
+        without_inference_tensors(request) as ordinary,
+        without_meta(_distinct(ordinary)) as fitted,
+    ):
         return _first_program(fitted)
 
 
@@ -71,15 +79,38 @@ def _first_program(request: Request) -> Program:
     attempts = Attempts(request, arguments, normalized)
     for strategy in strategies(request):
         try:
-            program = _program_by(strategy, attempts)
+            with _quiet_guards(bool(attempts.failures)):
+                program = _program_by(strategy, attempts)
         except Exception as error:  # forward is any Python code, torch.export raises many types
             attempts.failures.append((strategy.name, error))
-            if not request.options.fallback and isinstance(error, OrtableError):
-                raise
+            if not request.options.fallback and not _strict_may_help(error, attempts):
+                break
             continue
         request.record.strategy = strategy.name
         return program
-    raise _failure(attempts) from attempts.failures[0][1]
+    first = attempts.failures[0][1]
+    if isinstance(first, OrtableError) and not request.options.fallback:
+        raise first
+    raise _failure(attempts) from first
+
+
+def _strict_may_help(error: Exception, attempts: Attempts) -> bool:
+    """Whether reading the Python code can do what running it could not: not when torch made the
+    program and its conversion failed, nor when the arguments themselves are at fault."""
+    if isinstance(error, OrtableError) and not isinstance(error, RewriteError):
+        return False
+    return advice.kind_of(error) not in advice.WRONG_ARGUMENTS
+
+
+@contextmanager
+def _quiet_guards(quiet: bool) -> Iterator[None]:
+    """Without what dynamo logs about a dimension that cannot vary: the error says it."""
+    logger = logging.getLogger("torch._guards")
+    disabled, logger.disabled = logger.disabled, logger.disabled or quiet
+    try:
+        yield
+    finally:
+        logger.disabled = disabled
 
 
 def _distinct(request: Request) -> Request:
@@ -100,15 +131,18 @@ def _distinct(request: Request) -> Request:
 
 
 def strategies(request: Request) -> Iterator[Strategy]:
-    """The strategies to try, in the documented order; one alone without a fallback."""
+    """The strategies to try, in the documented order. Without a fallback there is one, or two when
+    the caller chose none: torch.export runs the Python code, then reads it."""
     options = request.options
-    first = _tracing() if options.tracing else _exporting(options.strict)
-    yield first
+    strict = bool(options.strict)
+    yield _tracing() if options.tracing else _exporting(strict)
     if not options.fallback:
+        if not options.tracing and options.strict is None:
+            yield _exporting(True)
         return
-    for strict in (options.strict, not options.strict):
-        if options.tracing or strict != options.strict:
-            yield _exporting(strict)
+    if options.tracing:
+        yield _exporting(strict)
+    yield _exporting(not strict)
     if options.table() is None:
         yield _decomposing("default")
         yield _decomposing("all")
@@ -119,7 +153,13 @@ def strategies(request: Request) -> Iterator[Strategy]:
 
 def _program_by(strategy: Strategy, attempts: Attempts) -> Program:
     request = attempts.request
-    with request.record.phase("export"):
+    model = request.model
+    with (
+        request.record.phase("export"),
+        left_as_found(model, (request.args, request.kwargs)),
+        forward_under_autocast(model),
+        in_onnx_export(),
+    ):
         exported, notes = strategy.run(attempts)
         attempts.made.append((strategy.name, exported))
     if strategy.table is not None:
@@ -148,7 +188,10 @@ def _program_by(strategy: Strategy, attempts: Attempts) -> Program:
 def _exporting(strict: bool) -> Strategy:
     def run(attempts: Attempts) -> tuple[ExportedProgram, list[str]]:
         request = attempts.request
-        with shapes.ready(request.model, attempts.arguments, attempts.dynamic_shapes):
+        with (
+            nullcontext() if strict else new_buffers_forgotten(request.model),
+            shapes.ready(request.model, attempts.arguments, attempts.dynamic_shapes),
+        ):
             exported = torch.export.export(
                 request.model,
                 request.args,
@@ -176,7 +219,9 @@ def _decomposing(table: str) -> Strategy:
 def _tracing() -> Strategy:
     def run(attempts: Attempts) -> tuple[ExportedProgram, list[str]]:
         request = attempts.request
-        return trace_program(request.model, request.args, request.kwargs, attempts.dynamic_shapes)
+        model = request.model
+        with new_buffers_forgotten(model):
+            return trace_program(model, request.args, request.kwargs, attempts.dynamic_shapes)
 
     return Strategy("tracing", run)
 
@@ -185,9 +230,10 @@ def _draft(attempts: Attempts) -> tuple[ExportedProgram, list[str]]:
     """torch's draft export, when all that it guessed are shapes: it goes on after a branch on data
     with the side that the example takes, and that would be another model."""
     request = attempts.request
-    exported = torch.export.draft_export(
-        request.model, request.args, request.kwargs, dynamic_shapes=attempts.dynamic_shapes
-    )
+    with new_buffers_forgotten(request.model):
+        exported = torch.export.draft_export(
+            request.model, request.args, request.kwargs, dynamic_shapes=attempts.dynamic_shapes
+        )
     report: Any = getattr(exported, "_report", None)
     kinds = [str(failure.failure_type) for failure in getattr(report, "failures", ())]
     wrong = sorted(set(kinds) - _HARMLESS)
@@ -219,6 +265,10 @@ def _failure(attempts: Attempts) -> ExportError:
     mod, failures = attempts.request.model, attempts.failures
     if len(failures) == 1:
         return _one_failure(type(mod).__name__, failures[0][1], attempts)
+    if not attempts.request.options.fallback:
+        text = str(_one_failure(type(mod).__name__, failures[0][1], attempts, (advice.STRICT,)))
+        name, error = failures[1]
+        return ExportError(f"{text}\n{name} was tried after that: {_reason(error)}")
     lines = [f"no strategy could export {type(mod).__name__}:"]
     lines += [f"  {name}: {_reason(error)}" for name, error in failures]
     lines.append(f"The first of them, {failures[0][0]}:")
@@ -226,7 +276,9 @@ def _failure(attempts: Attempts) -> ExportError:
     return ExportError("\n".join(lines))
 
 
-def _one_failure(name: str, error: Exception, attempts: Attempts) -> ExportError:
+def _one_failure(
+    name: str, error: Exception, attempts: Attempts, tried: Collection[str] = ()
+) -> ExportError:
     if isinstance(error, OrtableError):
         return ExportError(str(error))
     kind = advice.kind_of(error)
@@ -239,9 +291,10 @@ def _one_failure(name: str, error: Exception, attempts: Attempts) -> ExportError
                 lines.append(f"Or: {advice.BYPASS}.")
             return ExportError("\n".join(lines))
         return ExportError(
-            f"torch.export could not trace {name}: {advice.described(error, places)}"
+            f"torch.export could not trace {name}: {advice.described(error, places, tried)}"
         )
-    return ExportError(f"torch.export could not trace {name}: {advice.described(error)}")
+    text = advice.described(error, tried=tried)
+    return ExportError(f"torch.export could not trace {name}: {text}")
 
 
 def _fixed_at(places: list[advice.UserLine]) -> list[str]:

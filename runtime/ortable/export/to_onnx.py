@@ -10,9 +10,13 @@ from typing import Any
 
 from ..builder import GraphBuilder
 from ..interpreter import DynamoInterpreter, generated_tables
+from ..interpreter.assertions import lost_assertions
 from ..rewrite.choose import rules as chosen_rules
 from ..rewrite.optimize import optimize as optimize_graph
+from .ambient import outside_autocast
+from .arguments import check_file, check_flags, check_model, check_names, check_numbers
 from .dispatcher import checked_dispatcher, tell_unused
+from .dtype_versions import needing_opset
 from .dynamic_shapes import AdditionalInputs, resolved
 from .fake_weights import outside_fake_mode, weights_become_inputs
 from .files import too_large_for_one_file, write_model
@@ -38,6 +42,7 @@ from .validate import check_comparisons, validate_model
 
 
 @outside_fake_mode
+@outside_autocast
 def to_onnx(
     mod: Any,
     args: Sequence[Any] = (),
@@ -124,13 +129,21 @@ def to_onnx(
             wrong, a dynamic shape does not fit, or validation fails.
         FunctionNotFoundError, UnsupportedCase, ConversionError: see ``ortable.interpreter``.
     """
+    check_flags(
+        optimize=optimize, inline=inline, large_model=large_model, return_builder=return_builder
+    )
+    check_numbers(verbose, external_threshold)
+    check_file("filename", filename)
+    check_file("report", report)
+    check_names("input_names", input_names)
+    check_names("output_names", output_names, "auto")
     options = checked_options(export_options)
     opset = checked_opset(target_opset, checked_target(target))
     rules = chosen_rules(rewrites)
     checked_validate(validate)
     dispatcher = checked_dispatcher(dispatcher)
-    mod = opened(mod)
-    args, kwargs = checked_call(args, kwargs)
+    mod = check_model(opened(mod))
+    args, kwargs = checked_call(args, kwargs, mod)
     extra = dynamic_shapes if isinstance(dynamic_shapes, AdditionalInputs) else None
     dynamic_shapes = resolved(dynamic_shapes, mod, args, kwargs)
     choices = function_choices(
@@ -153,6 +166,7 @@ def to_onnx(
     with reporting(report, request) as results:
         results["program"] = program = make_program(request)
         record.steps = program.notes
+        record.assertions = lost_assertions(program.graph_module)
         record.say("export", *filter(None, [record.strategy]), *program.notes)
         given = chosen_inputs(program, input_names)
         returned = chosen_outputs(program, output_names, given)
@@ -160,9 +174,10 @@ def to_onnx(
         builder = GraphBuilder(opset, target=target, name=model_name(request.model, program))
         builder.rename_dims = program.symbol_names
         builder.record = record
-        with record.phase("convert"):
+        with record.phase("convert"), needing_opset(program, main):
             _convert(builder, request, program, given, returned, choices)
-        record.say("convert", f"{len(builder.nodes)} nodes")
+        lost = [f"{len(record.assertions)} assertions dropped"] if record.assertions else []
+        record.say("convert", f"{len(builder.nodes)} nodes", *lost)
         if verbose:
             tell_unused(dispatcher)
         if optimize:

@@ -24,6 +24,7 @@ from torch.overrides import TorchFunctionMode
 
 from ..errors import ExportError
 from .help import UserLine, is_user_file
+from .left_as_found import left_as_found
 from .paths import Fork, Path, merged
 
 # Two to the number of independent decisions.
@@ -172,9 +173,10 @@ def _run(
     forward = inner if inner is not None else types.MethodType(type(module).forward, clone)
     clone.forward = _deciding_forward(forward, decisions)
     try:
-        program = torch.export.export(
-            clone, args, dict(kwargs), dynamic_shapes=dynamic_shapes, strict=False
-        )
+        with left_as_found(module, ()):  # each path begins with the module as it is
+            program = torch.export.export(
+                clone, args, dict(kwargs), dynamic_shapes=dynamic_shapes, strict=False
+            )
     except _Raised:
         return None
     except _Endless as error:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from torch.utils import _pytree as pytree
 
 from ..errors import ExportError, OptionError
 from ..interpreter.complex_numbers import real_tensor
+from .ambient import autocast_again
 from .program import Program, Request
 from .resize import Call, other_sizes
 from .tables import text_table
@@ -82,10 +84,16 @@ def validate_model(
         value.name
         for value, _ in zip(_proto(model).graph.output, _user_outputs(program), strict=False)
     ]
-    found = _compared("example", session, module, call, inputs, names, program, accepted)
-    for words, resized in other_sizes(program, call):
-        found += _compared(words, session, module, resized, inputs, names, program, accepted)
-    return found
+    calls = [("example", call), *other_sizes(program, call)]
+    # A module was captured under the caller's autocast; a program is what it is.
+    with autocast_again() if request.record.strategy else nullcontext():
+        return [
+            comparison
+            for words, each in calls
+            for comparison in _compared(
+                words, session, module, each, inputs, names, program, accepted
+            )
+        ]
 
 
 def check_comparisons(found: Sequence[Comparison], verbose: bool = True) -> None:

@@ -61,7 +61,9 @@ def wrapped(
             else "could not be converted"
         )
         lines = [f"{missing_name(node)} {verb}: {text}", *describe_node(node, spec_files)]
-    return kind("\n".join(lines) + (marker + debug if marker else builder.get_debug_msg()))
+    found = kind("\n".join(lines) + (marker + debug if marker else builder.get_debug_msg()))
+    found.sizes = getattr(error, "sizes", ())
+    return found
 
 
 def progress(node: Node) -> tuple[int, int]:

@@ -199,6 +199,8 @@ class DynamoInterpreter(InnerGraphs):
             if converter is None:
                 return self.call_special(node)
             args, kwargs = convert_arguments(node, self.values, self.rename)
+            if args and args[0].__class__ is not str:
+                args[0] = numbers.as_tensor_argument(self.builder, target, args)
             return self.convert(node, converter, args, kwargs)
         if isinstance(target, torch._ops.HigherOrderOperator):
             return self.call_higher_order(node)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,10 @@ from torch.fx import Node
 from .. import dims, dtypes
 from ..errors import ConversionError
 from ..known import default_float
-from ..prelude_make import as_scalar, cast
+from ..prelude_make import as_scalar, as_tensor, cast
 from ..prelude_pointwise import floor_quotient, remainder_of, shifted_left, shifted_right
 
+_NUMBERS = frozenset({bool, int, float, dims.SymDim})
 _BINARY = {"add": "Add", "sub": "Sub", "mul": "Mul", "max": "Max", "min": "Min"}
 _FLOATS = {"truediv": "Div", "pow": "Pow", "float_pow": "Pow"}
 _UNARY = {"neg": "Neg", "abs": "Abs", "pos": "Identity"}
@@ -25,6 +27,8 @@ _FUNCTIONS = {
     "sqrt": "Sqrt", "exp": "Exp", "log": "Log", "sin": "Sin", "cos": "Cos", "tan": "Tan",
     "sinh": "Sinh", "cosh": "Cosh", "tanh": "Tanh", "asin": "Asin", "acos": "Acos", "atan": "Atan",
 }  # fmt: skip
+_DECIMALS = range(23)  # digits for which the power of ten is a float64
+_SPLIT = 2.0**27 + 1
 _ROUNDING = {"ceil": "Ceil", "floor": "Floor", "round": "Round"}
 _BITS = {"and_": "BitwiseAnd", "or_": "BitwiseOr", "xor": "BitwiseXor"}
 _SHIFTS = {"lshift": shifted_left, "rshift": shifted_right}
@@ -38,6 +42,21 @@ def adopt(builder: Any, name: str, value: Any) -> str:
         name = cast(builder, name, kind)
     builder.numbers[name] = default_float() if kind == dtypes.float64 else kind
     return name
+
+
+def as_tensor_argument(builder: Any, target: Any, args: Sequence[Any]) -> Any:
+    """The first argument of an operator: a number in the place of a tensor as a 0-d result, unless
+    another argument is a tensor, to which operators adapt a number themselves. ``torch.vmap`` calls
+    ``_to_copy(1, dtype=...)`` for the number of ``a + 1``."""
+    first = args[0]
+    if first.__class__ not in _NUMBERS or any(other.__class__ is str for other in args[1:]):
+        return first
+    parameters = target._schema.arguments
+    if not parameters or not isinstance(parameters[0].type, torch.TensorType):
+        return first
+    if isinstance(first, dims.SymDim):
+        return as_scalar(builder, first)
+    return as_tensor(builder, first)
 
 
 def computed(builder: Any, node: Node, args: Sequence[Any]) -> str:
@@ -58,7 +77,8 @@ def computed(builder: Any, node: Node, args: Sequence[Any]) -> str:
     floats = any(builder.get_type(name) == dtypes.float64 for name in found)
     if isinstance(node.meta["val"], torch.SymFloat) or floats:
         found = [cast(builder, name, dtypes.float64) for name in found]
-    made = _made(builder, word, found)
+    decimals = word == "round" and len(args) == 2 and args[1] in _DECIMALS
+    made = _to_decimals(builder, found[0], args[1]) if decimals else _made(builder, word, found)
     if made is None:
         raise ConversionError(
             f"node '{node.name}' computes {node.meta.get('val')} from sizes by "
@@ -90,6 +110,31 @@ def _made(builder: Any, word: str, found: list[str]) -> str | None:
     if word in _SHIFTS or word in _DIVISIONS:
         return (_SHIFTS.get(word) or _DIVISIONS[word])(builder, *found)
     return None
+
+
+def _to_decimals(builder: Any, x: str, digits: int) -> str:
+    """Python's ``round(x, digits)`` of a float64: the nearest decimal of the exact value.
+
+    The product with the power of ten is rounded; where it ends at a tie, what rounding took away
+    tells the side (Dekker's product, both factors split into halves of 26 bits).
+    """
+    power = 10.0**digits
+    make, number = builder.make_node, partial(as_number, builder)
+    high, halves = make("Mul", [x, number(_SPLIT)]), _SPLIT * power
+    high = make("Sub", [high, make("Sub", [high, x])])
+    low = make("Sub", [x, high])
+    top = halves - (halves - power)
+    product = make("Mul", [x, number(power)])
+    lost = make("Sub", [make("Mul", [high, number(top)]), product])
+    lost = make("Add", [lost, make("Mul", [high, number(power - top)])])
+    lost = make("Add", [lost, make("Mul", [low, number(top)])])
+    lost = make("Add", [lost, make("Mul", [low, number(power - top)])])
+    below = make("Floor", [product])
+    tie = make("Equal", [make("Sub", [product, below]), number(0.5)])
+    up = make("And", [tie, make("Greater", [lost, number(0.0)])])
+    down = make("And", [tie, make("Less", [lost, number(0.0)])])
+    whole = make("Where", [up, make("Add", [below, number(1.0)]), make("Round", [product])])
+    return make("Div", [make("Where", [down, below, whole]), number(power)])
 
 
 def alike(builder: Any, values: Sequence[Any]) -> list[str]:

@@ -39,6 +39,11 @@ def classify(builder: Any, index: int, leaf: Any, value: Any, seen: dict[str, in
         return OutputRecord(index, "dimension", value=value, fx_name=fx_name)
     if isinstance(value, (bool, int, float, complex)):
         return OutputRecord(index, "constant", value=value, fx_name=fx_name)
+    if not isinstance(leaf, Node):
+        raise ConversionError(
+            f"result {index} of the model is {leaf!r:.80} ({type(leaf).__name__}): an ONNX model "
+            "returns tensors and numbers. Leave it out of what forward returns"
+        )
     role: OutputRole = "tensor"
     if value in seen:
         role = "duplicate"

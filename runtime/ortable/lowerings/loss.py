@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from ortable import dtypes
 from ortable.dims import Dim
-from ortable.prelude import is_float, rank_of, shape_of, static
+from ortable.prelude import is_float, rank_of, shape_of
 from ortable.prelude_make import cast, const, consts, squeezed, unsqueezed
 from ortable.prelude_nn import count_over, loss_reduced, scaled, without
+from ortable.prelude_shape import counting
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -64,14 +63,14 @@ def nll_loss_backward(
     axis = _class_axis(graph, self)
     dtype = graph.get_type(self)
     rank = rank_of(graph, self)
-    classes = static(shape_of(graph, self)[axis])
     # int32: half as much to compare; a class that is none stands for the ignored targets
-    numbers = np.arange(classes, dtype=np.int32).reshape([-1] + [1] * (rank - axis - 1))
+    numbers = cast(graph, counting(graph, 0, shape_of(graph, self)[axis], 1), dtypes.int32)
+    numbers = unsqueezed(graph, numbers, list(range(1, rank - axis)))
     wide = cast(graph, target, dtypes.int64)
     ignored = graph.make_node("Equal", [wide, const(graph, ignore_index, dtypes.int64)])
     counted = graph.make_node("Where", [ignored, const(graph, -1, dtypes.int64), wide])
     places = unsqueezed(graph, cast(graph, counted, dtypes.int32), [axis])
-    hot = graph.make_node("Equal", [places, graph.make_initializer("", numbers)])
+    hot = graph.make_node("Equal", [places, numbers])
     grad = unsqueezed(graph, grad_output, [axis]) if reduction == NONE else grad_output
     if reduction == MEAN:
         grad = graph.make_node("Div", [grad, total_weight])
@@ -104,10 +103,13 @@ def cross_entropy(
         every = graph.make_node("ReduceSum", [every], keepdims=0)
     if reduction == MEAN:
         every = graph.make_node("Div", [every, total])
-    share = label_smoothing / static(shape_of(graph, self)[axis])
-    return graph.make_node(
-        "Add", [scaled(graph, hard, 1 - label_smoothing), scaled(graph, every, share)]
-    )
+    smooth = _shared(graph, scaled(graph, every, label_smoothing), shape_of(graph, self)[axis])
+    return graph.make_node("Add", [scaled(graph, hard, 1 - label_smoothing), smooth])
+
+
+def _shared(graph: GraphBuilder, x: str, classes: Dim) -> str:
+    """``x`` divided by the number of classes."""
+    return graph.make_node("Div", [x, const(graph, classes, graph.get_type(x))])
 
 
 def _class_axis(graph: GraphBuilder, x: str) -> int:
@@ -164,7 +166,8 @@ def _soft_cross_entropy(
     axis = _class_axis(graph, logs)
     wanted = cast(graph, target, graph.get_type(logs))
     if smoothing > 0:
-        share = const(graph, smoothing / static(shape_of(graph, logs)[axis]), graph.get_type(logs))
+        whole = const(graph, smoothing, graph.get_type(logs))
+        share = _shared(graph, whole, shape_of(graph, logs)[axis])
         wanted = graph.make_node("Add", [scaled(graph, wanted, 1 - smoothing), share])
     terms = _weighted(graph, graph.make_node("Mul", [logs, wanted]), weight, axis)
     total = graph.make_node("ReduceSum", [terms, consts(graph, [axis], dtypes.int64)], keepdims=0)

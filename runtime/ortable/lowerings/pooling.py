@@ -3,7 +3,6 @@ with ones."""
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -12,9 +11,9 @@ import numpy as np
 
 from ortable import dtypes
 from ortable.dims import Dim
-from ortable.errors import UnsupportedCase
 from ortable.prelude import shape_of, spread
-from ortable.prelude_make import cast, cropped, reshape_to
+from ortable.prelude_gradients import window_ends
+from ortable.prelude_make import cast, const, cropped, reshape_to, unsqueezed
 from ortable.prelude_nn import reach_padding, scaled
 
 if TYPE_CHECKING:
@@ -64,11 +63,7 @@ def _mean_gradient(
     shape_of_window: tuple[list[int], list[int], list[int]],
     counted: tuple[bool, bool, int | None],
 ) -> str:
-    """grad_output / count, added up over the windows.
-
-    Raises:
-        UnsupportedCase: windows have different counts and a spatial size is dynamic.
-    """
+    """grad_output / count, added up over the windows."""
     window, strides, pads = shape_of_window
     strides = strides or window
     ceil_mode, count_include_pad, divisor_override = counted
@@ -82,8 +77,8 @@ def _mean_gradient(
     if uniform:
         grad = scaled(graph, grad, 1 / (divisor_override or math.prod(window)))
     else:
-        counts = _counts(shape[-n:], small[-n:], (window, strides, pads), count_include_pad)
-        grad = graph.make_node("Div", [grad, graph.make_initializer("", counts)])
+        counts = _counts(graph, shape[-n:], small[-n:], (window, strides, pads), count_include_pad)
+        grad = graph.make_node("Div", [grad, counts])
     planes: Dim = 1
     for size in shape[:-n]:
         planes = planes * size
@@ -97,19 +92,16 @@ def _mean_gradient(
 
 
 def _counts(
+    graph: GraphBuilder,
     sizes: Sequence[Dim],
     places: Sequence[Dim],
     window: tuple[list[int], list[int], list[int]],
     padded: bool,
-) -> np.ndarray:
-    """How many elements each window averages, in the shape of the windows' places."""
-    factors = []
-    for size, count, k, step, pad in zip(sizes, places, *window, strict=True):
-        if not isinstance(size, int) or not isinstance(count, int):
-            raise UnsupportedCase(
-                f"the gradient of average pooling with uneven windows over the dynamic '{size}'"
-            )
-        start = np.arange(count) * step - pad
-        low, high = (-pad, size + pad) if padded else (0, size)
-        factors.append(np.minimum(start + k, high) - np.maximum(start, low))
-    return functools.reduce(np.multiply.outer, factors).astype(np.float32)
+) -> str:
+    """How many elements each window averages, float32 in the shape of the windows' places."""
+    total = const(graph, 1, dtypes.float32)
+    for axis, (size, count, k, step, pad) in enumerate(zip(sizes, places, *window, strict=True)):
+        counts = window_ends(graph, size, count, k, step, pad, padded)[2]
+        along = unsqueezed(graph, counts, list(range(1, len(sizes) - axis)))
+        total = graph.make_node("Mul", [total, cast(graph, along, dtypes.float32)])
+    return total

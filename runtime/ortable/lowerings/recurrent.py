@@ -32,11 +32,14 @@ def lstm(
     batch_first: bool,
 ) -> tuple[str, str, str]:
     """aten::lstm.input: (output, h_n, c_n) of shapes [T, N, D*H] (or [N, T, D*H]), [L*D, N, H],
-    [L*D, N, H].
+    [L*D, N, H]; with projections P is in the place of H in the first two.
 
-    ``params`` holds, per layer and direction, w_ih, w_hh and, with biases, b_ih, b_hh.
+    ``params`` holds, per layer and direction, w_ih, w_hh, with biases b_ih, b_hh, and with
+    projections w_hr.
     """
     network = _Network("LSTM", _LSTM_GATES, has_biases, num_layers, bidirectional, batch_first)
+    if dim_of(graph, hx[0], -1) != dim_of(graph, hx[1], -1):
+        return _projected(graph, network, input, hx, params)
     output, h_n, c_n = _run(graph, network, input, hx, params)
     return output, h_n, c_n
 
@@ -194,6 +197,79 @@ def _run(
         x,
         *(each[0] if len(each) == 1 else graph.make_node("Concat", each, axis=0) for each in last),
     ]
+
+
+def _projected(
+    graph: GraphBuilder, network: _Network, input: str, hx: Sequence[str], params: Sequence[str]
+) -> tuple[str, str, str]:
+    """[output, h_n, c_n] of an LSTM whose hidden state is projected, h = W_hr m with m = o tanh(c).
+
+    ONNX's LSTM has no projection, but only W_hh h is ever read of h: over m its recurrent weight is
+    W_hh W_hr, and the outputs are projected together. The h of the start is no such product; it
+    comes in as an input of the first step, beside x, with W_hh as its weight.
+    """
+    per_direction = 5 if network.has_biases else 3
+    directions = network.directions
+    x = graph.make_node("Transpose", [input], perm=[1, 0, 2]) if network.batch_first else input
+    starts = [_split_states(graph, state, network.num_layers * directions, 1) for state in hx]
+    last: list[list[str]] = [[], []]
+    for layer in range(network.num_layers):
+        outputs = []
+        for direction in range(directions):
+            place = layer * directions + direction
+            weights = params[place * per_direction : (place + 1) * per_direction]
+            start = starts[0][place], starts[1][place]
+            output, *states = _projected_direction(graph, network, x, start, weights, direction)
+            outputs.append(output)
+            for kept, state in zip(last, states, strict=True):
+                kept.append(state)
+        x = outputs[0] if directions == 1 else graph.make_node("Concat", outputs, axis=2)
+    if network.batch_first:
+        x = graph.make_node("Transpose", [x], perm=[1, 0, 2])
+    h_n, c_n = (
+        each[0] if len(each) == 1 else graph.make_node("Concat", each, axis=0) for each in last
+    )
+    return x, h_n, c_n
+
+
+def _projected_direction(
+    graph: GraphBuilder,
+    network: _Network,
+    x: str,
+    start: tuple[str, str],
+    weights: Sequence[str],
+    direction: int,
+) -> tuple[str, str, str]:
+    """[T, N, P], [1, N, P], [1, N, H] of one direction (1: backwards) of one layer."""
+    w_ih, w_hh, *biases, w_hr = weights
+    hidden = static(dim_of(graph, w_hr, 1))
+    others = dim_of(graph, x, 0) - 1
+    before, after = (others, 0) if direction else (0, others)
+    pads = as_vec(graph, [before, 0, 0, after, 0, 0])
+    fed = graph.make_node("Concat", [x, graph.make_node("Pad", [start[0], pads])], axis=2)
+    tensors = _onnx_weights(
+        graph,
+        [
+            graph.make_node("Concat", [w_ih, w_hh], axis=1),
+            graph.make_node("MatMul", [w_hh, w_hr]),
+            *biases,
+        ],
+        len(weights) - 1,
+        1,
+        hidden,
+        network.gates,
+    )
+    found = graph.make_node(
+        network.op_type,
+        [fed, *tensors, None, None, start[1]],
+        3,
+        hidden_size=hidden,
+        direction="reverse" if direction else "forward",
+    )
+    projection = graph.make_node("Transpose", [w_hr], perm=[1, 0])
+    output = graph.make_node("Squeeze", [found[0], consts(graph, [1], dtypes.int64)])
+    h_n = graph.make_node("MatMul", [found[1], projection])
+    return graph.make_node("MatMul", [output, projection]), h_n, found[2]
 
 
 def _split_states(graph: GraphBuilder, state: str, layers: int, directions: int) -> list[str]:

@@ -133,6 +133,7 @@ def torch_cache(
     options: OrtOptions,
     load: Callable[[Sequence[CompiledGraph], Outer | None], Compiled],
     own_decompositions: bool,
+    written: frozenset[int] = frozenset(),
 ) -> Iterator[Callable[[Callable[[GraphModule], Compiled]], Any]]:
     """AOTAutograd called inside looks for a graph of dynamo in torch's cache, and keeps it there.
     Yields what makes a compiler for it of a function.  Settings of torch are those of before on
@@ -140,8 +141,9 @@ def torch_cache(
 
     :param load: makes a callable of the conversions that torch's cache names
     :param own_decompositions: the decompositions are the user's
+    :param written: positions of weights that stay inputs
     """
-    salt = _salt(graph_module, options, own_decompositions)
+    salt = _salt(graph_module, options, own_decompositions, written)
     if salt is None:
         yield lambda compile_it: lambda gm, example_inputs: compile_it(gm)
         return
@@ -199,7 +201,12 @@ def _fail(error: OrtableError, inputs: Sequence[Any]) -> Any:
     raise error
 
 
-def _salt(graph_module: GraphModule, options: OrtOptions, own_decompositions: bool) -> str | None:
+def _salt(
+    graph_module: GraphModule,
+    options: OrtOptions,
+    own_decompositions: bool,
+    written: frozenset[int],
+) -> str | None:
     """Versions, the options that change a compiled graph, and the constants of dynamo's graph,
     which torch's key compares by shape and type only.
 
@@ -216,6 +223,7 @@ def _salt(graph_module: GraphModule, options: OrtOptions, own_decompositions: bo
         options.raise_on,
         options.fallback,
         options.freeze,
+        sorted(written),
     ]
     try:
         with unset_fake_temporarily():

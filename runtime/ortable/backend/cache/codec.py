@@ -18,7 +18,7 @@ from ortable.dims_text import flatten, rebuild
 
 from ..compile import CompiledGraph
 from ..outputs import Mutation
-from ..roles import DimSource, Fetch, InputKind, InputRole, OutputKind, OutputRole, ViewStep
+from ..roles import Check, DimSource, Fetch, InputKind, InputRole, OutputKind, OutputRole, ViewStep
 
 __all__ = ["NodeRef", "Unserializable", "decode", "decode_value", "encode", "encode_value"]
 
@@ -32,7 +32,7 @@ class NodeRef:
 
 _RECORDS: dict[str, type] = {
     kind.__name__: kind
-    for kind in (DimSource, Fetch, InputRole, Mutation, NodeRef, OutputRole, ViewStep)
+    for kind in (Check, DimSource, Fetch, InputRole, Mutation, NodeRef, OutputRole, ViewStep)
 }
 _ENUMS: dict[str, type[enum.Enum]] = {kind.__name__: kind for kind in (InputKind, OutputKind)}
 _TORCH: dict[str, Any] = {

@@ -15,6 +15,7 @@ from torch.fx import GraphModule, Node
 from ortable.interpreter.mutation import find_attribute
 
 from ..outputs import graph_kind
+from ..writers import is_marked
 
 __all__ = ["Uncacheable", "constant_text", "graph_text"]
 
@@ -63,7 +64,8 @@ class _Writer:
     def node(self, node: Node, owner: GraphModule, numbers: dict[Node, int]) -> str:
         op = node.op
         if op == "placeholder":
-            return f"in {type(node.meta.get('desc')).__name__} {self.known(node)}"
+            written = "written " if is_marked(node) else ""
+            return f"in {written}{type(node.meta.get('desc')).__name__} {self.known(node)}"
         if op == "get_attr":
             return f"attr {self.attribute(find_attribute(owner, str(node.target), None))}"
         if op == "call_module":

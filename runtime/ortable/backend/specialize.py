@@ -1,0 +1,65 @@
+"""Sizes that must be known: a refusal over a symbolic size becomes a guard of torch on its value.
+
+`compile_one` calls this when a conversion failed; the conversion is tried again with the size
+known, and dynamo compiles anew for another value. What stays dynamic otherwise stays so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+from torch.utils import _pytree as pytree
+
+from ortable import dims
+from ortable.errors import ConversionError, OrtableError, UnsupportedCase
+
+__all__ = ["specialize"]
+
+_SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
+
+
+def specialize(graph_module: GraphModule, error: OrtableError, verbose: int = 0) -> bool:
+    """Guards on the sizes that a failed conversion asks for: those that the error names, otherwise
+    all that its node reads. False when there is none, or none that torch knows before the call."""
+    if not isinstance(error, UnsupportedCase | ConversionError):
+        return False
+    node = next((n for n in graph_module.graph.nodes if n.name == error.fx_node), None)
+    if node is None:
+        return False
+    wanted = {name for dim in error.sizes for name in dims.symbols(dim)}
+    found = False
+    for symbol, value in _symbols(graph_module, node, wanted):
+        env = value.node.shape_env
+        if env.frozen or symbol not in env.backed_var_to_val:
+            continue
+        known = int(value)  # evaluates the symbol: torch guards on its value
+        if verbose:
+            why = str(error).partition("\n")[0]
+            print(f"[ortable] compiled for {symbol} = {known} alone: {why}")
+        found = True
+    return found
+
+
+def _symbols(graph_module: GraphModule, node: Node, wanted: set[str]) -> Iterator[tuple[Any, Any]]:
+    """The symbols of torch that are asked for, each with a number that is the symbol alone."""
+    asked: set[Any] = set()
+    for number in _numbers([node, *node.all_input_nodes]):
+        free = getattr(number.node.expr, "free_symbols", ())
+        asked.update(each for each in free if not wanted or each.name in wanted)
+    alone = {n.node.expr: n for n in _numbers(graph_module.graph.nodes)}
+    for symbol in sorted(asked, key=str):
+        if symbol in alone:
+            yield symbol, alone[symbol]
+
+
+def _numbers(nodes: Any) -> Iterator[Any]:
+    """The symbolic numbers among the values of nodes and in their shapes."""
+    for node in nodes:
+        for value in pytree.tree_leaves(node.meta.get("val")):
+            if isinstance(value, _SYMBOLIC):
+                yield value
+            elif isinstance(value, torch.Tensor):
+                yield from (size for size in value.shape if isinstance(size, torch.SymInt))

@@ -1,0 +1,41 @@
+"""Weights that somebody writes without a trace, known by who owns them: PEFT merges adapters into
+the weights of the layers that it wraps, and swaps adapters, with `weight.data`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch.fx import GraphModule, Node
+
+__all__ = ["is_marked", "mark", "written_without_trace"]
+
+_MARK = "ortable_written"
+_WRAPPED = "._modules['base_layer']"  # what every layer of PEFT calls the layer inside
+
+
+def written_without_trace(graph_module: GraphModule) -> frozenset[int]:
+    """Positions of the arguments of a graph of dynamo that are weights of such layers, their
+    adapters included."""
+    nodes = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
+    names = [_source(node) for node in nodes]
+    owners = tuple({name.partition(_WRAPPED)[0] for name in names if _WRAPPED in name})
+    return frozenset(i for i, name in enumerate(names) if owners and name.startswith(owners))
+
+
+def mark(graph_module: GraphModule, positions: frozenset[int]) -> None:
+    """Marks the arguments of a graph of AOTAutograd that are those of dynamo's graph."""
+    for node in graph_module.graph.nodes if positions else ():
+        if node.op == "placeholder" and getattr(node.meta.get("desc"), "idx", None) in positions:
+            node.meta[_MARK] = True
+
+
+def is_marked(node: Node) -> bool:
+    """Whether an argument is such a weight."""
+    return _MARK in node.meta
+
+
+def _source(node: Node) -> str:
+    """Where dynamo found an argument, as Python text: `L['self']._modules['q']...`."""
+    argument: Any = node.meta.get("grapharg")
+    name = getattr(getattr(argument, "source", None), "name", "")
+    return str(name() if callable(name) else name)

@@ -1,0 +1,114 @@
+"""Run-time checks that torch leaves in a graph (`assert`, `torch._check`): their conditions, and
+what torch says where one is false. ONNX has no operator that raises: the backend returns the
+conditions beside the results and looks at them, an exported model says which it lost."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.fx import Graph, GraphModule, Node
+
+from .calls import qualified_name
+from .mutation import find_attribute
+from .origin import source_line
+from .tables import ASSERTIONS
+
+__all__ = ["Assertion", "asserts_inside", "lost_assertions", "run_time_checks"]
+
+aten = torch.ops.aten
+_UNNAMED = "Expected Tensor with single nonzero value, but got zero"  # what torch says then
+_WITH_MESSAGE = (
+    aten._assert_async.msg,
+    aten._assert_scalar.default,
+    aten._functional_assert_async.msg,
+    aten._functional_assert_scalar.default,
+)
+_SIZES = (aten.sym_size.int, aten.sym_numel.default)
+_CHOSEN = (aten.nonzero.default, aten.masked_select.default)  # no more rows than elements
+
+
+@dataclass(frozen=True)
+class Assertion:
+    """A check of a graph: the node, the one whose value must be true, and the message."""
+
+    node: Node
+    condition: Node
+    message: str
+
+
+def run_time_checks(graph: Graph) -> list[Assertion]:
+    """The checks of one graph that some input may fail, in order.
+
+    Not those that tracing settled (types and strides of tensors, conditions that torch knew), and
+    not that a size is at least 0.
+    """
+    found = []
+    for node in graph.nodes:
+        assertion = _assertion(node) if node.op == "call_function" else None
+        if assertion is not None and not _is_settled(assertion.condition):
+            found.append(assertion)
+    return found
+
+
+def asserts_inside(graph_module: GraphModule, node: Node) -> bool:
+    """Whether a graph that a higher-order operator calls has a check that may fail."""
+    return any(run_time_checks(inner.graph) for inner in _graphs_of(graph_module, node))
+
+
+def lost_assertions(graph_module: GraphModule) -> list[str]:
+    """What an ONNX model made of a graph, and of the graphs inside it, does not check, in words
+    with the lines of the model."""
+    found = []
+    for module in graph_module.modules():
+        checks = run_time_checks(module.graph) if isinstance(module, GraphModule) else []
+        for check in checks:
+            line = source_line(check.node)
+            found.append(f"{check.message} ({line})" if line else check.message)
+    return list(dict.fromkeys(found))
+
+
+def _assertion(node: Node) -> Assertion | None:
+    """The check that a node is; None for any other, and for one of a value that torch knew: it
+    raises while it traces where that is false."""
+    target: Any = node.target
+    if isinstance(target, torch._ops.OpOverload):
+        known = target is aten._assert_async.default or target in _WITH_MESSAGE
+    else:
+        known = qualified_name(target) in ASSERTIONS
+    values = [*node.args, *node.kwargs.values()]
+    if not known or not isinstance(values[0], Node):
+        return None
+    message = values[1] if len(values) > 1 else _UNNAMED
+    return Assertion(node, values[0], str(message() if callable(message) else message))
+
+
+def _is_settled(condition: Node) -> bool:
+    """Whether a condition holds for every input: torch knew it, or it bounds a size as every size
+    is bounded, from below by 0, or that of what is chosen by what there is."""
+    if condition.meta.get("val") is True:
+        return True
+    if condition.target not in (operator.ge, operator.le) or len(condition.args) != 2:
+        return False
+    size, bound = condition.args
+    if not isinstance(size, Node) or size.target not in _SIZES or not isinstance(bound, int):
+        return False
+    if condition.target is operator.ge:
+        return bound <= 0
+    source = size.args[0]
+    if not isinstance(source, Node) or source.target not in _CHOSEN or size.args[1:] != (0,):
+        return False
+    whole = source.args[0].meta["val"].numel()  # type: ignore[union-attr]
+    return isinstance(whole, int) and whole <= bound
+
+
+def _graphs_of(graph_module: GraphModule, node: Node) -> Iterator[GraphModule]:
+    for each in node.all_input_nodes:
+        inner = (
+            find_attribute(graph_module, str(each.target), None) if each.op == "get_attr" else None
+        )
+        if isinstance(inner, GraphModule):
+            yield from (module for module in inner.modules() if isinstance(module, GraphModule))

@@ -1,0 +1,112 @@
+"""Assertions of the model raise as under torch's own backend `aot_eager`: the same error, and
+nothing written or handed out before it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ortable import onnx_debug_backend
+from tests.backend import asserting
+from tests.backend.asserting import in_a_branch, positive
+
+
+@pytest.fixture(autouse=True)
+def captured():
+    """Numbers read from tensors, and sizes that depend on values, stay in the graph."""
+    names = ("capture_scalar_outputs", "capture_dynamic_output_shape_ops")
+    with torch._dynamo.config.patch(dict.fromkeys(names, True)):
+        yield
+
+
+def outcome(fn, backend, x):
+    """What a call returns or raises, and what it leaves in its argument."""
+    x = x.clone()
+    torch.manual_seed(0)
+    with torch.no_grad():
+        try:
+            found = torch.compile(fn, backend=backend, fullgraph=True)(x)
+        except Exception as error:
+            found = (type(error), str(error))
+    return found, x
+
+
+@pytest.mark.parametrize(
+    ("fn", "good", "bad"),
+    [
+        (positive, [1.0, 2.0], [[1.0, 0.0]]),
+        (asserting.given_flag, [1.0, 2.0], [[1.0, 0.0], [-1.0, -1.0]]),
+        (asserting.number, [1.0, 2.0], [[1.0, 9.0], [1.0, -9.0]]),
+        (asserting.size_from_data, [1.0, 3.0], [[-1.0, -4.0], [9.0, 1.0], [1.0, 2.0]]),
+        (asserting.size_found, [1.0, 0.0, 1.0], [[1.0, 1.0, 1.0]]),
+        (asserting.rows, [1.0, 1.0, 0.0], [[1.0, 9.0, 0.0], [-9.0, 1.0, 0.0]]),
+        (asserting.written, [1.0, 2.0], [[-5.0, 1.0]]),
+        (asserting.between_draws, [1.0, 2.0], [[-5.0, 1.0]]),
+        (in_a_branch, [1.0, 2.0], [[1.0, -1.0]]),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_assertions_raise_what_aot_eager_raises(fn, good, bad):
+    for values in (good, *bad):
+        x = torch.tensor(values)
+        expected, left = outcome(fn, "aot_eager", x)
+        torch._dynamo.reset()
+        got, argument = outcome(fn, "ortable", x)
+        assert torch.equal(argument, left), (fn.__name__, values)
+        if values is good:
+            assert isinstance(expected, torch.Tensor), expected
+            torch.testing.assert_close(got, expected)
+        else:
+            assert isinstance(expected, tuple), "torch raises here"
+            assert got == expected
+
+
+def test_an_assertion_of_a_graph_that_trains_raises():
+    fn = torch.compile(positive, backend="ortable", fullgraph=True)
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    fn(x).sum().backward()
+    torch.testing.assert_close(x.grad, x.detach().cos())
+    with pytest.raises(RuntimeError, match=r"^must be positive$"):
+        fn(torch.tensor([1.0, -2.0], requires_grad=True))
+
+
+def test_a_condition_that_always_holds_is_not_fetched():
+    storage = {}
+    fn = torch.compile(lambda x: x.nonzero() * 2, backend="ortable", options={"storage": storage})
+    x = torch.tensor([1.0, 0.0, 1.0])
+    torch.testing.assert_close(fn(x), x.nonzero() * 2)
+    (record,) = storage["instance"]
+    assert len(record["onnx"].graph.output) == 1  # torch asserts that the size is 0 to 3
+
+
+def test_what_asserts_in_a_branch_runs_in_torch():
+    storage = {}
+    fn = torch.compile(in_a_branch, backend="ortable", options={"storage": storage})
+    with torch.no_grad():
+        fn(torch.tensor([1.0, 2.0]))
+    placed = {p.operator: p for p in storage["instance"][0]["placement"]}
+    assert placed["cond"].where == "torch" and "assertion" in placed["cond"].why
+
+
+def test_the_debug_backend_raises_too():
+    fn = torch.compile(positive, backend=onnx_debug_backend)
+    with torch.no_grad():
+        fn(torch.tensor([1.0]))
+        with pytest.raises(RuntimeError, match=r"^must be positive$"):
+            fn(torch.tensor([-1.0]))
+
+
+def test_another_process_finds_the_assertions_too(tmp_path):
+    for found in ("miss", "disk"):
+        from ortable.backend.cache.memory import forget
+
+        forget()
+        torch._dynamo.reset()
+        storage = {}
+        options = {"cache_dir": str(tmp_path), "storage": storage}
+        fn = torch.compile(positive, backend="ortable", options=options)
+        with torch.no_grad():
+            fn(torch.tensor([1.0]))
+            with pytest.raises(RuntimeError, match=r"^must be positive$"):
+                fn(torch.tensor([-1.0]))
+        assert storage["instance"][0]["cache"] == found

@@ -1,0 +1,61 @@
+"""Element types that ONNX got later: the error names the dtype, the line and the opset to take."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ortable import to_onnx
+from ortable.errors import ExportError
+
+X = torch.rand(3)
+
+
+class Narrow(torch.nn.Module):
+    def __init__(self, dtype: torch.dtype, back: bool = False) -> None:
+        super().__init__()
+        self.dtype, self.back = dtype, back
+
+    def forward(self, x):
+        y = x.to(self.dtype)
+        return y.to(torch.float32) if self.back else y
+
+
+@pytest.mark.parametrize("back", [False, True], ids=["result", "inside"])
+@pytest.mark.parametrize(
+    ("dtype", "first"),
+    [
+        (torch.float8_e4m3fn, 19),
+        (torch.float8_e5m2, 19),
+        (torch.float8_e4m3fnuz, 19),
+        (torch.float8_e8m0fnu, 24),
+    ],
+)
+def test_a_dtype_of_a_newer_opset(dtype, first, back) -> None:
+    name = str(dtype).removeprefix("torch.")
+    words = f"computes with {name} .* from opset {first} on, .*18: give target_opset={first}"
+    with pytest.raises(ExportError, match=words) as caught:
+        to_onnx(Narrow(dtype, back), (X,))
+    assert "test_dtype_versions.py" in str(caught.value) and "y = x.to(self.dtype)" in str(
+        caught.value
+    )
+    model = to_onnx(Narrow(dtype, back), (X,), target_opset=first)
+    assert [node.op_type for node in model.graph.node] == ["Cast"] * (2 if back else 1)
+
+
+def test_an_input_of_a_newer_opset() -> None:
+    class Wide(torch.nn.Module):
+        def forward(self, x):
+            return x.to(torch.float32)
+
+    with pytest.raises(ExportError, match=r"node 'x'\), which ONNX has from opset 19 on"):
+        to_onnx(Wide(), (X.to(torch.float8_e5m2),))
+
+
+def test_other_failures_stay_as_they_are() -> None:
+    class Named(torch.nn.Module):
+        def forward(self, x):
+            return x + 1, "text"
+
+    with pytest.raises(Exception, match="result 1 of the model is 'text'"):
+        to_onnx(Named(), (X,))
