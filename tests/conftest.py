@@ -32,6 +32,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="collect tests/sweeps too: programs and models that others wrote (make sweeps)",
     )
 
+    parser.addoption(
+        "--every-program",
+        action="store_true",
+        help="run each small program of the sweeps in all of its modes, not only in one",
+    )
+
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """``tests/sweeps`` has a target of its own, so that ``make test`` stays short."""

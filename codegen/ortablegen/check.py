@@ -160,7 +160,7 @@ class _OpChecker:
     def check(self) -> None:
         entry = self.entry
         before = len(self.diagnostics.errors)
-        if entry.schema.is_mutable:
+        if entry.schema.is_mutable and not entry.schema.written:
             self.error(
                 entry.span,
                 f"'{entry.key}' writes into its arguments",
@@ -366,7 +366,7 @@ def _check_alias(alias: AliasEntry, ops: dict[str, OpEntry], diagnostics: Diagno
             fix="an alias points to an op entry",
         )
         return
-    if alias.schema.is_mutable:
+    if alias.schema.is_mutable and len(alias.schema.written) != len(target.schema.written):
         diagnostics.error(
             alias.span,
             f"'{alias.key}' writes into its arguments",

@@ -31,13 +31,18 @@ class Argument:
 
 @dataclass(frozen=True)
 class OpSchema:
-    """One overload: ``key`` is ``OpOverload.name()``, for example ``aten::add.Tensor``."""
+    """One overload: ``key`` is ``OpOverload.name()``, for example ``aten::add.Tensor``.
+
+    ``written`` are the arguments of a library's operator that it writes into: a functionalised
+    graph calls it for its results and then their new values, and so ``returns`` ends in these.
+    """
 
     key: str
     text: str
     arguments: tuple[Argument, ...]
     returns: tuple[str, ...]
     is_mutable: bool
+    written: tuple[str, ...] = ()
 
     @property
     def function_name(self) -> str:
@@ -217,7 +222,22 @@ def from_torch_schema(schema: Any) -> OpSchema:
     key = _key_of(schema)
     arguments = tuple(_argument(argument) for argument in schema.arguments)
     returns = tuple(type_text(result.real_type) for result in schema.returns)
-    return OpSchema(key, str(schema), arguments, returns, schema.is_mutable)
+    written = _written(schema)
+    returns += ("Tensor",) * len(written)
+    return OpSchema(key, str(schema), arguments, returns, schema.is_mutable, written)
+
+
+def _written(schema: Any) -> tuple[str, ...]:
+    """The arguments that torch functionalises by ``auto_functionalized``: those that a library's
+    operator writes into, if each is a tensor and no result is an argument."""
+    if schema.name.partition("::")[0] in ("aten", "prims", "prim"):
+        return ()
+    if any(result.alias_info is not None for result in schema.returns):
+        return ()
+    found = [a for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
+    if any(type_text(argument.real_type) != "Tensor" for argument in found):
+        return ()
+    return tuple(argument.name for argument in found)
 
 
 def _argument(argument: Any) -> Argument:

@@ -5,8 +5,9 @@ parsed."""
 from __future__ import annotations
 
 from .dims_division import ceildiv, floordiv, maximum, minimum, mod
+from .dims_float import Recipe, recipe_of
 from .dims_poly import Dim, Shape, SymDim, differs, opaque, symbol
-from .dims_torch import Recipe, from_torch, recipe_of
+from .dims_torch import from_torch
 from .dims_walk import (
     Part,
     evaluate,

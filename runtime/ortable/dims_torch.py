@@ -8,14 +8,11 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from .dims_division import ceildiv, floordiv, maximum, minimum, mod
-from .dims_poly import ATOMS, SYMBOL, Atom, Dim, SymDim, opaque, symbol
+from .dims_float import note_recipe
+from .dims_poly import SYMBOL, Atom, Dim, SymDim, opaque, symbol
 from .dims_walk import map_atoms, prod, symbols
 from .errors import BuilderError
 
-# An int is the place of an argument, a float itself, a tuple an operator and its inputs.
-Recipe = int | float | tuple[Any, ...]
-# Of opaque parts, by their text: how to compute them from their arguments.
-RECIPES: dict[str, Recipe] = {}
 _env_caches: WeakKeyDictionary[Any, dict[Any, Dim]] = WeakKeyDictionary()
 _plain_cache: dict[Any, Dim] = {}
 _rename_cache: dict[tuple[Dim, tuple[tuple[str, str], ...]], Dim] = {}
@@ -55,14 +52,6 @@ def from_torch(value: Any, rename: Mapping[str, str] | None = None) -> Dim:
     return renamed
 
 
-def recipe_of(dim: SymDim) -> tuple[Recipe, tuple[Dim, ...]] | None:
-    """How an opaque part is computed through floats, and from which dimensions; None where that is
-    not known."""
-    atom = ATOMS[dim.terms[0][0][0]]
-    recipe = RECIPES.get(atom.name)
-    return None if recipe is None else (recipe, atom.args[:-1])
-
-
 def _rename(dim: Dim, names: dict[str, str]) -> Dim:
     def value_of(atom: Atom) -> Dim:
         if atom.kind == SYMBOL:
@@ -98,35 +87,8 @@ def _from_sympy(expr: Any, env: Any) -> Dim:
         )
     free = sorted(getattr(expr, "free_symbols", ()), key=str)
     at_least = 0 if getattr(expr, "is_nonnegative", None) else None
-    recipe = _recipe(expr, free)
-    if recipe is not None:
-        RECIPES[str(expr)] = recipe
+    note_recipe(expr, free)
     return opaque(str(expr), [_from_sympy(x, env) for x in free], at_least)
-
-
-def _recipe(expr: Any, free: list[Any]) -> Recipe | None:
-    """How an integer that is computed through floats follows from its symbols: a number, the place
-    of a symbol among ``free``, or an ONNX operator of float64 with its inputs. None where there is
-    another function in it."""
-    if getattr(expr, "is_Symbol", False):
-        return free.index(expr) if expr.is_integer else None
-    if getattr(expr, "is_Integer", False) or getattr(expr, "is_Float", False):
-        return float(expr)
-    op_type = _FLOAT_NODES.get(type(expr).__name__)
-    found = [_recipe(arg, free) for arg in expr.args]
-    if op_type is None or None in found:
-        return None
-    made = found[0]
-    for each in found[1:]:
-        made = (op_type, made, each)
-    return made if len(found) > 1 or op_type == "Identity" else (op_type, made)
-
-
-# torch computes these in double as well, so every value is the same
-_FLOAT_NODES = {
-    "FloatTrueDiv": "Div", "IntTrueDiv": "Div", "ToFloat": "Identity", "Add": "Add", "Mul": "Mul",
-    "CeilToInt": "Ceil", "FloorToInt": "Floor", "RoundToInt": "Round", "Max": "Max", "Min": "Min",
-}  # fmt: skip
 
 
 def _is_fraction(expr: Any) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from .dims_division import OPERATIONS
+from .dims_float import computed
 from .dims_poly import ATOMS, OPAQUE, SYMBOL, Atom, Dim, SymDim, from_atom
 from .errors import BuilderError
 
@@ -77,6 +78,10 @@ def evaluate(dim: Dim, values: Mapping[str, int]) -> int:
     Raises BuilderError for a missing symbol, an opaque part or a division by zero."""
 
     def value_of(atom: Atom) -> Dim:
+        if atom.kind == OPAQUE:
+            found = computed(atom.name, [evaluate(arg, values) for arg in atom.args[:-1]])
+            if found is not None:
+                return found
         if atom.kind != SYMBOL:
             raise BuilderError(f"{atom.name!r} in dimension {dim} has no known value.")
         if atom.name not in values:

@@ -88,6 +88,7 @@ FLOAT_TYPES = frozenset(
         float6e3m2,
     }
 )
+FLOAT8_TYPES = frozenset({float8e4m3fn, float8e4m3fnuz, float8e5m2, float8e5m2fnuz, float8e8m0})
 SIGNED_INT_TYPES = frozenset({int8, int16, int32, int64, int4, int2})
 UNSIGNED_INT_TYPES = frozenset({uint8, uint16, uint32, uint64, uint4, uint2})
 INT_TYPES = SIGNED_INT_TYPES | UNSIGNED_INT_TYPES

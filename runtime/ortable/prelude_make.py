@@ -31,6 +31,8 @@ from ortable.prelude import (
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder as Graph
 
+_E5M2_ROUNDS_UP = 61440  # the first number that float8_e5m2 rounds to infinity
+
 
 def const(graph: Graph, value: Scalar, dtype: Dtype) -> Result:
     """A 0-d constant; a symbolic int, or a number read from a tensor, becomes a 0-d result."""
@@ -50,9 +52,41 @@ def consts(graph: Graph, values: Any, dtype: Dtype) -> Result:
 
 def cast(graph: Graph, x: Result, dtype: Dtype | None) -> Result:
     """``x`` in ``dtype``; no node when it has that dtype already, or when ``dtype`` is None."""
-    if dtype is None or graph.get_type(x) == dtype:
+    if dtype is None:
         return x
-    return graph.make_node("Cast", [x], to=dtype)
+    own = graph.get_type(x)
+    if own == dtype:
+        return x
+    if dtype in dtypes.FLOAT8_TYPES:
+        return _to_float8(graph, x, dtype)
+    if own in dtypes.FLOAT8_TYPES and dtype != dtypes.float32:
+        # ONNX Runtime takes -0 for true
+        x = graph.make_node("Cast", [x], to=dtypes.float32)
+    return x if dtype == graph.get_type(x) else graph.make_node("Cast", [x], to=dtype)
+
+
+def _to_float8(graph: Graph, x: Result, dtype: Dtype) -> Result:
+    """``x`` in an 8-bit float type as torch rounds: what is too large becomes the largest number of
+    float8_e4m3fn, infinite in float8_e5m2 (where ONNX Runtime gives NaN), NaN in the others.
+
+    Raises:
+        UnsupportedCase: float8_e8m0fnu, the powers of two, which the two round differently.
+    """
+    if graph.opset < 19:
+        raise UnsupportedCase("8-bit floats, which ONNX has from opset 19 on")
+    if dtype == dtypes.float8e8m0:
+        raise UnsupportedCase("a cast to float8_e8m0fnu, which ONNX Runtime rounds in another way")
+    own = graph.get_type(x)
+    if own not in (dtypes.float32, dtypes.float64):
+        x, own = graph.make_node("Cast", [x], to=dtypes.float32), dtypes.float32
+    if dtype == dtypes.float8e4m3fn:
+        return graph.make_node("Cast", [x], to=dtype)
+    if dtype == dtypes.float8e5m2:
+        large = graph.make_node("Abs", [x])
+        large = graph.make_node("GreaterOrEqual", [large, const(graph, _E5M2_ROUNDS_UP, own)])
+        infinite = graph.make_node("Mul", [x, const(graph, float("inf"), own)])
+        x = graph.make_node("Where", [large, infinite, x])
+    return graph.make_node("Cast", [x], to=dtype, saturate=0)
 
 
 def as_vec(graph: Graph, value: SymInts) -> Result:
@@ -141,6 +175,20 @@ def filled(graph: Graph, shape: SymInts, value: Scalar, dtype: Dtype) -> Result:
     """A result of ``shape`` that holds one value everywhere."""
     one = const(graph, value, dtype)
     return one if len(shape) == 0 else graph.make_node("Expand", [one, as_vec(graph, list(shape))])
+
+
+def uninitialized(dtype: Dtype) -> Scalar:
+    """What new memory holds: 0, or under ``torch.use_deterministic_algorithms`` what torch fills it
+    with: NaN, the largest int, True."""
+    import torch
+    from torch.utils import deterministic
+
+    fills = getattr(deterministic, "fill_uninitialized_memory", True)  # torch gives it no type
+    if not (torch.are_deterministic_algorithms_enabled() and fills):
+        return 0
+    if dtype in dtypes.INT_TYPES:
+        return int(torch.iinfo(dtypes.to_torch(dtype)).max)
+    return True if dtype == dtypes.boolean else float("nan")
 
 
 def permuted(graph: Graph, x: Result, perm: Ints) -> Result:

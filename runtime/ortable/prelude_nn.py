@@ -163,7 +163,13 @@ def all_true(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
 
 
 def as_float(value: Scalar) -> Float:
-    """A Scalar that must be known while converting, as a Python float."""
+    """A Scalar that must be known while converting, as a Python float.
+
+    Raises:
+        UnsupportedCase: only the running model knows it.
+    """
+    if isinstance(value, str):
+        raise UnsupportedCase("a number in an attribute that only the running model knows")
     return float(static(value))
 
 
@@ -294,6 +300,9 @@ def rms_normalized(
 def drawn_dropout(graph: Graph, x: Result, p: Float) -> Results:
     """Dropout in training: [output, mask], drawn by ONNX's operator.
 
+    The output is made of the mask: ONNX Runtime's EliminateDropout drops a Dropout whose mask
+    nobody reads, also in training.
+
     Raises:
         UnsupportedCase: the graph is built for ONNX Runtime inside torch, where only torch's own
             generator gives the numbers of eager.
@@ -303,7 +312,12 @@ def drawn_dropout(graph: Graph, x: Result, p: Float) -> Results:
             "dropout: ONNX Runtime would draw numbers of its own and ignore torch.manual_seed"
         )
     ratio, training = const(graph, p, dtypes.float32), const(graph, True, dtypes.boolean)
-    return list(graph.make_node("Dropout", [x, ratio, training], 2))
+    mask = graph.make_node("Dropout", [x, ratio, training], 2)[1]
+    kind = graph.get_type(x)
+    wide = wide_dtype(kind)
+    kept = cast(graph, const(graph, 1 / (1 - p), kind), wide)
+    factor = graph.make_node("Where", [mask, kept, const(graph, 0, wide)])
+    return [cast(graph, graph.make_node("Mul", [cast(graph, x, wide), factor]), kind), mask]
 
 
 # -- windows ------------------------------------------------------------------------------------
@@ -369,19 +383,37 @@ def quotients(sizes: SymInts, parts: SymInts) -> Ints:
 # -- attention ----------------------------------------------------------------------------------
 
 
-def repeated_heads(graph: Graph, x: Result, heads: SymInt) -> Result:
-    """[..., H, S, D] -> [..., heads, S, D], each head as often as grouped queries ask; no node when
-    they are equal."""
-    rank = rank_of(graph, x)
-    own = dim_of(graph, x, -3)
+def shared_heads(graph: Graph, x: Result, query: Result, repeat: Bool) -> Result:
+    """Keys or values [..., G, S, D] of queries [..., H, L, D]; with ``repeat`` [..., H, S, D], each
+    head as often as the queries share it. No node when G is H."""
+    if not repeat:
+        return x
+    heads, own = dim_of(graph, query, -3), dim_of(graph, x, -3)
     if own is heads or own == heads:
         return x
+    rank, shape = rank_of(graph, x), list(shape_of(graph, x))
     times = static(heads) // static(own)
-    shape = list(shape_of(graph, x))
     wide = unsqueezed(graph, x, [rank - 2])
     sizes = [*shape[: rank - 2], times, *shape[rank - 2 :]]
     spread_out = graph.make_node("Expand", [wide, as_vec(graph, sizes)])
     return reshape_to(graph, spread_out, [*shape[: rank - 3], heads, *shape[rank - 2 :]])
+
+
+def heads_as(graph: Graph, x: Result, heads: SymInt) -> Result:
+    """[..., H, R, D] -> [..., heads, H R / heads, D]: neighbouring heads as rows of one, or such
+    rows as heads again; no node when the numbers are equal."""
+    shape = list(shape_of(graph, x))
+    own, rows = shape[-3:-1]
+    if own is heads or own == heads:
+        return x
+    return reshape_to(graph, x, [*shape[:-3], heads, own * rows // heads, shape[-1]])
+
+
+def grouped_product(graph: Graph, x: Result, y: Result) -> Result:
+    """MatMul of heads [..., H, L, S] and heads [..., G, S, D], each of which H / G neighbours of
+    the first share: these become rows of one head, so that nothing is copied."""
+    rows = heads_as(graph, x, dim_of(graph, y, -3))
+    return heads_as(graph, graph.make_node("MatMul", [rows, y]), dim_of(graph, x, -3))
 
 
 def zero_where_masked(graph: Graph, x: Result, mask: Result | None) -> Result:

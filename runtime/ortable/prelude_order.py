@@ -270,11 +270,6 @@ def is_half(graph: Graph, x: Result) -> Bool:
     return graph.get_type(x) in (dtypes.float16, dtypes.bfloat16)
 
 
-def bits_of(dtype: Dtype) -> Int:
-    """How many bits an element of a dtype has."""
-    return 8 * dtypes.itemsize(dtype)
-
-
 def known_number(graph: Graph) -> SymInt:
     """The number that metadata gives for the node that is being converted.
 

@@ -248,14 +248,16 @@ def triangle_indices(
 
 
 def int_range(graph: Graph, start: Scalar, count: Scalar, step: Scalar) -> Result:
-    """int64[count]: ``start``, ``start + step``, ...; each may be symbolic.
+    """int64[count]: ``start``, ``start + step``, ...; each may be symbolic, floats are cut off.
 
     A Range that may hold negative numbers, or end at one, is written as numbers from 0 that are
     multiplied and moved: where a Gather reads a Range, ONNX Runtime's GatherToSliceFusion makes a
     Slice of both, for which -1 is the last element.
     """
-    if not isinstance(start, int | SymDim) or not isinstance(step, int | SymDim):
-        start, step = int(start), int(step)
+    if not isinstance(start, int | SymDim):
+        start = int(start)
+    if not isinstance(step, int | SymDim):
+        step = int(step)
     end = start + count * step
     if start >= 0 and end >= 0:
         return graph.make_node("Range", [const(graph, x, dtypes.int64) for x in (start, end, step)])

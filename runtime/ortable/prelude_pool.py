@@ -23,7 +23,7 @@ from ortable.prelude import (
     spread,
     static,
 )
-from ortable.prelude_make import cast, const, consts, squeezed, unsqueezed
+from ortable.prelude_make import cast, const, consts, filled, squeezed, unsqueezed
 from ortable.prelude_nn import divisible, quotients, reduced_extreme, scaled, wide_dtype
 from ortable.prelude_windows import even_tables, pool_tables, window_max, window_mean
 
@@ -244,6 +244,9 @@ def pooled_adaptive(graph: Graph, x: Result, sizes: SymInts, largest: Bool) -> R
     have = shape_of(graph, x)[-n:]
     if tuple(have) == tuple(sizes):
         return x
+    if any(isinstance(size, int) and size == 0 for size in sizes):
+        shape = [*shape_of(graph, x)[:-n], *sizes]
+        return filled(graph, shape, 0, graph.get_type(x))
     first = rank - n
     ones = [
         first + place for place, size in enumerate(sizes) if isinstance(size, int) and size == 1

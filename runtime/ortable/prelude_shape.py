@@ -157,21 +157,16 @@ def wrapped_index(index: SymInt, size: SymInt) -> SymInt:
 
 def clamped_bound(place: SymInt | None, size: SymInt, otherwise: SymInt) -> SymInt:
     """A start or end of a slice, counted from the front and clamped to ``[0, size]``; ``otherwise``
-    for None.
-
-    Raises:
-        UnsupportedCase: it cannot be told whether a dynamic ``place`` counts from the front or from
-        the end.
-    """
+    for None."""
     if place is None:
         return otherwise
     if place >= 0:
         return size if _is_end(place) else dims.minimum(place, size)
     if place <= -1:
         return dims.maximum(place + size, 0)
-    raise UnsupportedCase(
-        f"it cannot be told whether the place '{place}' counts from the front or from the end"
-    )
+    # from -size to size; the quotient is -1 for a place that counts from the end, else 0
+    near = dims.maximum(dims.minimum(place, size), -size)
+    return near - size * dims.floordiv(near, size + 1)
 
 
 def stretch_end(start: SymInt, end: SymInt) -> SymInt:

@@ -47,6 +47,7 @@ SERVES_ALL = {
         lambda x: torch.arange(x.shape[0], -x.shape[0], -1.0) * x.sum(),
         lambda n: (torch.randn(n),),
     ),
+    "differences": (lambda x: x.diff(dim=0), lambda n: (torch.randn(n, 3),)),
     "round to digits": (
         lambda x: x * round(x.shape[0] / 2 * 1.5, 1),
         lambda n: (torch.randn(n),),

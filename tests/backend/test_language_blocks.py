@@ -108,6 +108,27 @@ def test_whole_language_models_at_every_length(family):
     assert len(records) == 1
 
 
+def test_default_call_where_heads_share_keys():
+    """With a cache and no mask the model hands fewer key heads than query heads to attention."""
+    _, config, make, _ = blocks("llama")
+    model, eager = make(config), make(config)
+    eager.load_state_dict(model.state_dict())
+    tokens, storage = torch.randint(0, 37, (2, 5)), {}
+    fn = compiled(model, storage=storage)
+    with torch.no_grad():
+        got, expected = fn(tokens), eager(tokens)
+    assert_close(got.logits, expected.logits)
+    assert_close(got.past_key_values.layers[0].keys, expected.past_key_values.layers[0].keys)
+    assert got.past_key_values.layers[0].keys.shape[1] == 2
+    losses = fn(tokens, labels=tokens).loss, eager(tokens, labels=tokens).loss
+    for loss in losses:
+        loss.backward()
+    assert_close(*losses)
+    for own, wanted in zip(model.parameters(), eager.parameters(), strict=True):
+        assert_close(own.grad, wanted.grad)
+    assert [r["kind"] for r in storage["instance"]] == ["inference", "forward", "backward"]
+
+
 @pytest.mark.parametrize("family", ["llama", "phi"])
 def test_decoding_with_a_static_cache(family):
     """The cache is written in place, one token at a time."""

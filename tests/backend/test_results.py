@@ -315,3 +315,56 @@ def test_view_with_an_int_argument(run_both):
 
 def test_strides_that_no_permutation_gives(run_both):
     run_both(lambda x: (x * 2).as_strided((2, 2), (1, 2), 1), torch.randn(3, 4))
+
+
+def test_results_can_be_resized_on_demand():
+    def fn(x):
+        y = x.sigmoid()
+        return y, x > 0, (x * 2).t(), y.t()
+
+    x = torch.randn(3, 4)
+    borrowed = torch.compile(fn, backend="ortable")(x)
+    with pytest.raises(RuntimeError, match="not resizable"):
+        borrowed[0].resize_(7, 5)
+    torch._dynamo.reset()
+    got = torch.compile(fn, backend="ortable", options={"resizable": True})(x)
+    for own, expected in zip(got, fn(x), strict=True):
+        assert own.stride() == expected.stride()
+        torch.testing.assert_close(own, expected)
+    assert got[3].data_ptr() == got[0].data_ptr()
+    for own in got[:3]:
+        own.resize_(7, 5)
+    one = torch.compile(torch.tanh, backend="ortable", options={"resizable": True})(x)
+    longer = torch.randn(30)
+    one.resize_(0)
+    assert torch.sigmoid(longer, out=one) is one
+    torch.testing.assert_close(one, longer.sigmoid())
+
+
+def test_bits_of_other_dtypes(run_both):
+    def fn(x, y):
+        return x.view(torch.float64) + 1, x.view(torch.int16) + 1, y.view(torch.float32) * 2
+
+    run_both(fn, torch.randn(3, 4), torch.arange(24, dtype=torch.uint8).view(2, 12))
+
+
+def test_new_memory_is_filled_under_deterministic_algorithms(run_both):
+    def fn(x):
+        made = torch.empty(2), torch.empty(2, dtype=torch.int64), x.new_empty(2, 3)
+        return *made, torch.empty_like(x, dtype=torch.bool), torch.empty(2, dtype=torch.complex64)
+
+    def ones(x):
+        return [made.bool() | True for made in fn(x)]
+
+    run_both(ones, torch.randn(2, 3))  # the same graph, kept, is not taken below
+    torch.use_deterministic_algorithms(True)
+    try:
+        torch._dynamo.reset()
+        run_both(fn, torch.randn(2, 3))
+        torch.utils.deterministic.fill_uninitialized_memory = False
+        torch._dynamo.reset()
+        got = torch.compile(fn, backend="ortable")(torch.randn(2, 3))
+        assert not any(bool(torch.isnan(made).any()) for made in got)
+    finally:
+        torch.utils.deterministic.fill_uninitialized_memory = True
+        torch.use_deterministic_algorithms(False)

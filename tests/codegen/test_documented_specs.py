@@ -7,6 +7,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+import torch
 
 from ortablegen.check import check_specs
 from ortablegen.diagnostics import Diagnostics
@@ -15,6 +16,8 @@ from ortablegen.rewrites_check import check_rewrites
 from ortablegen.rewrites_read import read_rewrites_text
 
 ROOT = Path(__file__).parents[2]
+LIBRARY = torch.library.Library("my_ops", "DEF")  # what an entry of the pages names
+LIBRARY.define("step_(Tensor(a!) weight, Tensor grad, float rate) -> ()")
 PAGES = ("README.md", "specs/README.md", "docs/adding-an-operator.md", "docs/language.md")
 
 

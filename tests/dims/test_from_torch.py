@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -54,6 +56,21 @@ def test_an_unknown_function_is_opaque_and_interned():
     assert dims.symbols(dim) == {"s0"}
     with pytest.raises(BuilderError, match="no known value"):
         dims.evaluate(dim, {"s0": 1})
+
+
+def test_an_integer_through_floats_has_the_value_that_torch_computes():
+    from torch.utils._sympy import functions as f
+
+    lengths = {
+        f.CeilToInt(f.FloatTrueDiv(f.ToFloat(S0), sympy.Float(0.3))): lambda n: math.ceil(n / 0.3),
+        f.TruncToInt(f.ToFloat(S0) * sympy.Float(1.5)): lambda n: int(n * 1.5),
+        f.RoundToInt(f.IntTrueDiv(S0, S1)): lambda n: round(n / 3),
+        f.FloorToInt(f.ToFloat(S0) * sympy.Float(-0.7)): lambda n: math.floor(n * -0.7),
+    }
+    for expression, wanted in lengths.items():
+        dim = dims.from_torch(expression, {"s0": "batch"})
+        for size in range(2, 40):
+            assert dims.evaluate(dim, {"batch": size, "s1": 3}) == wanted(size), expression
 
 
 def test_what_is_not_an_integer_is_refused():

@@ -15,6 +15,7 @@ from onnx import TensorProto, helper
 from onnx.helper import get_attribute_value
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
+from torch.utils import _pytree as pytree
 
 from ortable import load_specs
 from ortable.errors import FunctionNotFoundError, OptionError, SpecError, UnsupportedCase
@@ -294,8 +295,16 @@ def test_a_write_into_a_part_is_refused() -> None:
 
     with pytest.raises(UnsupportedCase, match=r"writes into a part of a tensor.*clone"):
         convert(part, torch.rand(2, 3))
-    with pytest.raises(UnsupportedCase, match="writes into its inputs"):
-        to_onnx(module_of(add_in_place), (torch.rand(3),))
+
+
+def test_an_operator_that_writes_and_has_no_converter_is_named() -> None:
+    with pytest.raises(FunctionNotFoundError) as raised:
+        to_onnx(module_of(swap_in_place), (torch.rand(3),))
+    text = str(raised.value)
+    assert "ortable_custom::swap_, 1 call" in text
+    assert "it writes into x, y: an entry returns results, then the new values" in text
+    same = "{shape: same(x), dtype: same(x)}"
+    assert f"out: [{same}, {same}, {same}]" in text
 
 
 # -- specs of a user
@@ -335,6 +344,52 @@ def test_a_spec_of_the_user_works_in_to_onnx_and_in_torch_compile(loaded) -> Non
     assert_close([compiled(x)], [module(x)])
     (instance,) = storage["instance"]
     assert [node.op_type for node in instance["onnx"].graph.node].count("Mul") == 1
+
+
+WRITING = """
+- op: ortable_custom::add_(Tensor(a!) x, float v) -> ()
+  out: {shape: same(x), dtype: same(x)}
+  lower: return Add(x, const(v, dtype_of(x)))
+  cases: [{x: "f32[2,3]", v: 3.0}]
+
+- op: ortable_custom::swap_(Tensor(a!) x, Tensor(b!) y, Tensor z) -> Tensor
+  out:
+    - {shape: same(x), dtype: same(x)}
+    - {shape: same(x), dtype: same(x)}
+    - {shape: same(y), dtype: same(y)}
+  lower: return Add(z, z), y, x
+  cases: [{x: "f32[2,3]", y: "f32[2,3]", z: "f32[2,3]"}]
+"""
+
+
+def test_a_spec_of_an_operator_that_writes(loaded) -> None:
+    def write_argument(x):
+        OPS.add_(x, 2.0)
+        return x * 3
+
+    def through_a_view(x):
+        y = x + 1
+        OPS.add_(y.view(-1), 1.0)
+        return y
+
+    loaded(WRITING)
+    for function in (add_in_place, swap_in_place):
+        module, x = module_of(function), torch.rand(3)
+        assert_same(to_onnx(module, (x,)), module, (x,))
+    for function in (add_in_place, swap_in_place, write_argument):
+        storage: dict[str, Any] = {}
+        x, theirs = torch.rand(3), torch.rand(3)
+        theirs.copy_(x)
+        compiled = torch.compile(function, backend="ortable", options={"storage": storage})
+        assert_close(pytree.tree_leaves(compiled(x)), pytree.tree_leaves(function(theirs)))
+        assert_close([x], [theirs])
+        assert {each.where for each in storage["instance"][0]["placement"]} == {"onnx"}
+    with pytest.raises(Exception, match=r"writes into a part of a tensor.*clone"):
+        torch.compile(through_a_view, backend="ortable")(torch.rand(2, 3))
+    torch._dynamo.reset()
+    x = torch.rand(2, 3)
+    fallback = torch.compile(through_a_view, backend="ortable", options={"fallback": "eager"})
+    assert_close([fallback(x)], [through_a_view(x)])
 
 
 def test_an_alias_of_the_user_means_an_operator_of_ours(loaded) -> None:

@@ -147,6 +147,7 @@ NUMBERS = (
     Program("nearly 0", lambda x: -(-x + 1e-300), (torch.tensor([1e-300, 1], dtype=DOUBLE),)),
     Program("not of both", lambda x: torch.where(~(x > 0), -x, x) + 1, (SIGNED,)),
     Program("draws", lambda x: (torch.bernoulli(x) != torch.bernoulli(x)).any(), (torch.full((256,), 0.5),)),
+    Program("dropout", lambda x: (F.dropout(x, 0.5, True) == 0).any(), (torch.ones(256),)),
 )  # fmt: skip
 WIDE = r(1, 2, 3, 5, dtype=DOUBLE)
 SCALE = torch.arange(1.0, 5)

@@ -14,6 +14,7 @@ QUICK = (
     *programs.PADS[:3],
     programs.POOLS[3],
     *programs.NUMBERS[:4],
+    programs.NUMBERS[-1],
     programs.PRODUCTS[0],
     programs.PRODUCTS[3],
 )

@@ -4,6 +4,7 @@ result fits. ``a``, ``b``, ``c`` are the numbers of the step."""
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -136,9 +137,10 @@ def twice(g: RandomGraph, a: int, b: int, c: int) -> None:
 def clip(g: RandomGraph, a: int, b: int, c: int) -> None:
     x = g.pick(a, FLOATS)
     if x is not None:
-        low, high = ((0.0, 6.0), (None, 1.0), (0.0, None), (1.0, -1.0), (-1.0, 1.0))[b % 5]
-        bounds = [None if each is None else g.const(each, x) for each in (low, high)]
-        g.moved(g.node("Clip", x, *bounds), x)
+        # A missing bound turns infinities into the largest numbers, whose products overflow in the
+        # graph before and not in the operator after: the cases of the rules have those.
+        low, high = ((0.0, 6.0), (-math.inf, 1.0), (0.0, math.inf), (1.0, -1.0), (-1.0, 1.0))[b % 5]
+        g.moved(g.node("Clip", x, g.const(low, x), g.const(high, x)), x)
 
 
 def extreme(g: RandomGraph, a: int, b: int, c: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -28,6 +27,7 @@ from .runs import Runner, checked_model, declared, same_declarations
 OPERATORS = (*STEPS, *CHAINS)
 OPSETS = (18, 21, 26)
 EXAMPLES = 250
+FEW = 50  # of each set of rules in `make test`; `make sweeps` draws all EXAMPLES
 TOO_ROUGH = 0.05  # an estimated error from which values are not compared
 
 numbers = st.integers(0, 255)
@@ -55,9 +55,7 @@ def check(graph: RandomGraph, rules: Sequence[Rule]) -> Counter[str] | None:
     except Exception:
         return None  # sizes of 0 where an operator has none: no model to begin with
     inputs, outputs = declared(builder.inputs), declared(builder.outputs)
-    begin = time.perf_counter()
     record = rewrite(builder, rules)
-    assert time.perf_counter() - begin < 2 + 0.05 * len(before.graph.node)
     builder.remove_unused()
     same_declarations(inputs, declared(builder.inputs))
     same_declarations(outputs, declared(builder.outputs))
@@ -140,13 +138,16 @@ def largest(model: onnx.ModelProto, feeds: dict[str, torch.Tensor]) -> float:
         ("all", "onnxruntime", 4),
     ],
 )
-def test_random_graphs(names: str, target: str | None, number: int) -> None:
+def test_random_graphs(
+    names: str, target: str | None, number: int, request: pytest.FixtureRequest
+) -> None:
+    examples = EXAMPLES if request.config.getoption("--sweeps") else FEW
     rules = choose.rules(names)
     fired: Counter[str] = Counter()
     graphs = [0, 0]
 
     @seed(number)  # other graphs for each
-    @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
     @given(programs, st.sampled_from(OPSETS), st.booleans())
     def explore(program: list[Step], opset: int, dynamic: bool) -> None:
         counts = check(grown(program, opset, target, dynamic), rules)
@@ -155,10 +156,13 @@ def test_random_graphs(names: str, target: str | None, number: int) -> None:
 
     explore()
     print(f"{sum(fired.values())} replacements in {graphs[0]} graphs: {dict(fired)}")
-    assert graphs[1] <= graphs[0] / 20, f"{graphs[1]} graphs do not run as they are"
+    # of few graphs, a few more may have no model to begin with
+    assert graphs[1] <= graphs[0] / (20 if examples == EXAMPLES else 10), (
+        f"{graphs[1]} graphs do not run as they are"
+    )
     rare = f"{sum(fired.values())} replacements in {graphs[0]} graphs, by {sorted(fired)}"
     assert sum(fired.values()) >= graphs[0] or len(rules) < 30, rare
-    assert len(fired) >= min(20, len(rules) // 4), rare
+    assert len(fired) >= min(20 if examples == EXAMPLES else 10, len(rules) // 4), rare
 
 
 # -- rules that are wrong: the graphs above must find them out

@@ -7,9 +7,9 @@ from ortable.dtypes import float32, float64
 from ortable.errors import UnsupportedCase
 from ortable.known import known_dtype, known_shape
 from ortable.lowerings.attention import flash_attention_backward
-from ortable.prelude import dim_of, dtype_of, is_used, rank_of, swapped
+from ortable.prelude import differs, dim_of, dtype_of, is_used, rank_of, swapped
 from ortable.prelude_make import attention_mask, cast, permuted
-from ortable.prelude_nn import attention_scaled, repeated_heads, wide_dtype, zero_where_masked
+from ortable.prelude_nn import attention_scaled, grouped_product, shared_heads, wide_dtype, zero_where_masked
 from ortable.prelude_sums import log_of_sums
 
 if TYPE_CHECKING:
@@ -25,15 +25,15 @@ def aten__scaled_dot_product_attention_math(graph: GraphBuilder, res: Res, query
     if dropout_p > 0 or dropout_mask is not None:
         raise UnsupportedCase('aten::_scaled_dot_product_attention_math: dropout inside attention draws random numbers that only torch can draw')
     # this form adds a bool mask, too
-    heads = dim_of(graph, query, -3) if enable_gqa else 1
-    keys = repeated_heads(graph, cast(graph, key, kind), heads) if enable_gqa else cast(graph, key, kind)
-    values = repeated_heads(graph, cast(graph, value, kind), heads) if enable_gqa else cast(graph, value, kind)
-    turned = permuted(graph, keys, swapped(rank_of(graph, key), -2, -1))
-    scores = attention_scaled(graph, graph.make_node('MatMul', [cast(graph, query, kind), turned]), scale, dim_of(graph, query, -1))
+    turned = permuted(graph, cast(graph, key, kind), swapped(rank_of(graph, key), -2, -1))
+    x, values = (cast(graph, query, kind), cast(graph, value, kind))
+    products = grouped_product(graph, x, turned) if enable_gqa else graph.make_node('MatMul', [x, turned])
+    scores = attention_scaled(graph, products, scale, dim_of(graph, query, -1))
     mask = cast(graph, attn_mask, kind) if attn_mask is not None else None
     masked = attention_mask(graph, scores, mask, is_causal, sizes)
     chances = zero_where_masked(graph, graph.make_node('Softmax', [masked], axis=-1), mask)
-    return (cast(graph, graph.make_node('MatMul', [chances, values]), dtype_of(graph, query)), cast(graph, chances, dtype_of(graph, query)))
+    found = grouped_product(graph, chances, values) if enable_gqa else graph.make_node('MatMul', [chances, values])
+    return (cast(graph, found, dtype_of(graph, query)), cast(graph, chances, dtype_of(graph, query)))
 
 
 def aten__scaled_dot_product_flash_attention_for_cpu(graph: GraphBuilder, res: Res, query: Result, key: Result, value: Result, dropout_p: Float = 0.0, is_causal: Bool = False, *, attn_mask: Result | None = None, scale: Float | None = None) -> Any:
@@ -42,11 +42,15 @@ def aten__scaled_dot_product_flash_attention_for_cpu(graph: GraphBuilder, res: R
     sizes = [dim_of(graph, query, -2), dim_of(graph, key, -2)]
     if dropout_p > 0:
         raise UnsupportedCase('aten::_scaled_dot_product_flash_attention_for_cpu: dropout inside attention draws random numbers that only torch can draw')
-    turned = permuted(graph, cast(graph, key, kind), swapped(4, 2, 3))
-    scores = attention_scaled(graph, graph.make_node('MatMul', [cast(graph, query, kind), turned]), scale, dim_of(graph, query, -1))
+    if differs(dim_of(graph, key, 1), dim_of(graph, value, 1)):
+        raise UnsupportedCase("aten::_scaled_dot_product_flash_attention_for_cpu: keys and values of different numbers of heads, of which torch's kernel reads those of keys only")
+    # heads may share keys; with a causal mask these are repeated, which rewrites know
+    keys, values = [shared_heads(graph, cast(graph, x, kind), query, is_causal) for x in [key, value]]
+    products = grouped_product(graph, cast(graph, query, kind), permuted(graph, keys, swapped(4, 2, 3)))
+    scores = attention_scaled(graph, products, scale, dim_of(graph, query, -1))
     masked = attention_mask(graph, scores, attn_mask, is_causal, sizes)
     chances = graph.make_node('Softmax', [masked], axis=-1)
-    found = zero_where_masked(graph, graph.make_node('MatMul', [chances, cast(graph, value, kind)]), attn_mask)
+    found = zero_where_masked(graph, grouped_product(graph, chances, values), attn_mask)
     total = log_of_sums(graph, masked, chances, attn_mask) if is_used(res[1]) else None
     sums = cast(graph, total, dtype_of(graph, res[1])) if total is not None else None
     return (cast(graph, found, dtype_of(graph, query)), sums)
@@ -65,13 +69,14 @@ def aten_scaled_dot_product_attention(graph: GraphBuilder, res: Res, query: Resu
     sizes = [dim_of(graph, query, -2), dim_of(graph, key, -2)]
     if dropout_p > 0:
         raise UnsupportedCase('aten::scaled_dot_product_attention: dropout inside attention draws random numbers that only torch can draw')
-    heads = dim_of(graph, query, -3) if enable_gqa else 1
-    keys = repeated_heads(graph, cast(graph, key, kind), heads) if enable_gqa else cast(graph, key, kind)
-    values = repeated_heads(graph, cast(graph, value, kind), heads) if enable_gqa else cast(graph, value, kind)
-    turned = permuted(graph, keys, swapped(rank_of(graph, key), -2, -1))
-    scores = attention_scaled(graph, graph.make_node('MatMul', [cast(graph, query, kind), turned]), scale, dim_of(graph, query, -1))
+    repeat = is_causal and enable_gqa
+    keys, values = [shared_heads(graph, cast(graph, x, kind), query, repeat) for x in [key, value]]
+    x, turned = (cast(graph, query, kind), permuted(graph, keys, swapped(rank_of(graph, key), -2, -1)))
+    products = grouped_product(graph, x, turned) if enable_gqa else graph.make_node('MatMul', [x, turned])
+    scores = attention_scaled(graph, products, scale, dim_of(graph, query, -1))
     masked = attention_mask(graph, scores, attn_mask, is_causal, sizes)
-    output = graph.make_node('MatMul', [graph.make_node('Softmax', [masked], axis=-1), values])
+    chances = graph.make_node('Softmax', [masked], axis=-1)
+    output = grouped_product(graph, chances, values) if enable_gqa else graph.make_node('MatMul', [chances, values])
     return cast(graph, zero_where_masked(graph, output, attn_mask), dtype_of(graph, query))
 
 

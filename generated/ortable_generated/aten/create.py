@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 from ortable.algorithms.complex_parts import each_part
 from ortable.dtypes import int64
 from ortable.known import given_shape, known_dtype, known_shape, scalar_shape
-from ortable.prelude import dim_of, dtype_of
+from ortable.prelude import dim_of, dtype_of, shape_of
 from ortable.prelude_complex import as_complex, part_dtype
-from ortable.prelude_make import as_scalar, cast, const, consts, filled
+from ortable.prelude_make import as_scalar, cast, const, consts, filled, uninitialized
 from ortable.prelude_pointwise import arange_of, filled_like, int_range, linspace_values, triangle_indices
 from ortable.promotion import promoted_dtype, scalar_dtype
 
@@ -35,22 +35,22 @@ def aten_arange_start_step(graph: GraphBuilder, res: Res, start: Scalar, end: Sc
 
 def aten_empty_like(graph: GraphBuilder, res: Res, self: Result, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Result:
     """aten::empty_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
-    return aten_full_like(graph, res, self=self, fill_value=0, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, memory_format=memory_format)
+    return filled_like(graph, self, uninitialized(dtype_of(graph, res)), dtype_of(graph, res))
 
 
 def aten_empty_memory_format(graph: GraphBuilder, res: Res, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Result:
     """aten::empty.memory_format(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
-    return filled(graph, size, 0, dtype_of(graph, res))
+    return filled(graph, size, uninitialized(dtype_of(graph, res)), dtype_of(graph, res))
 
 
 def aten_empty_permuted(graph: GraphBuilder, res: Res, size: SymInts, physical_layout: Ints, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::empty_permuted(SymInt[] size, int[] physical_layout, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
-    return filled(graph, size, 0, dtype_of(graph, res))
+    return filled(graph, size, uninitialized(dtype_of(graph, res)), dtype_of(graph, res))
 
 
 def aten_empty_strided(graph: GraphBuilder, res: Res, size: SymInts, stride: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::empty_strided(SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
-    return filled(graph, size, 0, dtype_of(graph, res))
+    return filled(graph, size, uninitialized(dtype_of(graph, res)), dtype_of(graph, res))
 
 
 def aten_eye(graph: GraphBuilder, res: Res, n: SymInt, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
@@ -82,12 +82,12 @@ def aten_linspace(graph: GraphBuilder, res: Res, start: Scalar, end: Scalar, ste
 
 def aten_new_empty(graph: GraphBuilder, res: Res, self: Result, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::new_empty(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
-    return aten_new_full(graph, res, self=self, size=size, fill_value=0, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
+    return filled(graph, size, uninitialized(dtype_of(graph, res)), dtype_of(graph, res))
 
 
 def aten_new_empty_strided(graph: GraphBuilder, res: Res, self: Result, size: SymInts, stride: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::new_empty_strided(Tensor self, SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
-    return aten_new_full(graph, res, self=self, size=size, fill_value=0, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
+    return aten_new_empty(graph, res, self=self, size=size, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
 
 
 def aten_new_full(graph: GraphBuilder, res: Res, self: Result, size: SymInts, fill_value: Scalar, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
@@ -152,22 +152,27 @@ def aten_zeros_like(graph: GraphBuilder, res: Res, self: Result, *, dtype: Dtype
 
 def complex_aten_empty_like(graph: GraphBuilder, res: Res, self: Result, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Result:
     """aten::empty_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
-    return complex_aten_full_like(graph, res, self=self, fill_value=0, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, memory_format=memory_format)
+    kind = part_dtype(dtype_of(graph, res))
+    made = filled(graph, shape_of(graph, self), uninitialized(kind), kind)
+    return as_complex(graph, made, dtype_of(graph, res)) if kind != dtype_of(graph, res) else made
 
 
 def complex_aten_empty_memory_format(graph: GraphBuilder, res: Res, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Result:
     """aten::empty.memory_format(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
-    return each_part(graph, res, aten_empty_memory_format, {}, size=size, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, memory_format=memory_format)
+    kind = part_dtype(dtype_of(graph, res))
+    return as_complex(graph, filled(graph, size, uninitialized(kind), kind), dtype_of(graph, res))
 
 
 def complex_aten_empty_permuted(graph: GraphBuilder, res: Res, size: SymInts, physical_layout: Ints, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::empty_permuted(SymInt[] size, int[] physical_layout, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
-    return each_part(graph, res, aten_empty_permuted, {}, size=size, physical_layout=physical_layout, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
+    kind = part_dtype(dtype_of(graph, res))
+    return as_complex(graph, filled(graph, size, uninitialized(kind), kind), dtype_of(graph, res))
 
 
 def complex_aten_empty_strided(graph: GraphBuilder, res: Res, size: SymInts, stride: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::empty_strided(SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
-    return each_part(graph, res, aten_empty_strided, {}, size=size, stride=stride, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
+    kind = part_dtype(dtype_of(graph, res))
+    return as_complex(graph, filled(graph, size, uninitialized(kind), kind), dtype_of(graph, res))
 
 
 def complex_aten_eye(graph: GraphBuilder, res: Res, n: SymInt, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
@@ -194,12 +199,14 @@ def complex_aten_full_like(graph: GraphBuilder, res: Res, self: Result, fill_val
 
 def complex_aten_new_empty(graph: GraphBuilder, res: Res, self: Result, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::new_empty(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
-    return complex_aten_new_full(graph, res, self=self, size=size, fill_value=0, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
+    kind = part_dtype(dtype_of(graph, res))
+    made = filled(graph, size, uninitialized(kind), kind)
+    return as_complex(graph, made, dtype_of(graph, res)) if kind != dtype_of(graph, res) else made
 
 
 def complex_aten_new_empty_strided(graph: GraphBuilder, res: Res, self: Result, size: SymInts, stride: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::new_empty_strided(Tensor self, SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
-    return complex_aten_new_full(graph, res, self=self, size=size, fill_value=0, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
+    return complex_aten_new_empty(graph, res, self=self, size=size, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
 
 
 def complex_aten_new_full(graph: GraphBuilder, res: Res, self: Result, size: SymInts, fill_value: Scalar, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
@@ -265,7 +272,7 @@ def rule_aten_arange_start_step(graph: GraphBuilder, start: Scalar, end: Scalar,
 
 
 def rule_aten_empty_like(graph: GraphBuilder, self: Result, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Rules:
-    return rule_aten_full_like(graph, self=self, fill_value=0, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory, memory_format=memory_format)
+    return ((known_dtype(graph, self) if dtype is None else dtype, known_shape(graph, self)),)
 
 
 def rule_aten_empty_memory_format(graph: GraphBuilder, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Rules:
@@ -301,11 +308,11 @@ def rule_aten_linspace(graph: GraphBuilder, start: Scalar, end: Scalar, steps: I
 
 
 def rule_aten_new_empty(graph: GraphBuilder, self: Result, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
-    return rule_aten_new_full(graph, self=self, size=size, fill_value=0, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
+    return ((known_dtype(graph, self) if dtype is None else dtype, given_shape(size)),)
 
 
 def rule_aten_new_empty_strided(graph: GraphBuilder, self: Result, size: SymInts, stride: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
-    return rule_aten_new_full(graph, self=self, size=size, fill_value=0, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
+    return rule_aten_new_empty(graph, self=self, size=size, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
 
 
 def rule_aten_new_full(graph: GraphBuilder, self: Result, size: SymInts, fill_value: Scalar, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:

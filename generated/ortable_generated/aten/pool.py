@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int64
 from ortable.known import known_dtype, known_shape
-from ortable.prelude import is_used, shape_of, spread
+from ortable.prelude import dtype_of, is_used, product, shape_of, spread
+from ortable.prelude_make import filled
 from ortable.prelude_nn import divisible, quotients
 from ortable.prelude_pool import pooled_adaptive, pooled_max, pooled_mean, regions
 from ortable.prelude_windows import even_tables, pooled_fractional, unpooled, window_max
@@ -46,6 +47,9 @@ def aten_adaptive_max_pool1d(graph: GraphBuilder, res: Res, self: Result, output
     """aten::adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)"""
     sizes = spread(output_size, 1)
     have = shape_of(graph, self)[-1:]
+    if product(sizes) == 0:
+        shape = [*shape_of(graph, self)[:-1], *sizes]
+        return (filled(graph, shape, 0, dtype_of(graph, self)), filled(graph, shape, 0, int64))
     if is_used(res[1]) and (not divisible(have, sizes)):
         both = window_max(graph, self, even_tables(graph, self, sizes), sizes, True)
         return (both[0], both[1])
@@ -58,6 +62,9 @@ def aten_adaptive_max_pool2d(graph: GraphBuilder, res: Res, self: Result, output
     """aten::adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)"""
     sizes = spread(output_size, 2)
     have = shape_of(graph, self)[-2:]
+    if product(sizes) == 0:
+        shape = [*shape_of(graph, self)[:-2], *sizes]
+        return (filled(graph, shape, 0, dtype_of(graph, self)), filled(graph, shape, 0, int64))
     if is_used(res[1]) and (not divisible(have, sizes)):
         both = window_max(graph, self, even_tables(graph, self, sizes), sizes, True)
         return (both[0], both[1])
@@ -70,6 +77,9 @@ def aten_adaptive_max_pool3d(graph: GraphBuilder, res: Res, self: Result, output
     """aten::adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)"""
     sizes = spread(output_size, 3)
     have = shape_of(graph, self)[-3:]
+    if product(sizes) == 0:
+        shape = [*shape_of(graph, self)[:-3], *sizes]
+        return (filled(graph, shape, 0, dtype_of(graph, self)), filled(graph, shape, 0, int64))
     if is_used(res[1]) and (not divisible(have, sizes)):
         both = window_max(graph, self, even_tables(graph, self, sizes), sizes, True)
         return (both[0], both[1])

@@ -12,7 +12,7 @@ from ortable.prelude_shape import flat_sizes, other_axes, unflat_sizes
 from ortable.rules import accumulate
 from ortable_generated.aten.cast import aten__to_copy, aten_clone, aten_fill_Scalar, complex_aten__to_copy, complex_aten_clone, complex_aten_fill_Scalar, rule_aten__to_copy, rule_aten_clone, rule_aten_fill_Scalar
 from ortable_generated.aten.compare import aten_where_self, complex_aten_where_self, rule_aten_where_self
-from ortable_generated.aten.create import aten_full, aten_full_like, aten_scalar_tensor, complex_aten_full, complex_aten_full_like, complex_aten_scalar_tensor, rule_aten_full, rule_aten_full_like, rule_aten_scalar_tensor
+from ortable_generated.aten.create import aten_empty_permuted, aten_empty_strided, aten_full, aten_full_like, aten_scalar_tensor, complex_aten_empty_permuted, complex_aten_empty_strided, complex_aten_full, complex_aten_full_like, complex_aten_scalar_tensor, rule_aten_empty_permuted, rule_aten_empty_strided, rule_aten_full, rule_aten_full_like, rule_aten_scalar_tensor
 from ortable_generated.aten.reduce import aten_amax, aten_amin, rule_aten_amax, rule_aten_amin
 from ortable_generated.aten.shape import aten_permute, aten_reshape, aten_squeeze_dims, complex_aten_permute, complex_aten_reshape, complex_aten_squeeze_dims, rule_aten_permute, rule_aten_reshape, rule_aten_squeeze_dims
 from ortable_generated.aten.shape_join import aten_cat, aten_flip, complex_aten_cat, complex_aten_flip, rule_aten_cat, rule_aten_flip
@@ -46,12 +46,12 @@ def complex_prims_device_put(graph: GraphBuilder, res: Res, a: Result, device: A
 
 def complex_prims_empty_permuted(graph: GraphBuilder, res: Res, shape: SymInts, physical_layout: Ints, *, dtype: Dtype, device: Any, requires_grad: Bool) -> Result:
     """prims::empty_permuted(SymInt[] shape, int[] physical_layout, *, ScalarType dtype, Device device, bool requires_grad) -> Tensor"""
-    return complex_aten_full(graph, res, size=shape, fill_value=0, dtype=dtype, device=device)
+    return complex_aten_empty_permuted(graph, res, size=shape, physical_layout=physical_layout, dtype=dtype, device=device)
 
 
 def complex_prims_empty_strided(graph: GraphBuilder, res: Res, shape: SymInts, strides: SymInts, *, dtype: Dtype, device: Any, requires_grad: Bool) -> Result:
     """prims::empty_strided(SymInt[] shape, SymInt[] strides, *, ScalarType dtype, Device device, bool requires_grad) -> Tensor"""
-    return complex_aten_full(graph, res, size=shape, fill_value=0, dtype=dtype, device=device)
+    return complex_aten_empty_strided(graph, res, size=shape, stride=strides, dtype=dtype, device=device)
 
 
 def complex_prims_fill(graph: GraphBuilder, res: Res, self: Result, value: Scalar) -> Result:
@@ -157,12 +157,12 @@ def prims_device_put(graph: GraphBuilder, res: Res, a: Result, device: Any, non_
 
 def prims_empty_permuted(graph: GraphBuilder, res: Res, shape: SymInts, physical_layout: Ints, *, dtype: Dtype, device: Any, requires_grad: Bool) -> Result:
     """prims::empty_permuted(SymInt[] shape, int[] physical_layout, *, ScalarType dtype, Device device, bool requires_grad) -> Tensor"""
-    return aten_full(graph, res, size=shape, fill_value=0, dtype=dtype, device=device)
+    return aten_empty_permuted(graph, res, size=shape, physical_layout=physical_layout, dtype=dtype, device=device)
 
 
 def prims_empty_strided(graph: GraphBuilder, res: Res, shape: SymInts, strides: SymInts, *, dtype: Dtype, device: Any, requires_grad: Bool) -> Result:
     """prims::empty_strided(SymInt[] shape, SymInt[] strides, *, ScalarType dtype, Device device, bool requires_grad) -> Tensor"""
-    return aten_full(graph, res, size=shape, fill_value=0, dtype=dtype, device=device)
+    return aten_empty_strided(graph, res, size=shape, stride=strides, dtype=dtype, device=device)
 
 
 def prims_fill(graph: GraphBuilder, res: Res, self: Result, value: Scalar) -> Result:
@@ -273,11 +273,11 @@ def rule_prims_device_put(graph: GraphBuilder, a: Result, device: Any, non_block
 
 
 def rule_prims_empty_permuted(graph: GraphBuilder, shape: SymInts, physical_layout: Ints, *, dtype: Dtype, device: Any, requires_grad: Bool) -> Rules:
-    return rule_aten_full(graph, size=shape, fill_value=0, dtype=dtype, device=device)
+    return rule_aten_empty_permuted(graph, size=shape, physical_layout=physical_layout, dtype=dtype, device=device)
 
 
 def rule_prims_empty_strided(graph: GraphBuilder, shape: SymInts, strides: SymInts, *, dtype: Dtype, device: Any, requires_grad: Bool) -> Rules:
-    return rule_aten_full(graph, size=shape, fill_value=0, dtype=dtype, device=device)
+    return rule_aten_empty_strided(graph, size=shape, stride=strides, dtype=dtype, device=device)
 
 
 def rule_prims_fill(graph: GraphBuilder, self: Result, value: Scalar) -> Rules:

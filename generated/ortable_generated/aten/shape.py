@@ -4,14 +4,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.algorithms.complex_parts import each_part
-from ortable.dtypes import boolean
 from ortable.errors import UnsupportedCase
 from ortable.known import given_shape, known_dtype, known_shape, swap
 from ortable.lowerings.views import as_strided
 from ortable.prelude import axes_of, axis_of, dim_of, dtype_of, is_complex, rank_of, shape_of, swapped
+from ortable.prelude_bits import bits_as, casts_keep_bits, is_float8
 from ortable.prelude_complex import c_joined, part_dtype
 from ortable.prelude_make import as_scalar, as_vec, permuted, reshape_to, squeezed
-from ortable.prelude_order import bits_of, window_places
+from ortable.prelude_order import window_places
 from ortable.prelude_shape import all_but, common_sizes, diagonal_length, flat_sizes, grown_sizes, ones_axes, other_axes, sliced, stretched, unflat_sizes, wrapped_index
 from ortable.rules import permute, reduce_shape
 
@@ -192,9 +192,13 @@ def aten_view_dtype(graph: GraphBuilder, res: Res, self: Result, dtype: Dtype) -
     """aten::view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)"""
     if dtype_of(graph, self) == dtype:
         return self
-    if graph.opset >= 26 and bits_of(dtype_of(graph, self)) == bits_of(dtype) and dtype != boolean:
-        return graph.make_node('BitCast', [self], res.outputs, to=dtype)
-    raise UnsupportedCase('aten::view.dtype: the bits of one dtype read as another, which ONNX has from opset 26 only (BitCast), for one size')
+    if is_float8(dtype_of(graph, self)) or is_float8(dtype):
+        raise UnsupportedCase('aten::view.dtype: the bits of 8-bit floats, which no operator of ONNX Runtime reads')
+    if casts_keep_bits(graph, self, dtype):
+        return bits_as(graph, self, dtype)
+    if graph.opset >= 26:
+        return bits_as(graph, self, dtype)
+    raise UnsupportedCase('aten::view.dtype: the bits of floats read as another dtype, which ONNX has from opset 26 only (BitCast)')
 
 
 def complex_aten__reshape_alias(graph: GraphBuilder, res: Res, self: Result, size: SymInts, stride: SymInts) -> Result:

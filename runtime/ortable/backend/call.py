@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch._C import _from_dlpack, _to_dlpack
 
+from ortable import dtypes
 from ortable.errors import ProviderError
 
 from .cache.memory import shared_session
@@ -61,6 +62,7 @@ class OrtBackend:
         execute: Callable[[Any], Callable[..., Any]] | None = None,
         frozen: Sequence[int] | str = "no session is made for them",
         key: str | None = None,
+        resizable: bool = False,
     ) -> None:
         """
         :param session: runs the model with all weights as inputs; None: made by `make` when needed
@@ -68,6 +70,7 @@ class OrtBackend:
         :param execute: what runs a session (`devices.DeviceRun`); None: its `run_with_ort_values`
         :param frozen: positions of arguments that become constants, or why none does
         :param key: sessions of graphs with the same key are shared; None: none is
+        :param resizable: results are copied into memory of torch, which can be resized
         """
         # On the object, not on the class: dynamo wraps backward graphs and copies `__dict__` only.
         self._boxed_call = True
@@ -78,6 +81,7 @@ class OrtBackend:
         self._constant = () if isinstance(frozen, str) else tuple(frozen)
         self._make = make
         self._key = key
+        self._resizable = resizable
         self._execute = execute
         self._plain_session = session
         self._dimensions = Dimensions()
@@ -107,7 +111,7 @@ class OrtBackend:
     def source(self) -> str:
         """The source text of what a call does now, for people."""
         if self._source is None:
-            self._source = CallSource(self.compiled, self._constant, self._bindable())
+            self._source = self._written(self._constant, self._bindable())
         return self._source.text
 
     def _choose(self, args: list[Any]) -> list[Any]:
@@ -196,7 +200,7 @@ class OrtBackend:
             return None
         values = {"changed": changed, **frozen.expected()}
         rest = tuple(i for i in self._bindable() if i not in positions)
-        frozen.call = self._function(CallSource(self.compiled, positions, rest), session, values)
+        frozen.call = self._function(self._written(positions, rest), session, values)
         self._sets[key] = frozen
         self._call, self.session = frozen.call, session
         return frozen.call
@@ -220,6 +224,7 @@ class OrtBackend:
             if role.kind is InputKind.TENSOR
             and role.static
             and role.dense
+            and role.elem_type not in dtypes.FLOAT8_TYPES  # these are copied
             and role.name in self.compiled.fed
             and all(isinstance(size, int) for size in role.shape or ())
         )
@@ -233,10 +238,13 @@ class OrtBackend:
                 self._plain_session = shared_session(
                     self._key, (), lambda: make(self.compiled.model, None)
                 )
-            source = CallSource(self.compiled, (), self._bindable())
+            source = self._written((), self._bindable())
             self._plain = self._function(source, self._plain_session, {})
         self.session = self._plain_session
         return self._plain
+
+    def _written(self, constants: Sequence[int], bound: Sequence[int]) -> CallSource:
+        return CallSource(self.compiled, constants, bound, self._resizable)
 
     def _function(self, source: CallSource, session: Any, values: Mapping[str, Any]) -> Call:
         """The function `call` of a source text, with what it reads."""

@@ -15,7 +15,7 @@ import torch
 from ortable import dtypes
 
 from .compile import CompiledGraph
-from .feeds import as_bytes, as_pairs, number
+from .feeds import as_bytes, as_pairs, float8_tensor, float8_value, number
 from .results import SymbolValues, as_promised, own
 from .roles import Fetch, InputKind, InputRole, OutputKind, OutputRole, ViewStep
 
@@ -47,6 +47,7 @@ class CallSource:
 
     :param constants: positions of arguments that the session holds as constants
     :param bound: positions of arguments whose OrtValues are kept from call to call
+    :param resizable: outputs are copied into memory of torch
 
     `values` are the globals that depend on the graph only; `run`, `failed`, `names`, `options`,
     `take`, `dlpack`, `feed` and what checks the weights come from the caller.
@@ -57,10 +58,12 @@ class CallSource:
         compiled: CompiledGraph,
         constants: Collection[int] = (),
         bound: Collection[int] = (),
+        resizable: bool = False,
     ) -> None:
         self.compiled = compiled
         self.constants = tuple(constants)
         self.bound = tuple(bound)
+        self.resizable = resizable
         self.values: dict[str, Any] = {}
         self.lines: list[str] = []
         self.symbolic = False
@@ -152,6 +155,9 @@ class CallSource:
         elif dtypes.is_complex_type(role.elem_type):
             self.values["as_pairs"] = as_pairs
             value = f"as_pairs({value})"
+        elif role.elem_type in dtypes.FLOAT8_TYPES:
+            self.values["float8_value"] = float8_value
+            return lines, f"{role.name!r}: float8_value({value}, {role.elem_type})"
         return lines, f"{role.name!r}: feed(dlpack({value}), {as_bool})"
 
     def _fetches(self) -> list[str]:
@@ -168,9 +174,11 @@ class CallSource:
             f"        raise failed(error{known}) from error",
         ]
         if self._are_the_results():
+            if self.resizable:
+                return [*lines, "    return [f.clone() for f in out.to_dlpacks(take)]"]
             return [*lines, "    return out.to_dlpacks(take)"]
-        if len(fetches) < 3:
-            lines += [f"    f{i} = take(out.dlpack_at({i}))" for i in range(len(fetches))]
+        if len(fetches) < 3 or any(fetch.float8 for fetch in fetches):
+            lines += [f"    f{i} = {self._taken(i, fetch)}" for i, fetch in enumerate(fetches)]
         else:
             listed = ", ".join(f"f{i}" for i in range(len(fetches)))
             lines.append(f"    {listed} = out.to_dlpacks(take)")
@@ -178,10 +186,20 @@ class CallSource:
             lines.append(f"    if not f{check.fetch}.item():")
             lines.append(f"        raise RuntimeError({check.message!r})")
         for index, fetch in enumerate(fetches):
+            if self.resizable:
+                lines.append(f"    f{index} = f{index}.clone()")
             changed = self._promised(index, fetch)
             if changed:
                 lines.append(f"    f{index} = {changed}")
         return lines
+
+    def _taken(self, index: int, fetch: Fetch) -> str:
+        """One output as a tensor over its memory."""
+        if fetch.float8 is None:
+            return f"take(out.dlpack_at({index}))"
+        self.values["float8_tensor"] = float8_tensor
+        self.values[f"dtype{index}"] = dtypes.to_torch(fetch.float8)
+        return f"float8_tensor(out[{index}], dtype{index})"
 
     def _promised(self, index: int, fetch: Fetch) -> str:
         name = f"f{index}"
@@ -202,7 +220,7 @@ class CallSource:
         """Whether the outputs of the session, as they are and in order, are the results."""
         fetches, roles = self.compiled.fetches, self.compiled.outputs
         plain = all(
-            not (f.is_bool or f.is_complex or f.permutation or f.strides is not None)
+            not (f.is_bool or f.is_complex or f.float8 or f.permutation or f.strides is not None)
             for f in fetches
         )
         return (

@@ -24,7 +24,7 @@ from ortable.rewrite.optimize import optimize
 from ortable.rewrite.record import RewriteRecord
 
 from . import devices
-from .inputs import InputPlan, check_inputs, declare_inputs, shape_of, strides_of
+from .inputs import InputPlan, check_inputs, check_type, declare_inputs, shape_of, strides_of
 from .options import OrtOptions
 from .outputs import Mutation, OutputPlan, graph_kind, plan_outputs
 from .roles import Check, DimSource, Fetch, InputRole, OutputRole
@@ -213,6 +213,7 @@ def _declare_output(builder: Any, node: Node, name: str, result: Any, kept: bool
         _name_output(builder, vector, name)
         builder.make_tensor_output(name, dtypes.int64, (1,), indexed=False, is_dimension=True)
         return Fetch(name)
+    check_type(f"Result {node.name}", value)
     elem_type, shape, strides = dtypes.from_torch(value.dtype), shape_of(value), strides_of(value)
     is_bool, is_complex = elem_type == dtypes.boolean, dtypes.is_complex_type(elem_type)
     identity = tuple(range(len(shape)))
@@ -226,10 +227,11 @@ def _declare_output(builder: Any, node: Node, name: str, result: Any, kept: bool
     _name_output(builder, result, name)
     builder.make_tensor_output(name, elem_type, full, indexed=False)
     device = devices.device_of(value)
+    float8 = elem_type if elem_type in dtypes.FLOAT8_TYPES else None
     if order is None and strides != contiguous_strides(shape):
-        return Fetch(name, is_bool, strides=strides, is_complex=is_complex, device=device)
+        return Fetch(name, is_bool, None, strides, is_complex, device, float8)
     permutation = None if order in (None, identity) else inverse(order)
-    return Fetch(name, is_bool, permutation, is_complex=is_complex, device=device)
+    return Fetch(name, is_bool, permutation, None, is_complex, device, float8)
 
 
 def _name_output(builder: Any, result: str, name: str) -> None:

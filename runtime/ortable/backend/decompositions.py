@@ -21,6 +21,8 @@ def _default_table() -> Table:
     from ortable_generated.aten.dispatch import CONVERTERS, PLACE
     from ortable_generated.decompositions import DECOMPOSE
 
+    from .foreach import foreach_table
+
     wanted = set(DECOMPOSE)
     whole = {*CONVERTERS, *PLACE}
     table = {
@@ -31,7 +33,7 @@ def _default_table() -> Table:
     for op, fct in decomposition_table.items():
         if isinstance(op, OpOverload) and op.name() in wanted:
             table[op] = fct
-    return table
+    return {**foreach_table(), **table}
 
 
 def get_decomposition_table() -> Table:

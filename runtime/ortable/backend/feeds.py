@@ -1,12 +1,15 @@
 """Arguments of torch as OrtValues over the same memory, through dlpack, and without a copy
-wherever the memory is dense."""
+wherever the memory is dense; 8-bit floats, which dlpack does not know there, by their bytes."""
 
 from __future__ import annotations
 
+import ctypes
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import torch
+from onnxruntime.capi import _pybind_state as capi
 from onnxruntime.capi._pybind_state import OrtValue
 from torch._C import _to_dlpack
 
@@ -22,6 +25,8 @@ __all__ = [
     "as_bytes",
     "as_pairs",
     "feed_any",
+    "float8_tensor",
+    "float8_value",
     "from_dlpack",
     "in_order",
     "number",
@@ -30,11 +35,35 @@ __all__ = [
 from_dlpack = OrtValue.from_dlpack
 
 _CACHED_DIMS = 4096
+_HOST = capi.OrtDevice(capi.OrtDevice.cpu(), capi.OrtDevice.default_memory(), 0)
 
 
 def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
     """Booleans as ONNX Runtime takes them from dlpack."""
     return tensor.view(torch.uint8)
+
+
+def float8_value(tensor: torch.Tensor, elem_type: int) -> Any:
+    """An OrtValue with a copy of 8-bit floats: over their own memory it would be read by numpy,
+    after which nobody could resize it."""
+    value = OrtValue.ortvalue_from_shape_and_onnx_type(list(tensor.shape), elem_type, _HOST)
+    _bytes_of(value, tensor.numel()).copy_(tensor.detach().view(torch.uint8).reshape(-1))
+    return value
+
+
+def float8_tensor(value: Any, dtype: torch.dtype) -> torch.Tensor:
+    """The memory of an OrtValue of 8-bit floats as a tensor."""
+    shape = value.shape()
+    return _bytes_of(value, math.prod(shape)).view(dtype).view(shape)
+
+
+def _bytes_of(value: Any, count: int) -> torch.Tensor:
+    """The ``count`` bytes of an OrtValue, which lives as long as the tensor."""
+    if count == 0:
+        return torch.empty(0, dtype=torch.uint8)
+    buffer = (ctypes.c_uint8 * count).from_address(value.data_ptr())
+    buffer.owner = value  # type: ignore[attr-defined]
+    return torch.frombuffer(buffer, dtype=torch.uint8)
 
 
 def as_pairs(tensor: torch.Tensor) -> torch.Tensor:
@@ -61,6 +90,8 @@ def feed_any(role: InputRole, tensor: torch.Tensor) -> Any:
 def _value(role: InputRole, tensor: torch.Tensor) -> Any:
     if role.elem_type == dtypes.boolean:
         return from_dlpack(_to_dlpack(as_bytes(tensor)), True)
+    if role.elem_type in dtypes.FLOAT8_TYPES:
+        return float8_value(tensor, role.elem_type)
     return from_dlpack(_to_dlpack(tensor), False)
 
 

@@ -25,13 +25,14 @@ _EMBEDDED_BYTES = 1024
 
 def freezable(role: InputRole) -> bool:
     """Whether an argument of that role may become a constant: a weight that the graph reads only,
-    whose writes show, of a type that ONNX has."""
+    whose writes show, of a type that sessions take as constants."""
     return (
         role.static
         and not role.written
         and role.kind is InputKind.TENSOR
         and bool(role.name)
         and not dtypes.is_complex_type(role.elem_type)
+        and role.elem_type not in dtypes.FLOAT8_TYPES
         and all(isinstance(size, int) for size in role.shape or ())
     )
 

@@ -11,6 +11,7 @@ from torch.fx import GraphModule, Node
 from ortable import dims, dtypes
 from ortable.dims import Dim, SymDim
 from ortable.errors import ConversionError
+from ortable.interpreter.arguments import ELEMENT_TYPES
 from ortable.interpreter.complex_numbers import declare_input, transposed
 from ortable.interpreter.control_flow import is_token
 from ortable.interpreter.numbers import adopt
@@ -19,7 +20,7 @@ from .devices import check_argument, device_of
 from .roles import DimSource, InputKind, InputRole
 from .strides import dense_order, inverse
 
-__all__ = ["InputPlan", "check_inputs", "declare_inputs", "shape_of", "strides_of"]
+__all__ = ["InputPlan", "check_inputs", "check_type", "declare_inputs", "shape_of", "strides_of"]
 
 _NO_DLPACK = (torch.complex32,)
 
@@ -84,12 +85,23 @@ def check_inputs(plan: InputPlan, provider_names: tuple[str, ...]) -> None:
                 f"Argument {index} ({node.name}) has layout {value.layout}; ONNX Runtime takes "
                 "dense tensors only: call to_dense() before the model."
             )
-        if value.dtype in _NO_DLPACK or value.dtype.itemsize == 0:
-            raise ConversionError(
-                f"Argument {index} ({node.name}) has dtype {value.dtype}, which ONNX Runtime "
-                "cannot take; convert the tensor before the model."
-            )
-        check_argument(f"Argument {index} ({node.name})", value.device, provider_names)
+        where = f"Argument {index} ({node.name})"
+        check_type(where, value)
+        check_argument(where, value.device, provider_names)
+
+
+def check_type(where: str, value: torch.Tensor) -> None:
+    """:raises ConversionError: a dtype that ONNX Runtime does not take, on the tensor's device"""
+    if value.dtype in _NO_DLPACK or value.dtype not in ELEMENT_TYPES:
+        raise ConversionError(
+            f"{where} has dtype {value.dtype}, which ONNX Runtime cannot take; convert the tensor "
+            "outside of the model."
+        )
+    if ELEMENT_TYPES[value.dtype] in dtypes.FLOAT8_TYPES and value.device.type != "cpu":
+        raise ConversionError(
+            f"{where} has dtype {value.dtype} on {value.device}, and ortable hands 8-bit floats to "
+            "ONNX Runtime on the CPU only; convert the tensor outside of the model."
+        )
 
 
 def declare_inputs(

@@ -50,6 +50,8 @@ class OrtOptions:
                                 torch, between the sessions of what is supported
     `cache_dir`                 a folder that keeps converted models for other processes; default:
                                 none is written
+    `resizable`                 results in memory of torch's own, which `resize_` and `out=` can
+                                make larger or free: each is copied
     `raise_on`                  names of operators (`"aten::relu"`, `"cond"`) to refuse on purpose,
                                 to try out what happens next: fallbacks, the minifier
     ==========================  ===========================================================
@@ -69,6 +71,7 @@ class OrtOptions:
     freeze: str = "auto"
     fallback: str | None = None
     cache_dir: str | None = None
+    resizable: bool = False
     raise_on: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -284,5 +287,6 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "freeze": _check_freeze,
     "fallback": _check_fallback,
     "cache_dir": _check_path,
+    "resizable": _check_bool,
     "raise_on": _check_names,
 }

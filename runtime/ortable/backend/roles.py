@@ -115,7 +115,8 @@ class Fetch:
 
     `permutation` is applied to the fetched tensor (a view, no copy); `strides`, when not None, are
     strides that no permutation gives: the result is copied into them.  A complex result comes back
-    as a real one with a last dimension of 2.  `device` is where torch promised it.
+    as a real one with a last dimension of 2.  `device` is where torch promised it.  `float8` is the
+    element type of 8-bit floats, which dlpack does not know.
     """
 
     name: str
@@ -124,6 +125,7 @@ class Fetch:
     strides: tuple[Dim, ...] | None = None
     is_complex: bool = False
     device: str = "cpu"
+    float8: int | None = None
 
 
 @dataclass(frozen=True)

@@ -43,17 +43,16 @@ def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBac
     if isinstance(frozen, str):
         session = shared_session(key, (), lambda: make(compiled.model))
     run_options = make_run_options(options.run_options)
+    common: dict[str, Any] = {"frozen": frozen, "key": key, "resizable": options.resizable}
     if stream is None:
-        return OrtBackend(compiled, session, run_options, make=make, frozen=frozen, key=key)
+        return OrtBackend(compiled, session, run_options, make=make, **common)
     if run_options is not options.run_options:
         run_ahead(compiled, run_options)
 
     def execute(session: Any) -> DeviceRun:
         return DeviceRun(session, stream, [fetch.device for fetch in compiled.fetches])
 
-    return OrtBackend(
-        compiled, session, run_options, make=make, execute=execute, frozen=frozen, key=key
-    )
+    return OrtBackend(compiled, session, run_options, make=make, execute=execute, **common)
 
 
 def frozen_weights(compiled: CompiledGraph, options: OrtOptions) -> tuple[int, ...] | str:

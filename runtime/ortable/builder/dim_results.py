@@ -217,7 +217,11 @@ class DimResults:
         if isinstance(recipe, float):
             return self.builder.make_initializer("", np.array([recipe]))
         op_type, *parts = recipe
-        return self._make_node(op_type, [self._computed(part, args) for part in parts])
+        found = [self._computed(part, args) for part in parts]
+        if op_type == "Trunc":
+            whole = self._make_node("Cast", found, to=dtypes.int64)
+            return self._make_node("Cast", [whole], to=dtypes.float64)
+        return self._make_node(op_type, found)
 
     # -- whole shapes
 

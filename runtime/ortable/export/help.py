@@ -43,6 +43,7 @@ CHECK = (
     "tell torch what it may assume, before the line that fails: torch._check(n > 0), "
     "torch._check(n <= x.shape[0])"
 )
+RUNS = "does the model run on these inputs, without torch.export?"
 STRICT = "ExportOptions(strict=True): dynamo reads the Python code instead of running it"
 NON_STRICT = "ExportOptions(strict=False): the Python code runs, with fake tensors"
 FALLBACK = "ExportOptions(fallback=True) tries the documented strategies in turn"
@@ -54,15 +55,20 @@ BYPASS = (
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of failure: ``pattern`` is searched in ``"<type of the error>: <message>"``."""
+    """One kind of failure: ``pattern`` is searched in ``"<type of the error>: <message>"``.
+
+    ``helped_by``: the ways to a program that may succeed where one failed so, see strategies.py:
+    ``"capture"`` (torch.export in its other mode), ``"tracing"``, ``"draft"``.
+    """
 
     name: str
     pattern: re.Pattern[str]
     advice: tuple[str, ...]
+    helped_by: frozenset[str]
 
 
-def _kind(name: str, pattern: str, *advice: str) -> Kind:
-    return Kind(name, re.compile(pattern, re.DOTALL), advice)
+def _kind(name: str, pattern: str, *advice: str, helped_by: str = "capture") -> Kind:
+    return Kind(name, re.compile(pattern, re.DOTALL), advice, frozenset(helped_by.split()))
 
 
 # The kinds that dynamic_shapes.explained knows more about: the inputs and their dimensions.
@@ -77,6 +83,7 @@ ABOUT_ARGUMENTS: tuple[Kind, ...] = (
         "dynamic_shapes does not have the structure of the arguments",
         r"When `dynamic_shapes` is specified|Detected mismatch between the structure of `inputs`",
         "dynamic_shapes has one entry for each argument of the call, None for static ones",
+        helped_by="",
     ),
     _kind(
         "a class that torch cannot take apart",
@@ -86,11 +93,9 @@ ABOUT_ARGUMENTS: tuple[Kind, ...] = (
         "torch.export.register_dataclass(C) for a dataclass, or "
         "torch.utils._pytree.register_pytree_node(C, flatten, unflatten)",
         BYPASS,
+        helped_by="",
     ),
 )
-
-# Of these, those that no other way of reading the model changes.
-WRONG_ARGUMENTS = ABOUT_ARGUMENTS[1:]
 
 KINDS: tuple[Kind, ...] = (
     *ABOUT_ARGUMENTS,
@@ -101,6 +106,7 @@ KINDS: tuple[Kind, ...] = (
         "keep the value in a tensor: x * t instead of x * float(t)",
         "a number of iterations that depends on data is a torch.while_loop or a torch scan",
         CHECK,
+        helped_by="capture tracing",
     ),
     _kind(
         "a branch depends on a size that depends on data",
@@ -109,6 +115,7 @@ KINDS: tuple[Kind, ...] = (
         CHECK,
         COND,
         BYPASS,
+        helped_by="",
     ),
     _kind(
         "a branch depends on the values of a tensor",
@@ -118,6 +125,7 @@ KINDS: tuple[Kind, ...] = (
         TRACING,
         CHECK,
         BYPASS,
+        helped_by="tracing",
     ),
     _kind(
         "a size depends on data",
@@ -136,6 +144,7 @@ KINDS: tuple[Kind, ...] = (
         r"PackedParamsBase",
         "modules of torch.ao.nn.quantized hold weights that torch.export cannot read: quantize "
         "with PT2E (torchao.quantization.pt2e) or with torchao's quantize_",
+        helped_by="",
     ),
     _kind(
         "a compiled TorchScript module",
@@ -150,6 +159,7 @@ KINDS: tuple[Kind, ...] = (
         r"|not implemented for the.*Meta",
         "register the shape function of the operator: torch.library.register_fake",
         "ExportOptions(fallback=True) lets torch's draft export guess it from the example",
+        helped_by="draft",
     ),
     _kind(
         "the sides of a branch do not fit together",
@@ -167,22 +177,24 @@ KINDS: tuple[Kind, ...] = (
         "an input that needs a gradient is written in place",
         r"a leaf Variable that requires grad",
         "call to_onnx under torch.no_grad(), or use the form of the operation that returns",
+        helped_by="",
     ),
     _kind(
         "an error raised by the model itself",
         r"Observed exception",
-        "does the model run on these inputs, without torch.export?",
+        RUNS,
     ),
     _kind(
         "Python that dynamo does not read",
         r"torch\._dynamo\.exc\.|Unsupported:|InternalTorchDynamoError",
         NON_STRICT,
         FALLBACK,
+        helped_by="capture tracing",
     ),
     _kind(
         "an error raised by the model itself",
         r"",
-        "does the model run on these inputs, without torch.export?",
+        RUNS,
         FALLBACK,
     ),
 )

@@ -24,11 +24,11 @@ from .bypass import active_patches
 from .check import check_program
 from .exported import program_of
 from .fake_weights import without_meta
-from .functionalize import RewriteError
 from .left_as_found import left_as_found, new_buffers_forgotten
 from .program import Program, Request
 from .saved import save_program
 from .tracing import trace_program
+from .worthwhile import EVERY_WAY, MissingConverters, can_decompose, in_eager, ways_after
 
 # The kind of failures of torch's draft export that change no result: the shapes of an operator are
 # taken from the example.
@@ -37,7 +37,8 @@ _HARMLESS = frozenset({"MISSING_FAKE_KERNEL"})
 
 @dataclass
 class Attempts:
-    """What was tried: the programs that torch made, and why the strategies failed.
+    """What was tried: the programs that torch made, why the strategies failed, and which were left
+    out because they would fail too.
 
     ``dynamic_shapes`` are those of the request as torch takes them.
     """
@@ -47,14 +48,26 @@ class Attempts:
     dynamic_shapes: Any
     made: list[tuple[str, ExportedProgram]] = field(default_factory=list)
     failures: list[tuple[str, Exception]] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    followed: tuple[str, ...] = ()  # advice that was
+    ways: frozenset[str] = EVERY_WAY
+
+    def failed(self, strategy: Strategy, error: Exception) -> None:
+        """Note a failure; ``ways`` are those that no failure has ruled out."""
+        error, runs = in_eager(error, self.request)
+        self.followed += (advice.RUNS,) * runs
+        self.failures.append((strategy.name, error))
+        self.ways &= ways_after(error, self.request.options.fallback)
 
 
 @dataclass(frozen=True)
 class Strategy:
-    """A way to an exported program. ``run`` returns it with notes for the model's metadata;
-    ``table`` is the decomposition table to use instead of the caller's."""
+    """A way to an exported program, ``way`` being one of ``EVERY_WAY``. ``run`` returns it with
+    notes for the model's metadata; ``table`` is the decomposition table to use instead of the
+    caller's."""
 
     name: str
+    way: str
     run: Callable[[Attempts], tuple[ExportedProgram, list[str]]]
     table: str | None = None
 
@@ -78,13 +91,14 @@ def _first_program(request: Request) -> Program:
     normalized = shapes.normalized(request.dynamic_shapes, arguments)
     attempts = Attempts(request, arguments, normalized)
     for strategy in strategies(request):
+        if strategy.way not in attempts.ways:
+            attempts.left_out.append(strategy.name)
+            continue
         try:
             with _quiet_guards(bool(attempts.failures)):
                 program = _program_by(strategy, attempts)
         except Exception as error:  # forward is any Python code, torch.export raises many types
-            attempts.failures.append((strategy.name, error))
-            if not request.options.fallback and not _strict_may_help(error, attempts):
-                break
+            attempts.failed(strategy, error)
             continue
         request.record.strategy = strategy.name
         return program
@@ -92,14 +106,6 @@ def _first_program(request: Request) -> Program:
     if isinstance(first, OrtableError) and not request.options.fallback:
         raise first
     raise _failure(attempts) from first
-
-
-def _strict_may_help(error: Exception, attempts: Attempts) -> bool:
-    """Whether reading the Python code can do what running it could not: not when torch made the
-    program and its conversion failed, nor when the arguments themselves are at fault."""
-    if isinstance(error, OrtableError) and not isinstance(error, RewriteError):
-        return False
-    return advice.kind_of(error) not in advice.WRONG_ARGUMENTS
 
 
 @contextmanager
@@ -148,7 +154,7 @@ def strategies(request: Request) -> Iterator[Strategy]:
         yield _decomposing("all")
     if not options.tracing:
         yield _tracing()
-    yield Strategy("torch.export.draft_export", _draft)
+    yield Strategy("torch.export.draft_export", "draft", _draft)
 
 
 def _program_by(strategy: Strategy, attempts: Attempts) -> Program:
@@ -167,8 +173,8 @@ def _program_by(strategy: Strategy, attempts: Attempts) -> Program:
             request, options=replace(request.options, decomposition_table=strategy.table)
         )
     program = program_of(exported, request)
-    if request.options.fallback:
-        _refuse_missing(program, request)
+    if request.options.fallback and attempts.request.options.table() is None:
+        _refuse_missing(program, request, strategy.table)
     if request.options.validate:
         check_program(exported, request)
         notes = [*notes, "the exported program was compared with the module"]
@@ -201,7 +207,7 @@ def _exporting(strict: bool) -> Strategy:
             )
         return exported, []
 
-    return Strategy(f"torch.export, strict={strict}", run)
+    return Strategy(f"torch.export, strict={strict}", "capture", run)
 
 
 def _decomposing(table: str) -> Strategy:
@@ -209,11 +215,9 @@ def _decomposing(table: str) -> Strategy:
     converter may have one for their parts."""
 
     def run(attempts: Attempts) -> tuple[ExportedProgram, list[str]]:
-        if not attempts.made:
-            raise ExportError("there is no program to decompose")
         return attempts.made[0][1], []
 
-    return Strategy(f"decomposition_table={table!r}", run, table)
+    return Strategy(f"decomposition_table={table!r}", "decompose", run, table)
 
 
 def _tracing() -> Strategy:
@@ -223,7 +227,7 @@ def _tracing() -> Strategy:
         with new_buffers_forgotten(model):
             return trace_program(model, request.args, request.kwargs, attempts.dynamic_shapes)
 
-    return Strategy("tracing", run)
+    return Strategy("tracing", "tracing", run)
 
 
 def _draft(attempts: Attempts) -> tuple[ExportedProgram, list[str]]:
@@ -244,9 +248,11 @@ def _draft(attempts: Attempts) -> tuple[ExportedProgram, list[str]]:
     return exported, [f"draft export: {kind}" for kind in kinds]
 
 
-def _refuse_missing(program: Program, request: Request) -> None:
+def _refuse_missing(program: Program, request: Request, table: str | None) -> None:
+    """Raise MissingConverters when a table of decompositions may mend it; if not, the conversion
+    says more about what is missing."""
     known = ASSERTIONS | SYMBOLIC_SIZES | METADATA_ONLY
-    missing: dict[str, None] = {}
+    missing: dict[str, torch._ops.OpOverload] = {}
     modules = program.graph_module.modules()
     for module in (each for each in modules if isinstance(each, GraphModule)):
         for node in module.graph.nodes:
@@ -256,24 +262,28 @@ def _refuse_missing(program: Program, request: Request) -> None:
             if target.name() not in known:
                 name = target.name()
                 if find_converter(request.tables, name, target, request.dispatcher) is None:
-                    missing[name] = None
-    if missing:
-        raise ExportError(f"no converter for {', '.join(missing)}")
+                    missing[name] = target
+    if missing and table != "all" and can_decompose(list(missing.values())):
+        raise MissingConverters(f"no converter for {', '.join(missing)}")
 
 
 def _failure(attempts: Attempts) -> ExportError:
     mod, failures = attempts.request.model, attempts.failures
-    if len(failures) == 1:
-        return _one_failure(type(mod).__name__, failures[0][1], attempts)
-    if not attempts.request.options.fallback:
-        text = str(_one_failure(type(mod).__name__, failures[0][1], attempts, (advice.STRICT,)))
-        name, error = failures[1]
-        return ExportError(f"{text}\n{name} was tried after that: {_reason(error)}")
+    fallback = attempts.request.options.fallback
+    followed = attempts.followed
+    if len(failures) > 1 and not fallback:
+        followed += (advice.STRICT,)
+    text = str(_one_failure(type(mod).__name__, failures[0][1], attempts, followed))
+    if not fallback:
+        after = [f"\n{n} was tried after that: {_reason(error)}" for n, error in failures[1:]]
+        return ExportError(text + "".join(after))
     lines = [f"no strategy could export {type(mod).__name__}:"]
     lines += [f"  {name}: {_reason(error)}" for name, error in failures]
-    lines.append(f"The first of them, {failures[0][0]}:")
-    lines.append(str(_one_failure(type(mod).__name__, failures[0][1], attempts)))
-    return ExportError("\n".join(lines))
+    if attempts.left_out:
+        lines.append(f"  not tried, for they would fail too: {', '.join(attempts.left_out)}")
+    if len(failures) > 1:
+        lines.append(f"The first of them, {failures[0][0]}:")
+    return ExportError("\n".join([*lines, text]))
 
 
 def _one_failure(

@@ -79,6 +79,12 @@ def is_known(node: Node, tables: Tables, find_converter: FindConverter) -> bool:
         if find_converter(target) is not None:
             return True
         return symbolic.is_size_target(target) and outputs.is_number(results.node_value(node))
+    overload = unsupported.written_overload(node)
+    if overload is not None and find_converter(overload) is not None:
+        return True
+    if overload is not None:
+        given = find_converter(target)  # the user's, which is none of the tables
+        return given is not None and given not in tables.hops.values()
     if isinstance(target, torch._ops.HigherOrderOperator):
         ours = (tables.hops, control_flow.TRANSPARENT, control_flow.PASSED_ON)
         return any(target.name() in known for known in ours) or find_converter(target) is not None

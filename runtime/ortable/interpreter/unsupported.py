@@ -16,6 +16,7 @@ from .calls import qualified_name
 from .origin import module_path, source_line
 from .results import is_tensor_like, node_value
 from .tables import Tables
+from .writing_calls import NAMES, functional_arguments, written_arguments
 
 _SHORT_TYPES = {
     torch.float32: "f32",
@@ -41,13 +42,23 @@ class Missing:
 
 
 def missing_name(node: Node) -> str:
-    """The key under which the target of ``node`` is looked up."""
-    target = node.target
+    """The key under which the target of ``node`` is looked up; that of the operator which a call
+    that writes stands for."""
+    target = written_overload(node) or node.target
     if isinstance(target, (torch._ops.OpOverload, torch._ops.HigherOrderOperator)):
         return target.name()
     if isinstance(target, torch._ops.OpOverloadPacket):
         return target._qualified_op_name
     return target if isinstance(target, str) else qualified_name(target)
+
+
+def written_overload(node: Node) -> torch._ops.OpOverload | None:
+    """The operator that writes into its arguments for which ``node`` is the functional call."""
+    target = node.target
+    if isinstance(target, torch._ops.HigherOrderOperator) and target.name() in NAMES and node.args:
+        first = node.args[0]
+        return first if isinstance(first, torch._ops.OpOverload) else None
+    return None
 
 
 def collect(nodes: Iterable[Node]) -> list[Missing]:
@@ -115,6 +126,10 @@ def _paragraph(entry: Missing, tables: Tables) -> list[str]:
     if closest:
         spec = tables.spec_files.get(closest)
         lines.append(f"    closest spec: {closest}" + (f" ({spec})" if spec else ""))
+    overload = written_overload(node)
+    if overload is not None:
+        names = ", ".join(written_arguments(overload))
+        lines.append(f"    it writes into {names}: an entry returns results, then the new values")
     lines.append("    start from:")
     lines += [f"      {line}" for line in skeleton(node)]
     return lines
@@ -139,7 +154,7 @@ def _closest(name: str, tables: Tables) -> str | None:
 def skeleton(node: Node) -> list[str]:
     """The YAML entry to start from for the target of ``node``, with what the graph tells about
     shapes and types."""
-    target = node.target
+    target = written_overload(node) or node.target
     if isinstance(target, torch._ops.OpOverload):
         return _operator_skeleton(node, target._schema)
     if isinstance(target, torch._ops.HigherOrderOperator):
@@ -173,6 +188,9 @@ def _operator_skeleton(node: Node, schema: Any) -> list[str]:
         if a.name not in tensors and not str(a.type).startswith("List[Tensor")
     ]
     results = node_value(node)
+    if written_overload(node) is not None:
+        new = [node_value(values[name]) for name in written_arguments(written_overload(node))]
+        results = [*results[: len(schema.returns)], *new]
     outs = [
         _out_rule(result, tensors, values)
         for result in (
@@ -200,6 +218,8 @@ def _operator_skeleton(node: Node, schema: Any) -> list[str]:
 
 def _bind(node: Node, schema: Any) -> dict[str, Any]:
     names = [argument.name for argument in schema.arguments]
+    if written_overload(node) is not None:
+        return functional_arguments(schema, node.kwargs)[0]
     bound = dict(zip(names, node.args, strict=False))
     bound.update(node.kwargs)
     return bound

@@ -29,10 +29,31 @@ def functional_call(
     converter = find(overload) if hasattr(overload, "_schema") else None
     if converter is None:
         return None
-    schema, rest = overload._schema, dict(kwargs)
+    given, order, rest = functional_arguments(overload._schema, kwargs)
+    bases = kwargs.get("_all_bases")
+    if rest or (bases is not None and sorted(order) != list(range(len(bases)))):
+        raise UnsupportedCase(
+            f"{overload.name()} writes into a part of a tensor, or twice into one, which a "
+            "converter does not see; copy the part before the call (x[0].clone())"
+        )
+    return _arranged(converter, bool(overload._schema.returns), order), [], given
+
+
+def written_arguments(overload: Any) -> list[str]:
+    """Names of the arguments that an overload writes into."""
+    arguments = overload._schema.arguments
+    return [a.name for a in arguments if a.alias_info is not None and a.alias_info.is_write]
+
+
+def functional_arguments(
+    schema: Any, kwargs: Mapping[str, Any]
+) -> tuple[dict[str, Any], list[int], dict[str, Any]]:
+    """The arguments of a schema in those of its functional call; for each one that is written,
+    which of the new values it is; what is left: sizes and places of views."""
+    rest = dict(kwargs)
     bases = rest.pop("_all_bases", None)
     given: dict[str, Any] = {}
-    order: list[int] = []  # for each argument that is written: which of the new values it is
+    order: list[int] = []
     for argument in schema.arguments:
         name = argument.name
         if argument.alias_info is None or not argument.alias_info.is_write:
@@ -49,12 +70,7 @@ def functional_call(
         given[name] = None if index is None else bases[index]
         if index is not None:
             order.append(index)
-    if rest or (bases is not None and sorted(order) != list(range(len(bases)))):
-        raise UnsupportedCase(
-            f"{overload.name()} writes into a part of a tensor, or twice into one, which a "
-            "converter does not see; copy the part before the call (x[0].clone())"
-        )
-    return _arranged(converter, bool(schema.returns), order), [], given
+    return given, order, rest
 
 
 def _arranged(converter: Converter, has_results: bool, order: Sequence[int]) -> Converter:

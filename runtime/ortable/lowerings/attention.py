@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ortable import dtypes
 from ortable.prelude import dim_of, dtype_of
 from ortable.prelude_make import attention_mask, cast, consts, permuted, unsqueezed
-from ortable.prelude_nn import attention_scaled, wide_dtype
+from ortable.prelude_nn import attention_scaled, grouped_product, heads_as, wide_dtype
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -29,28 +29,30 @@ def flash_attention_backward(
     attn_mask: str | None,
     scale: float | None,
 ) -> tuple[str, str, str]:
-    """aten::_scaled_dot_product_flash_attention_for_cpu_backward: gradients of query, key, value,
-    all [B, H, S, D].
+    """aten::_scaled_dot_product_flash_attention_for_cpu_backward: gradients of query [B, H, L, D],
+    of key and value [B, G, S, D], where H / G neighbouring heads share one of theirs.
 
     With P = exp(scores - logsumexp): dV = Pt dO, dP = dO Vt, dS = P (dP - sum(dO out)), dQ = dS K,
-    dK = dSt Q (Dao et al., FlashAttention, 2022, appendix B).
+    dK = dSt Q (Dao et al., FlashAttention, 2022, appendix B). Heads that share keys are rows of one
+    head here, so the products with Pt and dSt are their sums over the group.
     """
     wide = wide_dtype(dtype_of(graph, query))
-    width = dim_of(graph, query, -1)
+    width, heads, groups = (dim_of(graph, *at) for at in ((query, -1), (query, 1), (key, 1)))
     grad, q, k, v, o = (cast(graph, x, wide) for x in (grad_out, query, key, value, out))
     sizes = [dim_of(graph, query, -2), dim_of(graph, key, -2)]
-    products = graph.make_node("MatMul", [q, permuted(graph, k, _TURNED)])
+    products = grouped_product(graph, q, permuted(graph, k, _TURNED))
     scores = attention_scaled(graph, products, scale, width)
     masked = attention_mask(graph, scores, attn_mask, is_causal, sizes)
     sums = unsqueezed(graph, cast(graph, logsumexp, wide), [3])
     weights = graph.make_node("Exp", [graph.make_node("Sub", [masked, sums])])
+    weights, grad, q, o = (heads_as(graph, x, groups) for x in (weights, grad, q, o))
     grad_value = graph.make_node("MatMul", [permuted(graph, weights, _TURNED), grad])
     from_value = graph.make_node("MatMul", [grad, permuted(graph, v, _TURNED)])
     last = consts(graph, [-1], dtypes.int64)
     shared = graph.make_node("ReduceSum", [graph.make_node("Mul", [grad, o]), last], keepdims=1)
     grad_scores = graph.make_node("Mul", [weights, graph.make_node("Sub", [from_value, shared])])
     grad_scores = attention_scaled(graph, grad_scores, scale, width)
-    grad_query = graph.make_node("MatMul", [grad_scores, k])
+    grad_query = heads_as(graph, graph.make_node("MatMul", [grad_scores, k]), heads)
     grad_key = graph.make_node("MatMul", [permuted(graph, grad_scores, _TURNED), q])
     return (
         cast(graph, grad_query, res[0].dtype),

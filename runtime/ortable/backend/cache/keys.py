@@ -48,6 +48,8 @@ def conversion_key(
         sorted(static),
         None if whole is None else graph_kind(whole),
         str(torch.get_default_dtype()),
+        torch.are_deterministic_algorithms_enabled(),  # what new memory holds
+        getattr(torch.utils.deterministic, "fill_uninitialized_memory", True),
         len(LOADED),
     ]
     return _digest([_text(settings), *graph_text(graph_module)])

@@ -1,0 +1,69 @@
+"""Operators on lists of tensors (`_foreach_add` and its like, of which optimizers are made) as the
+operator that they apply to each tensor. `get_decomposition_table` holds them for AOTAutograd, after
+torch has made their in-place forms functional.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+
+__all__ = ["foreach_table"]
+
+_PREFIX = "aten::_foreach_"
+# what an operator is called when it takes one tensor, where that is another name
+_NAMES = {
+    "norm.Scalar": "linalg_vector_norm", "zero.": "zeros_like",
+    "maximum.Scalar": "clamp_min", "maximum.ScalarList": "clamp_min",
+    "minimum.Scalar": "clamp_max", "minimum.ScalarList": "clamp_max",
+}  # fmt: skip
+_FACTOR = ("addcmul", "addcdiv")  # their last argument goes by name for one tensor
+
+
+def foreach_table() -> dict[Any, Callable[..., Any]]:
+    """A decomposition for each functional `_foreach_` overload of the installed torch."""
+    found: dict[Any, Callable[..., Any]] = {}
+    for full in torch._C._dispatch_get_all_op_names():
+        name, _, overload = full.partition(".")
+        if not name.startswith(_PREFIX) or name.endswith("_"):
+            continue
+        each = name.removeprefix(_PREFIX)
+        single = getattr(torch.ops.aten, _NAMES.get(f"{each}.{overload}", each), None)
+        listed = getattr(torch.ops.aten, name.removeprefix("aten::"))
+        op = getattr(listed, overload or "default")
+        if single is not None and not op._schema.is_mutable:
+            found[op] = partial(_one_by_one, single, each in _FACTOR)
+    return found
+
+
+def _one_by_one(single: Any, has_factor: bool, *args: Any, **kwargs: Any) -> list[Any]:
+    """`single` of the first element of every list, of the second, and so on."""
+    if has_factor and len(args) > 3:
+        args, kwargs = args[:3], {**kwargs, "value": args[3]}
+    count = next(len(arg) for arg in (*args, *kwargs.values()) if isinstance(arg, list | tuple))
+    if has_factor and isinstance(kwargs.get("value"), torch.Tensor):
+        return _scaled(single, args, kwargs["value"].unbind())
+    return [
+        single(
+            *(_at(arg, place) for arg in args),
+            **{name: _at(arg, place) for name, arg in kwargs.items()},
+        )
+        for place in range(count)
+    ]
+
+
+def _at(value: Any, place: int) -> Any:
+    return value[place] if isinstance(value, list | tuple) else value
+
+
+def _scaled(single: Any, args: tuple[Any, ...], factors: Any) -> list[Any]:
+    """addcmul and addcdiv with factors that are elements of a tensor."""
+    divide = single is torch.ops.aten.addcdiv
+    found = []
+    for base, left, right, factor in zip(*args, factors, strict=True):
+        term = left / right if divide else left * right
+        found.append(base + factor * term)
+    return found

@@ -1,0 +1,78 @@
+"""Which ways to a program are still worth their seconds after one has failed: each captures the
+model again, and a branch on data, an operator without a converter or a bug of the model are the
+same in all of them. strategies.py asks after every failure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch.utils import _pytree as pytree
+
+from ..errors import ExportError, OptionError, OrtableError
+from . import help as advice
+from .functionalize import RewriteError
+from .left_as_found import left_as_found
+from .program import Request, is_fake
+
+EVERY_WAY = frozenset({"capture", "decompose", "tracing", "draft"})
+_NO_WAY: frozenset[str] = frozenset()
+
+
+class MissingConverters(ExportError):
+    """The program calls operators without a converter, which torch can take apart."""
+
+
+class FailsInEager(ExportError):
+    """The model raises on the example, without torch.export."""
+
+
+def ways_after(error: Exception, fallback: bool) -> frozenset[str]:
+    """The ways that may succeed where one has failed with ``error``, among ``EVERY_WAY``."""
+    if isinstance(error, MissingConverters):
+        return frozenset({"decompose"})
+    if isinstance(error, RewriteError):
+        return frozenset({"capture"})
+    if isinstance(error, (OptionError, FailsInEager)):
+        return _NO_WAY
+    if isinstance(error, OrtableError):  # the conversion failed, or a comparison with the module
+        return frozenset({"capture", "tracing"}) if fallback else _NO_WAY
+    return advice.kind_of(error).helped_by
+
+
+def can_decompose(missing: Sequence[torch._ops.OpOverload]) -> bool:
+    """Whether torch has a decomposition of every operator."""
+    table = torch._decomp.decomposition_table
+    return all(overload in table or overload._can_decompose() for overload in missing)
+
+
+def in_eager(error: Exception, request: Request) -> tuple[Exception, bool]:
+    """``error``, or FailsInEager in its place when the model raises on the example by itself, which
+    is asked only where torch's words leave it open; and whether it was asked, and runs. The module
+    and the arguments stay as they are."""
+    if isinstance(error, OrtableError) or advice.RUNS not in advice.kind_of(error).advice:
+        return error, False
+    module, call = request.model, (request.args, request.kwargs)
+    buffers = dict(module.named_buffers(remove_duplicate=False))
+    given = pytree.tree_leaves((call, list(module.parameters()), list(buffers.values())))
+    if any(is_fake(value) for value in given):
+        return error, False
+    copies = {name: buffer.detach().clone() for name, buffer in buffers.items()}
+    try:
+        with left_as_found(module, call), torch.random.fork_rng(devices=[]), torch.no_grad():
+            args, kwargs = pytree.tree_map(_copied, call)
+            torch.func.functional_call(module, copies, args, kwargs)
+    except Exception as raised:  # forward is any Python code
+        line = advice.user_line(raised)
+        where = "" if line is None else f"\n  at {line}"
+        failure = FailsInEager(
+            f"{type(module).__name__} raises on the example inputs, without torch.export too: "
+            f"{type(raised).__name__}: {raised}{where}"
+        )
+        failure.__cause__ = raised
+        return failure, False
+    return error, True
+
+
+def _copied(leaf: object) -> object:
+    return leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf

@@ -1,0 +1,57 @@
+"""Operators on lists of tensors: each overload as one operator a tensor; compiled optimizers."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+
+from ortable.backend.foreach import foreach_table
+
+TABLE = {op.name().removeprefix("aten::_foreach_"): op for op in foreach_table()}
+
+
+def argument(arg):
+    """A value for one argument of a schema, by its type and name."""
+    kind = str(arg.type)
+    if kind == "List[Tensor]":
+        seed = len(arg.name)
+        generator = torch.Generator().manual_seed(seed)
+        shapes = ((3, 3), (2, 2))
+        return [torch.rand(shape, generator=generator) / 2 + 0.3 for shape in shapes]
+    if kind == "Tensor":
+        return torch.tensor([0.5, 2.0]) if arg.name == "scalars" else torch.tensor(1.5)
+    return [0.5, 2.0] if kind.startswith("List[") else 2.0
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_each_overload_is_the_operator_of_one_tensor(name):
+    op = TABLE[name]
+    given = [argument(a) for a in op._schema.arguments if not a.has_default_value()]
+    got = foreach_table()[op](*given)
+    torch.testing.assert_close(got, list(op(*given)), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("given", [{"alpha": 0.5}, {"value": 0.5}, {"ord": 1}])
+def test_arguments_by_name_go_to_each_tensor(given):
+    name = {"alpha": "add.List", "value": "addcdiv.Scalar", "ord": "norm.Scalar"}[next(iter(given))]
+    op = TABLE[name]
+    args = [argument(a) for a in op._schema.arguments if str(a.type) == "List[Tensor]"]
+    got = foreach_table()[op](*args, **given)
+    torch.testing.assert_close(got, list(op(*args, **given)))
+
+
+@pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.AdamW])
+def test_a_compiled_step_of_an_optimizer(kind, fresh_dynamo):
+    model = torch.nn.Linear(3, 2)
+    eager = copy.deepcopy(model)
+    optimizers = [kind(m.parameters(), lr=0.1, foreach=True) for m in (model, eager)]
+    steps = torch.compile(optimizers[0].step, backend="ortable"), optimizers[1].step
+    x = torch.randn(4, 3)
+    for _ in range(2):
+        for each, step in zip((model, eager), steps, strict=True):
+            each.zero_grad()
+            each(x).pow(2).sum().backward()
+            step()
+    torch.testing.assert_close(list(model.parameters()), list(eager.parameters()))
