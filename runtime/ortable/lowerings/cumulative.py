@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from ortable import dtypes
 from ortable.prelude import axis_of, dim_of, highest, lowest, rank_of, shape_of
 from ortable.prelude_make import as_scalar, as_vec, cast, const, consts
-from ortable.prelude_nn import wide_dtype
 from ortable.prelude_pointwise import log1p_of
 from ortable.prelude_shape import along_axis, cat_list, counting, sliced, stretched
+from ortable.prelude_sums import sum_dtype
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -26,7 +26,8 @@ def cumprod(graph: GraphBuilder, res: Res, self: str, dim: int) -> str:
     assert dtype is not None, "the result of cumprod is a tensor"
     # the low bits of a wider product are those of the small ints, which ONNX leaves out
     small = dtype in (dtypes.int8, dtypes.int16, dtypes.uint8)
-    found = cast(graph, cast(graph, self, dtype), dtypes.int32 if small else dtype)
+    wide = dtypes.int32 if small else sum_dtype(dtype)
+    found = cast(graph, cast(graph, self, dtype), wide)
     if graph.opset >= 26:
         found = graph.make_node("CumProd", [found, const(graph, axis, dtypes.int64)])
     else:
@@ -45,9 +46,9 @@ def cummin(graph: GraphBuilder, res: Res, self: str, dim: int) -> tuple[str, str
 
 
 def logcumsumexp(graph: GraphBuilder, res: Res, self: str, dim: int) -> str:
-    """aten::logcumsumexp: each pair by max + log1p(exp(min - max)), half floats in float32."""
+    """aten::logcumsumexp: each pair by max + log1p(exp(min - max)), in the dtype of sums."""
     dtype, axis = graph.get_type(self), axis_of(graph, self, dim)
-    wide = cast(graph, self, wide_dtype(dtype))
+    wide = cast(graph, self, sum_dtype(dtype))
     return cast(graph, _accumulated(graph, axis, [wide], [lowest(dtype)], _log_sum)[0], dtype)
 
 
