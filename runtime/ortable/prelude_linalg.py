@@ -298,7 +298,8 @@ def noise_floor(
     """What singular values must exceed to count: max(atol, rtol * the largest one), with torch's
     defaults for matrices whose longer side is ``size``."""
     make, own = graph.make_node, graph.get_type(values)
-    zero, last = const(graph, 0, own), consts(graph, [-1], dtypes.int64)
+    zero = const(graph, 0, own)
+    last = _last_axis(graph, values)
     atol = None if atol is None else cast(graph, atol, own)
     if rtol is None:
         rtol = make("Mul", [const(graph, machine_epsilon(own), own), const(graph, size, own)])

@@ -23,6 +23,7 @@ from ortable.prelude import (
     shape_of,
     static,
 )
+from ortable.prelude_factors import with_epsilon
 from ortable.prelude_make import (
     as_vec,
     cast,
@@ -75,7 +76,12 @@ def scaled(graph: Graph, x: Result, factor: Scalar) -> Result:
 
 
 def attention_scaled(graph: Graph, x: Result, scale: Float | None, width: SymInt) -> Result:
-    """Attention scores times ``scale``; by default over the square root of the width of a head."""
+    """Attention scores times ``scale``; by default over the square root of the width of a head.
+    Heads without width have scores of 0, where ONNX Runtime's product over nothing leaves what
+    was in memory."""
+    if dims.same(width, 0):
+        nothing = const(graph, 0, graph.get_type(x))
+        return graph.make_node("Expand", [nothing, graph.make_node("Shape", [x])])
     if scale is not None:
         return scaled(graph, x, scale)
     if isinstance(width, dims.SymDim):
@@ -204,9 +210,10 @@ def batch_norm_known(
         or_filled(graph, gain, shape, 1, dtype),
         or_filled(graph, shift, shape, 0, dtype),
         cast(graph, mean, dtype),
-        cast(graph, variance, dtype),
     ]
-    found = graph.make_node("BatchNormalization", [cast(graph, x, dtype), *parameters], epsilon=eps)
+    spread, least = with_epsilon(graph, cast(graph, variance, dtype), eps)
+    tensors = [cast(graph, x, dtype), *parameters, spread]
+    found = graph.make_node("BatchNormalization", tensors, epsilon=least)
     return cast(graph, found, graph.get_type(x))
 
 
@@ -436,7 +443,7 @@ def zero_where_masked(graph: Graph, x: Result, mask: Result | None) -> Result:
     alone gives NaN."""
     if mask is None:
         return x
-    last = consts(graph, [-1], dtypes.int64)
+    last = consts(graph, [rank_of(graph, mask) - 1], dtypes.int64)
     if graph.get_type(mask) == dtypes.boolean:
         most = graph.make_node("ReduceMax", [cast(graph, mask, dtypes.uint8), last], keepdims=1)
         seen = cast(graph, most, dtypes.boolean)

@@ -185,7 +185,7 @@ def log_of_sums(graph: Graph, scores: Result, chances: Result, mask: Result | No
     """The logarithm of the sum of exponentials over the last axis, where ``chances`` is the softmax
     of ``scores``: the largest score less the logarithm of its chance, which takes a tenth of
     ReduceLogSumExp's time. 0 for a row that a mask hides altogether, as torch keeps it."""
-    make, last = graph.make_node, consts(graph, [-1], dtypes.int64)
+    make, last = graph.make_node, consts(graph, [len(shape_of(graph, scores)) - 1], dtypes.int64)
     top, most = (make("ReduceMax", [x, last], keepdims=0) for x in (scores, chances))
     sums = make("Sub", [top, make("Log", [most])])
     if mask is None:

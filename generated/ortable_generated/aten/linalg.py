@@ -8,7 +8,8 @@ from ortable.errors import UnsupportedCase
 from ortable.known import known_dtype, known_shape, scalar_shape
 from ortable.prelude import differs, dim_of, dtype_of, is_float, product, rank_of, shape_of, swapped
 from ortable.prelude_complex import c_conj, c_einsum, c_matmul, c_permuted, c_reshaped, c_scaled, c_sum, c_times, c_total, c_unsqueezed
-from ortable.prelude_make import as_vec, cast, cast_all, const, consts, permuted, reshape_to, unsqueezed
+from ortable.prelude_factors import fits_attribute, is_wide_float, without_product
+from ortable.prelude_make import cast, cast_all, const, consts, permuted, reshape_to, unsqueezed
 from ortable.prelude_nn import scaled
 from ortable.prelude_pointwise import opmath
 from ortable.prelude_product import einsum_equation, einsum_product, in_group, matrix_product, untransposed
@@ -46,6 +47,9 @@ def aten__grouped_mm(graph: GraphBuilder, res: Res, self: Result, mat2: Result, 
 
 def aten_addbmm(graph: GraphBuilder, res: Res, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
     """aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
+    if alpha == 0 and is_wide_float(graph, batch1):
+        # torch does not read the matrices when alpha is 0, except those of half floats
+        return without_product(graph, self, beta, [dim_of(graph, batch1, 1), dim_of(graph, batch2, 2)])
     if beta == 0:
         # torch does not read self when beta is 0, so NaN must not leak
         pairs = matrix_product(graph, opmath(graph, batch1), opmath(graph, batch2))
@@ -58,19 +62,22 @@ def aten_addbmm(graph: GraphBuilder, res: Res, self: Result, batch1: Result, bat
 
 def aten_addmm(graph: GraphBuilder, res: Res, self: Result, mat1: Result, mat2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
     """aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
-    if is_float(graph, mat1) and alpha == 0 and differs(beta, 0):
-        # torch does not read the matrices when alpha is 0
-        return graph.make_node('Expand', [scaled(graph, self, beta), as_vec(graph, [dim_of(graph, mat1, 0), dim_of(graph, mat2, 1)])], res.outputs)
+    if alpha == 0 and is_wide_float(graph, mat1):
+        # torch does not read the matrices when alpha is 0, except those of half floats
+        return without_product(graph, self, beta, [dim_of(graph, mat1, 0), dim_of(graph, mat2, 1)])
     if is_float(graph, mat1) and dim_of(graph, mat1, 1) == 0:
         # ONNX Runtime's Gemm over nothing leaves beta out
         rest = matrix_product(graph, mat1, mat2)
         return rest if beta == 0 else graph.make_node('Add', [scaled(graph, self, beta), rest], res.outputs)
     if is_float(graph, mat1):
-        # torch does not read self when beta is 0, so NaN must not leak
-        bias = None if beta == 0 else self
+        # torch does not read self when beta is 0, so NaN must not leak; attributes are float32
         a = untransposed(graph, mat1)
         b = untransposed(graph, mat2)
-        return graph.make_node('Gemm', [a[0], b[0], bias], res.outputs, alpha=float(alpha), beta=float(beta), transA=a[1], transB=b[1])
+        exact = fits_attribute(graph, alpha, mat1) and fits_attribute(graph, beta, mat1)
+        bias = self if differs(beta, 0) and exact else None
+        found = graph.make_node('Gemm', [a[0], b[0], bias], alpha=float(alpha) if exact else 1.0, beta=float(beta) if exact else 1.0, transA=a[1], transB=b[1])
+        grown = found if exact else scaled(graph, found, alpha)
+        return grown if beta == 0 or exact else graph.make_node('Add', [scaled(graph, self, beta), grown], res.outputs)
     if beta == 0:
         return scaled(graph, matrix_product(graph, mat1, mat2), int(alpha))
     # onnxruntime has no integer Gemm kernel; torch cuts the factors to ints
@@ -79,6 +86,9 @@ def aten_addmm(graph: GraphBuilder, res: Res, self: Result, mat1: Result, mat2: 
 
 def aten_addmv(graph: GraphBuilder, res: Res, self: Result, mat: Result, vec: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
     """aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
+    if alpha == 0 and is_wide_float(graph, mat):
+        # torch does not read the factors when alpha is 0, except those of half floats
+        return without_product(graph, self, beta, [dim_of(graph, mat, 0)])
     if beta == 0:
         # torch does not read self when beta is 0
         return scaled(graph, matrix_product(graph, mat, vec), alpha)

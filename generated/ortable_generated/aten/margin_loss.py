@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.errors import UnsupportedCase
 from ortable.known import known_dtype, known_shape
-from ortable.prelude import dim_of, dtype_of, rank_of
+from ortable.prelude import axes_of, dim_of, dtype_of, rank_of
 from ortable.prelude_loss import at_class, multilabel_margin, power_norm, stirling
 from ortable.prelude_make import cast, cast_all, const, reshape_to, unsqueezed
 from ortable.prelude_nn import loss_reduced
@@ -93,11 +93,12 @@ def aten_poisson_nll_loss(graph: GraphBuilder, res: Res, input: Result, target: 
 def aten_triplet_margin_loss(graph: GraphBuilder, res: Res, anchor: Result, positive: Result, negative: Result, margin: Float = 1.0, p: Float = 2.0, eps: Float = 1e-06, swap: Bool = False, reduction: Int = 1) -> Result:
     """aten::triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1., float p=2., float eps=9.9999999999999995e-07, bool swap=False, int reduction=1) -> Tensor"""
     kind = dtype_of(graph, res)
+    last = axes_of(graph, anchor, -1)
     least = const(graph, eps, kind)
     a, b, c = cast_all(graph, [anchor, positive, negative], kind)
-    near = power_norm(graph, graph.make_node('Add', [graph.make_node('Sub', [a, b]), least]), p, [-1], False)
-    far = power_norm(graph, graph.make_node('Add', [graph.make_node('Sub', [a, c]), least]), p, [-1], False)
-    other = power_norm(graph, graph.make_node('Add', [graph.make_node('Sub', [b, c]), least]), p, [-1], False) if swap else far
+    near = power_norm(graph, graph.make_node('Add', [graph.make_node('Sub', [a, b]), least]), p, last, False)
+    far = power_norm(graph, graph.make_node('Add', [graph.make_node('Sub', [a, c]), least]), p, last, False)
+    other = power_norm(graph, graph.make_node('Add', [graph.make_node('Sub', [b, c]), least]), p, last, False) if swap else far
     away = graph.make_node('Min', [far, other]) if swap else far
     lost = graph.make_node('Max', [graph.make_node('Sub', [graph.make_node('Add', [near, const(graph, margin, kind)]), away]), const(graph, 0, kind)])
     return loss_reduced(graph, lost, reduction)

@@ -10,8 +10,9 @@ from ortable.known import known_dtype, known_shape
 from ortable.prelude import axes_of, dtype_of, is_complex
 from ortable.prelude_complex import c_abs, c_truth, im, re
 from ortable.prelude_loss import power_norm
-from ortable.prelude_make import cast, const, consts, squeezed
+from ortable.prelude_make import cast, const, squeezed
 from ortable.prelude_nn import as_float, reduced_extreme, wide_dtype
+from ortable.prelude_pointwise import log_sum_exp, opmath
 from ortable.prelude_sums import marks_over, mean_over, spread_over, summed_over
 from ortable.promotion import promote_values
 from ortable.rules import promote_to_float, reduce_shape
@@ -40,7 +41,7 @@ def aten_linalg_vector_norm(graph: GraphBuilder, res: Res, self: Result, ord: Sc
 def aten_logsumexp(graph: GraphBuilder, res: Res, self: Result, dim: Ints, keepdim: Bool = False) -> Result:
     """aten::logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
-    return graph.make_node('ReduceLogSumExp', [self, consts(graph, axes_of(graph, self, dim), int64)], res.outputs, keepdims=keepdim)
+    return cast(graph, log_sum_exp(graph, opmath(graph, self), axes_of(graph, self, dim), keepdim), dtype_of(graph, self))
 
 
 def aten_mean(graph: GraphBuilder, res: Res, self: Result, *, dtype: Dtype | None = None) -> Result:

@@ -1029,8 +1029,8 @@ def match_hard_sigmoid_1(m: Matcher, root: Node) -> Match | None:
     for x, r4 in m.orders(n2):
         if not m.number(r4, 3):
             continue
-        if not is_wide(graph, x):
-            m.refuse('is_wide(x)')
+        if not is_float32(graph, x):
+            m.refuse('is_float32(x)')
             continue
         return Match((root, n1, n2), (root.outputs[0],), (x,))
     return None
@@ -1058,8 +1058,8 @@ def match_hard_sigmoid_2(m: Matcher, root: Node) -> Match | None:
         for x, r4 in m.orders(n2):
             if not m.number(r4, 3):
                 continue
-            if not is_wide(graph, x):
-                m.refuse('is_wide(x)')
+            if not is_float32(graph, x):
+                m.refuse('is_float32(x)')
                 continue
             return Match((root, n1, n2), (root.outputs[0],), (x,))
     return None
@@ -1085,8 +1085,8 @@ def match_hard_swish(m: Matcher, root: Node) -> Match | None:
         r2 = n1.inputs[0]
         if r2 != x:
             continue
-        if not is_wide(graph, x):
-            m.refuse('is_wide(x)')
+        if not is_float32(graph, x):
+            m.refuse('is_float32(x)')
             continue
         return Match((root, n1), (root.outputs[0],), (x,))
     return None
@@ -1107,8 +1107,8 @@ def match_log_of_softmax(m: Matcher, root: Node) -> Match | None:
         return None
     axis = n1.attrs.get('axis', -1)
     x = n1.inputs[0]
-    if not is_wide(graph, x):
-        m.refuse('is_wide(x)')
+    if not is_float32(graph, x):
+        m.refuse('is_float32(x)')
         return None
     return Match((root, n1), (root.outputs[0],), (x, axis))
 
@@ -1151,8 +1151,8 @@ def match_log_softmax(m: Matcher, root: Node) -> Match | None:
     r6 = n5.inputs[0]
     if r6 != shifted:
         return None
-    if not is_wide(graph, x):
-        m.refuse('is_wide(x)')
+    if not is_float32(graph, x):
+        m.refuse('is_float32(x)')
         return None
     axis = one_axis(graph, axes, x)
     if not axis >= 0:

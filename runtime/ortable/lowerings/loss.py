@@ -10,6 +10,7 @@ from ortable.dims import Dim
 from ortable.prelude import is_float, rank_of, shape_of
 from ortable.prelude_make import cast, const, squeezed, unsqueezed
 from ortable.prelude_nn import count_over, loss_reduced, scaled, without
+from ortable.prelude_pointwise import log_softmax_of
 from ortable.prelude_shape import counting
 from ortable.prelude_sums import summed_over
 
@@ -92,7 +93,7 @@ def cross_entropy(
 ) -> str:
     """aten::cross_entropy_loss for class indices and for probabilities (a float target)."""
     axis = _class_axis(graph, self)
-    logs = graph.make_node("LogSoftmax", [self], axis=axis)
+    logs = log_softmax_of(graph, self, axis)
     if is_float(graph, target):
         return _soft_cross_entropy(graph, logs, target, weight, reduction, label_smoothing)
     seen, safe = _targets(graph, target, ignore_index)
