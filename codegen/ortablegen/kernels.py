@@ -14,6 +14,7 @@ import jinja2
 import yaml
 
 from ortable import dtypes
+from ortablegen.function_bodies import PROVIDER, bindings, elements
 from ortablegen.onnx_rules_model import element_type
 from ortablegen.onnx_schemas import (
     DOMAIN_RANGE,
@@ -24,10 +25,7 @@ from ortablegen.onnx_schemas import (
     versions_between,
 )
 
-PROVIDER = "CPUExecutionProvider"
 _DOMAINS = ("", MICROSOFT)
-# Types of tensors that graphs of torch hold; functions are measured for these.
-_MEASURED = (1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 16)
 _OPEN_END = 2147483647
 Kernel = Mapping[str, tuple[int, ...]]
 
@@ -85,7 +83,7 @@ def read_kernels() -> str:
                 for schema in versions_between(op, domain)
                 for row in _rows(schema, raw.get((op, domain), []))
             ]
-            if any(row.kernels or row.functions for row in rows):
+            if any(row.kernels or row.functions or row.rounds for row in rows):
                 # a version without any kernel has its line too: it must hide the older one
                 lines += [_line(row) for row in rows]
     return "\n".join(lines) + "\n"
@@ -97,17 +95,21 @@ _HEADER = """\
 # (`opset`: the line holds from there on, because the operators of the function body changed).
 # A kernel runs a node when each type parameter it names has one of the types listed; `functions`
 # are types that run because the operator has a function body in ONNX whose operators have kernels
-# (measured with sessions of one node)."""
+# (measured with sessions of one node). `rounds` are half floats that run through such a body too,
+# with other results than in float32 rounded once: each step is rounded, and may overflow. Nodes
+# of these types are cast to float32."""
 
 
 @dataclass(frozen=True)
 class _Row:
-    """What runs from ``opset`` on: kernels, and types that run through the function body only."""
+    """What runs from ``opset`` on: kernels, types that run through the function body only, and
+    half floats that this body rounds on the way."""
 
     schema: OnnxSchema
     opset: int
     kernels: list[Kernel]
     functions: list[Kernel]
+    rounds: list[Kernel]
 
 
 def _rows(schema: OnnxSchema, found: Iterable[Any]) -> list[_Row]:
@@ -118,12 +120,12 @@ def _rows(schema: OnnxSchema, found: Iterable[Any]) -> list[_Row]:
     ]
     kernels = merge_kernels(_by_parameter(schema, k.type_constraints) for k in matching)
     if not schema.has_function:
-        return [_Row(schema, schema.since, kernels, [])]
+        return [_Row(schema, schema.since, kernels, [], [])]
     rows: list[_Row] = []
     for opset in _opsets(schema):
-        functions = _measure(schema, kernels, opset)
-        if not rows or rows[-1].functions != functions:
-            rows.append(_Row(schema, opset if rows else schema.since, kernels, functions))
+        functions, rounds = _measure(schema, kernels, opset)
+        if not rows or (rows[-1].functions, rows[-1].rounds) != (functions, rounds):
+            rows.append(_Row(schema, opset if rows else schema.since, kernels, functions, rounds))
     return rows
 
 
@@ -144,8 +146,9 @@ def _line(row: _Row) -> str:
     if row.opset != schema.since:
         name += f", opset: {row.opset}"
     text = f"- {{{name}, kernels: [{', '.join(map(_flow, row.kernels))}]"
-    if row.functions:
-        text += f", functions: [{', '.join(map(_flow, row.functions))}]"
+    for key, types in (("functions", row.functions), ("rounds", row.rounds)):
+        if types:
+            text += f", {key}: [{', '.join(map(_flow, types))}]"
     return text + "}"
 
 
@@ -193,63 +196,18 @@ def matches(kernel: Kernel, binding: Mapping[str, int]) -> bool:
     return all(p not in binding or binding[p] in types for p, types in kernel.items())
 
 
-def _measure(schema: OnnxSchema, kernels: Sequence[Kernel], opset: int) -> list[Kernel]:
-    """Types without a kernel that a session runs anyway, by expanding the function body."""
-    if any(a.type.startswith("GRAPH") for a in schema.attributes):
-        return []
-    bound = sorted({f.type for f in schema.inputs} & {name for name, _ in schema.type_params})
-    choices = [[t for t in _elements(schema, name) if t in _MEASURED] for name in bound]
-    if not all(choices):
-        return []
-    found: list[Kernel] = []
-    for types in itertools.product(*choices):
-        binding = dict(zip(bound, types, strict=True))
-        if not any(matches(k, binding) for k in kernels) and _runs(schema, binding, opset):
+def _measure(
+    schema: OnnxSchema, kernels: Sequence[Kernel], opset: int
+) -> tuple[list[Kernel], list[Kernel]]:
+    """Types without a kernel that run through the function body: exact ones, and half floats that
+    are rounded on the way."""
+    functions: list[Kernel] = []
+    rounds: list[Kernel] = []
+    for binding, exact in bindings(schema, opset):
+        if not any(matches(k, binding) for k in kernels):
+            found = functions if exact else rounds
             found.append({name: (t,) for name, t in binding.items()})
-    return merge_kernels(found)
-
-
-def _elements(schema: OnnxSchema, type_name: str) -> list[int]:
-    return sorted({t for t in map(element_type, schema.allowed(type_name)) if t is not None})
-
-
-def _runs(schema: OnnxSchema, binding: Mapping[str, int], opset: int) -> bool:
-    """True when sessions of one node load, with no optional input and with all of them."""
-    if not _loads(schema, binding, [f for f in schema.inputs if not f.optional], opset):
-        return False
-    return not any(f.optional for f in schema.inputs) or _loads(
-        schema, binding, list(schema.inputs), opset
-    )
-
-
-def _loads(
-    schema: OnnxSchema, binding: Mapping[str, int], formals: Sequence[Formal], opset: int
-) -> bool:
-    import onnxruntime
-    from onnx import helper
-
-    names = [f.name for f in formals]
-    inputs = []
-    for formal in formals:
-        element = binding.get(formal.type) or element_type(schema.allowed(formal.type)[0]) or 0
-        inputs.append(helper.make_tensor_value_info(formal.name, element, None))
-    attributes = {a.name: _PLAIN[a.type] for a in schema.attributes if a.required}
-    node = helper.make_node(schema.op, names, ["out"], domain=schema.domain, **attributes)
-    # an output without a type: the session infers it
-    graph = helper.make_graph([node], "probe", inputs, [helper.make_empty_tensor_value_info("out")])
-    imports = [helper.make_opsetid(schema.domain, opset)]
-    model = helper.make_model(graph, opset_imports=imports, ir_version=10)
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4
-    try:
-        onnxruntime.InferenceSession(model.SerializeToString(), options, providers=[PROVIDER])
-    except Exception:  # the runtime's many error classes share no base; any refusal is a refusal
-        return False
-    return True
-
-
-_PLAIN: dict[str, Any] = {"INT": 1, "FLOAT": 1.0, "STRING": "", "INTS": [1], "FLOATS": [1.0]}
+    return merge_kernels(functions), merge_kernels(rounds)
 
 
 # -- emitting
@@ -282,9 +240,11 @@ def _schema_of(row: Mapping[str, Any]) -> OnnxSchema | None:
 
 def _entry(schema: OnnxSchema, row: Mapping[str, Any]) -> str:
     kernels = [_element_numbers(k) for k in (*row["kernels"], *row.get("functions", ()))]
-    legal = {name: tuple(_elements(schema, name)) for name, _ in schema.type_params}
+    legal = {name: tuple(elements(schema, name)) for name, _ in schema.type_params}
     legal = {name: types for name, types in legal.items() if types}
-    usable = merge_kernels(_within(_with_half(k), legal) for k in kernels)
+    if not schema.has_function:
+        kernels = [_with_half(k) for k in kernels]
+    usable = merge_kernels(_within(k, legal) for k in kernels)
     inputs = tuple(_formal(schema, f) for f in schema.inputs)
     outputs = tuple(_formal(schema, f) for f in schema.outputs)
     return (
@@ -297,8 +257,9 @@ def _element_numbers(kernel: Mapping[str, Sequence[str]]) -> dict[str, tuple[int
     return {name: tuple(numbers[t] for t in types) for name, types in kernel.items()}
 
 
-def _with_half(kernel: Kernel) -> Kernel:
-    """ONNX Runtime itself casts a float16 operand without a kernel to float32 and back."""
+def _with_half(kernel: Kernel) -> dict[str, tuple[int, ...]]:
+    """ONNX Runtime itself casts a float16 operand without a kernel to float32 and back, unless the
+    operator has a function body, which it writes out instead."""
     half, single = dtypes.float16, dtypes.float32
     return {
         p: tuple(sorted({*types, half})) if single in types else types

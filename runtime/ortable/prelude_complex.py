@@ -33,6 +33,7 @@ from ortable.prelude_pointwise import (
     hypot_of,
 )
 from ortable.prelude_product import matrix_product
+from ortable.prelude_sums import summed_over
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder as Graph
@@ -226,8 +227,7 @@ def c_truth(graph: Graph, x: Complex) -> Result:
 
 def c_total(graph: Graph, x: Complex, axes: Ints) -> Complex:
     """The sum along ``axes``."""
-    along = consts(graph, axes, dtypes.int64)
-    return _both(graph, lambda part: graph.make_node("ReduceSum", [part, along], keepdims=0), x)
+    return _both(graph, lambda part: summed_over(graph, part, axes, False), x)
 
 
 def c_like(graph: Graph, x: Complex, like: Complex) -> Complex:

@@ -15,7 +15,19 @@ from ortable import dims, dtypes
 from ortable.complex_value import ComplexValue, complex_type, join_pair, part_type, split_pair
 from ortable.dims import SymDim
 from ortable.known import default_float
-from ortable.prelude import Bool, Int, Ints, Result, Str, SymInt, SymInts, dim_of, rank_of
+from ortable.prelude import (
+    Bool,
+    Dtype,
+    Int,
+    Ints,
+    Result,
+    Str,
+    SymInt,
+    SymInts,
+    dim_of,
+    dtype_of,
+    rank_of,
+)
 from ortable.prelude_complex import Complex, as_complex, c_conj
 from ortable.prelude_make import as_scalar, as_vec, cast, const, consts
 from ortable.prelude_shape import counting
@@ -207,3 +219,12 @@ def _dft(graph: Graph, x: str, axis: int) -> str:
     else:
         found = graph.make_node("DFT", [x, "", const(graph, axis, dtypes.int64)])
     return graph.make_node("Squeeze", [found, consts(graph, [0], dtypes.int64)]) if lone else found
+
+
+def windowed_dtype(graph: Graph, x: Result, window: Result | None, whole: Bool | None) -> Dtype:
+    """The dtype of a transform of a signal that is multiplied by a window: complex if ``whole``,
+    else that of real parts. torch computes in float32 unless one of the two is wider."""
+    given = [x] if window is None else [x, window]
+    kinds = [part_type(v.dtype if type(v) is ComplexValue else dtype_of(graph, v)) for v in given]
+    kind = dtypes.float64 if dtypes.float64 in kinds else dtypes.float32
+    return int(complex_type(kind)) if whole else kind

@@ -6,7 +6,6 @@ The algorithms are loops in ``lowerings/linalg_*``.
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 from ortable import dims, dtypes
@@ -28,6 +27,7 @@ from ortable.prelude import (
     rank_of,
     shape_of,
 )
+from ortable.prelude_loss import power_norm
 from ortable.prelude_make import (
     cast,
     const,
@@ -298,7 +298,8 @@ def noise_floor(
     """What singular values must exceed to count: max(atol, rtol * the largest one), with torch's
     defaults for matrices whose longer side is ``size``."""
     make, own = graph.make_node, graph.get_type(values)
-    zero, last = const(graph, 0, own), consts(graph, [-1], dtypes.int64)
+    zero = const(graph, 0, own)
+    last = _last_axis(graph, values)
     atol = None if atol is None else cast(graph, atol, own)
     if rtol is None:
         rtol = make("Mul", [const(graph, machine_epsilon(own), own), const(graph, size, own)])
@@ -350,18 +351,7 @@ def vector_norm(graph: Graph, x: Result, power: Float, axes: Ints, keepdim: Bool
     """The norm of vectors over ``axes`` of a float result; 0 for empty ones."""
     if any(dims.same(dim_of(graph, x, axis), 0) for axis in axes):
         return _zero_norm(graph, x, axes, keepdim)
-    make, over = graph.make_node, consts(graph, axes, dtypes.int64)
-    if power in (1, 2):
-        return make("ReduceL1" if power == 1 else "ReduceL2", [x, over], keepdims=int(keepdim))
-    size = make("Abs", [x])
-    if abs(power) == math.inf:
-        return reduced_extreme(graph, size, axes, keepdim, power > 0)
-    if power == 0:
-        marks = cast(graph, cast(graph, x, dtypes.boolean), graph.get_type(x))
-        return make("ReduceSum", [marks, over], keepdims=int(keepdim))
-    raised = make("Pow", [size, const_like(graph, power, x)])
-    total = make("ReduceSum", [raised, over], keepdims=int(keepdim))
-    return make("Pow", [total, const_like(graph, 1 / power, x)])
+    return power_norm(graph, x, power, axes, keepdim)
 
 
 def _zero_norm(graph: Graph, x: str, axes: Ints, keepdim: bool) -> str:

@@ -23,6 +23,7 @@ from ortable.prelude_make import cast, const, consts, permuted, reshape_to, unsq
 from ortable.prelude_nn import any_true, loss_reduced, reduced_extreme
 from ortable.prelude_product import matrix_product
 from ortable.prelude_shape import counting
+from ortable.prelude_sums import length_over, magnitude_over, marks_over, summed_over
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder as Graph
@@ -30,17 +31,17 @@ if TYPE_CHECKING:
 
 def power_norm(graph: Graph, x: Result, power: Float, axes: Ints, keepdim: Bool) -> Result:
     """The p-norm of a float result over ``axes``."""
-    make, over = graph.make_node, consts(graph, axes, dtypes.int64)
+    make, kind = graph.make_node, graph.get_type(x)
     if power in (1, 2):
-        return make("ReduceL1" if power == 1 else "ReduceL2", [x, over], keepdims=int(keepdim))
+        word = magnitude_over if power == 1 else length_over
+        return word(graph, x, axes, keepdim)
     if power == 0:
-        marks = cast(graph, cast(graph, x, dtypes.boolean), graph.get_type(x))
-        return make("ReduceSum", [marks, over], keepdims=int(keepdim))
-    if abs(power) == float("inf"):
+        marks = marks_over(graph, cast(graph, x, dtypes.boolean), axes, keepdim)
+        return cast(graph, marks, kind)
+    if abs(power) == math.inf:
         return reduced_extreme(graph, make("Abs", [x]), axes, keepdim, power > 0)
-    kind = graph.get_type(x)
     raised = make("Pow", [make("Abs", [x]), const(graph, power, kind)])
-    total = make("ReduceSum", [raised, over], keepdims=int(keepdim))
+    total = summed_over(graph, raised, axes, keepdim)
     return make("Pow", [total, const(graph, 1 / power, kind)])
 
 
@@ -68,8 +69,7 @@ def multilabel_margin(graph: Graph, x: Result, target: Result, reduction: Int) -
     gap = make("Add", [make("Sub", [one, own]), unsqueezed(graph, values, [1])])
     counts = make("And", [column, unsqueezed(graph, make("Not", [chosen]), [1])])
     counts = make("And", [counts, make("Greater", [gap, zero])])
-    over = consts(graph, [1, 2], dtypes.int64)
-    lost = make("ReduceSum", [make("Where", [counts, gap, zero]), over], keepdims=0)
+    lost = summed_over(graph, make("Where", [counts, gap, zero]), [1, 2], False)
     loss = loss_reduced(graph, make("Div", [lost, const(graph, count, kind)]), reduction)
     return [loss, reshape_to(graph, cast(graph, chosen, kind), list(shape_of(graph, target)))]
 

@@ -23,8 +23,8 @@ from ortable.prelude import (
     shape_of,
     static,
 )
+from ortable.prelude_factors import with_epsilon
 from ortable.prelude_make import (
-    as_scalar,
     as_vec,
     cast,
     const,
@@ -35,9 +35,14 @@ from ortable.prelude_make import (
     reshape_to,
     unsqueezed,
 )
+from ortable.prelude_sums import centred_over, marks_over, mean_over, summed_over
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder as Graph
+
+# Up to here the normalising kernels of ONNX Runtime, which add up one by one, are as exact as torch
+_MOST_INSTANCE = 2048
+_MOST_LAYER = 16384
 
 
 def wide_dtype(dtype: Dtype) -> Dtype:
@@ -71,7 +76,12 @@ def scaled(graph: Graph, x: Result, factor: Scalar) -> Result:
 
 
 def attention_scaled(graph: Graph, x: Result, scale: Float | None, width: SymInt) -> Result:
-    """Attention scores times ``scale``; by default over the square root of the width of a head."""
+    """Attention scores times ``scale``; by default over the square root of the width of a head.
+    Heads without width have scores of 0, where ONNX Runtime's product over nothing leaves what
+    was in memory."""
+    if dims.same(width, 0):
+        nothing = const(graph, 0, graph.get_type(x))
+        return graph.make_node("Expand", [nothing, graph.make_node("Shape", [x])])
     if scale is not None:
         return scaled(graph, x, scale)
     if isinstance(width, dims.SymDim):
@@ -86,18 +96,6 @@ def attention_scaled(graph: Graph, x: Result, scale: Float | None, width: SymInt
 def count_over(graph: Graph, x: Result, axes: Ints) -> SymInt:
     """How many elements each result of a reduction over ``axes`` takes in."""
     return dims.prod([dim_of(graph, x, axis) for axis in axes])
-
-
-def freedom(graph: Graph, count: SymInt, correction: Scalar, dtype: Dtype) -> Result:
-    """``max(count - correction, 0)`` as a 0-d result: the divisor of a variance (torch's
-    ``correction``)."""
-    if isinstance(count, int):
-        return const(graph, max(count - correction, 0), dtype)
-    total = cast(graph, as_scalar(graph, count), dtype)
-    if correction == 0:
-        return total
-    left = graph.make_node("Sub", [total, const(graph, correction, dtype)])
-    return graph.make_node("Max", [left, const(graph, 0, dtype)])
 
 
 def reduced_extreme(graph: Graph, x: Result, axes: Ints, keepdim: Bool, largest: Bool) -> Result:
@@ -149,11 +147,8 @@ def _nan_bytes(graph: Graph, x: str) -> str:
 
 def any_true(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
     """Whether an element over ``axes`` is not 0; False for no elements."""
-    marks = cast(graph, cast(graph, x, dtypes.boolean), dtypes.int64)
-    total = graph.make_node(
-        "ReduceSum", [marks, consts(graph, axes, dtypes.int64)], keepdims=int(keepdim)
-    )
-    return cast(graph, total, dtypes.boolean)
+    marks = cast(graph, x, dtypes.boolean)
+    return cast(graph, marks_over(graph, marks, axes, keepdim), dtypes.boolean)
 
 
 def all_true(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
@@ -178,11 +173,13 @@ def loss_reduced(graph: Graph, x: Result, reduction: Int) -> Result:
     or their sum (2)."""
     if reduction == 0:
         return x
-    total = graph.make_node("ReduceSum", [x], keepdims=0)
-    if reduction == 2:
-        return total
-    dtype = graph.get_type(x)
-    return graph.make_node("Div", [total, const(graph, dims.prod(shape_of(graph, x)), dtype)])
+    dtype, axes = graph.get_type(x), list(range(rank_of(graph, x)))
+    wide = cast(graph, x, wide_dtype(dtype))
+    total = summed_over(graph, wide, axes, False)
+    if reduction == 1:
+        count = const(graph, dims.prod(shape_of(graph, x)), wide_dtype(dtype))
+        total = graph.make_node("Div", [total, count])
+    return cast(graph, total, dtype)
 
 
 # -- norms --------------------------------------------------------------------------------------
@@ -213,9 +210,10 @@ def batch_norm_known(
         or_filled(graph, gain, shape, 1, dtype),
         or_filled(graph, shift, shape, 0, dtype),
         cast(graph, mean, dtype),
-        cast(graph, variance, dtype),
     ]
-    found = graph.make_node("BatchNormalization", [cast(graph, x, dtype), *parameters], epsilon=eps)
+    spread, least = with_epsilon(graph, cast(graph, variance, dtype), eps)
+    tensors = [cast(graph, x, dtype), *parameters, spread]
+    found = graph.make_node("BatchNormalization", tensors, epsilon=least)
     return cast(graph, found, graph.get_type(x))
 
 
@@ -226,14 +224,10 @@ def group_normalized(
     1]."""
     dtype = wide_dtype(graph.get_type(x))
     shape = list(shape_of(graph, x))
-    last = consts(graph, [2], dtypes.int64)
     rest = dims.prod(shape[1:]) // groups
     flat = reshape_to(graph, cast(graph, x, dtype), [shape[0], groups, rest])
-    mean = graph.make_node("ReduceMean", [flat, last], keepdims=1)
-    away = graph.make_node("Sub", [flat, mean])
-    variance = graph.make_node(
-        "ReduceMean", [graph.make_node("Mul", [away, away]), last], keepdims=1
-    )
+    away, mean, total = centred_over(graph, flat, [2])
+    variance = graph.make_node("Div", [total, const(graph, rest, dtype)])
     spread_out = graph.make_node(
         "Sqrt", [graph.make_node("Add", [variance, const(graph, eps, dtype)])]
     )
@@ -252,6 +246,42 @@ def on_channels(graph: Graph, x: Result, gain: Result | None, shift: Result | No
             )
             x = graph.make_node(op, [x, factor])
     return x
+
+
+def rows_normalized(
+    graph: Graph,
+    x: Result,
+    normalized: SymInts,
+    gain: Result | None,
+    shift: Result | None,
+    eps: Float,
+) -> Results:
+    """Layer norm over the last dimensions, in the dtype of ``x``: the normalised input, mean and
+    1/std of each row."""
+    dtype, make = graph.get_type(x), graph.make_node
+    rank = rank_of(graph, x)
+    axes = list(range(rank - len(normalized), rank))
+    away, mean, total = centred_over(graph, x, axes)
+    variance = make("Div", [total, const(graph, dims.prod(normalized), dtype)])
+    spread_out = make("Sqrt", [make("Add", [variance, const(graph, eps, dtype)])])
+    inverse = make("Reciprocal", [spread_out])
+    found = make("Mul", [away, inverse])
+    for op, parameter in (("Mul", gain), ("Add", shift)):
+        if parameter is not None:
+            found = make(op, [found, cast(graph, parameter, dtype)])
+    return [found, mean, inverse]
+
+
+def is_short_layer(normalized: SymInts) -> Bool:
+    """Whether LayerNormalization of so many elements is as exact as torch's; what is not known is
+    taken to be short."""
+    return not dims.prod(normalized) > _MOST_LAYER
+
+
+def is_short_group(graph: Graph, x: Result, groups: Int) -> Bool:
+    """Whether InstanceNormalization of groups of channels is as exact as torch's; what is not known
+    is taken to be short."""
+    return not dims.prod(shape_of(graph, x)[1:]) // groups > _MOST_INSTANCE
 
 
 def group_instances(graph: Graph, x: Result, groups: Int, eps: Float) -> Result:
@@ -284,11 +314,11 @@ def rms_normalized(
     opset 23 on."""
     dtype = graph.get_type(x)
     first = rank_of(graph, x) - len(normalized)
-    if graph.opset >= 23:
+    if graph.opset >= 23 and is_short_layer(normalized):
         factor = or_filled(graph, gain, normalized, 1, dtype)
         return graph.make_node("RMSNormalization", [x, factor], axis=first, epsilon=eps)
-    over = consts(graph, list(range(first, rank_of(graph, x))), dtypes.int64)
-    square = graph.make_node("ReduceMean", [graph.make_node("Mul", [x, x]), over], keepdims=1)
+    axes = list(range(first, rank_of(graph, x)))
+    square = mean_over(graph, graph.make_node("Mul", [x, x]), axes, True)
     shifted = graph.make_node("Add", [square, const(graph, eps, dtype)])
     found = graph.make_node("Div", [x, graph.make_node("Sqrt", [shifted])])
     return found if gain is None else graph.make_node("Mul", [found, cast(graph, gain, dtype)])
@@ -300,6 +330,9 @@ def rms_normalized(
 def drawn_dropout(graph: Graph, x: Result, p: Float) -> Results:
     """Dropout in training: [output, mask], drawn by ONNX's operator.
 
+    The output is made of the mask: ONNX Runtime's EliminateDropout drops a Dropout whose mask
+    nobody reads, also in training.
+
     Raises:
         UnsupportedCase: the graph is built for ONNX Runtime inside torch, where only torch's own
             generator gives the numbers of eager.
@@ -309,7 +342,12 @@ def drawn_dropout(graph: Graph, x: Result, p: Float) -> Results:
             "dropout: ONNX Runtime would draw numbers of its own and ignore torch.manual_seed"
         )
     ratio, training = const(graph, p, dtypes.float32), const(graph, True, dtypes.boolean)
-    return list(graph.make_node("Dropout", [x, ratio, training], 2))
+    mask = graph.make_node("Dropout", [x, ratio, training], 2)[1]
+    kind = graph.get_type(x)
+    wide = wide_dtype(kind)
+    kept = cast(graph, const(graph, 1 / (1 - p), kind), wide)
+    factor = graph.make_node("Where", [mask, kept, const(graph, 0, wide)])
+    return [cast(graph, graph.make_node("Mul", [cast(graph, x, wide), factor]), kind), mask]
 
 
 # -- windows ------------------------------------------------------------------------------------
@@ -413,7 +451,7 @@ def zero_where_masked(graph: Graph, x: Result, mask: Result | None) -> Result:
     alone gives NaN."""
     if mask is None:
         return x
-    last = consts(graph, [-1], dtypes.int64)
+    last = consts(graph, [rank_of(graph, mask) - 1], dtypes.int64)
     if graph.get_type(mask) == dtypes.boolean:
         most = graph.make_node("ReduceMax", [cast(graph, mask, dtypes.uint8), last], keepdims=1)
         seen = cast(graph, most, dtypes.boolean)

@@ -311,16 +311,6 @@ def close_to(graph: Graph, x: Result, y: Result, rtol: Float, atol: Float, nan_t
     return make("Or", [found, both])
 
 
-def mean_over(graph: Graph, x: Result, axes: Ints, count: SymInt) -> Result:
-    """The mean over ``axes``, which are kept as 1, of ``count`` elements each; NaN for none, where
-    ONNX Runtime's ReduceMean gives 0."""
-    over = consts(graph, axes, dtypes.int64)
-    if count >= 1:
-        return graph.make_node("ReduceMean", [x, over], keepdims=1)
-    total = graph.make_node("ReduceSum", [x, over], keepdims=1)
-    return graph.make_node("Div", [total, const(graph, count, graph.get_type(x))])
-
-
 def reordered(graph: Graph, x: Result, order: Result | None) -> Result:
     """``x`` along its last axis in the order of the int64 places ``order``, if there are any."""
     if order is None:

@@ -20,13 +20,14 @@ from ortable.prelude import (
     Float,
     Floats,
     Int,
+    Ints,
     Result,
     Scalar,
     SymInt,
     is_static,
     shape_of,
 )
-from ortable.prelude_make import as_vec, cast, const, filled
+from ortable.prelude_make import as_vec, cast, const, consts, filled, squeezed
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder as Graph
@@ -248,13 +249,25 @@ def triangle_indices(
 
 
 def int_range(graph: Graph, start: Scalar, count: Scalar, step: Scalar) -> Result:
-    """int64[count]: ``start``, ``start + step``, ...; each may be symbolic, floats are cut off."""
+    """int64[count]: ``start``, ``start + step``, ...; each may be symbolic, floats are cut off.
+
+    A Range that may hold negative numbers, or end at one, is written as numbers from 0 that are
+    multiplied and moved: where a Gather reads a Range, ONNX Runtime's GatherToSliceFusion makes a
+    Slice of both, for which -1 is the last element.
+    """
     if not isinstance(start, int | SymDim):
         start = int(start)
     if not isinstance(step, int | SymDim):
         step = int(step)
-    ends = [const(graph, each, dtypes.int64) for each in (start, start + count * step, step)]
-    return graph.make_node("Range", ends)
+    end = start + count * step
+    if start >= 0 and end >= 0:
+        return graph.make_node("Range", [const(graph, x, dtypes.int64) for x in (start, end, step)])
+    found = graph.make_node("Range", [const(graph, x, dtypes.int64) for x in (0, count, 1)])
+    if step == -1:
+        return graph.make_node("Sub", [const(graph, start, dtypes.int64), found])
+    if step != 1:
+        found = graph.make_node("Mul", [found, const(graph, step, dtypes.int64)])
+    return graph.make_node("Add", [found, const(graph, start, dtypes.int64)])
 
 
 def softplus_of(graph: Graph, x: Result) -> Result:
@@ -264,6 +277,31 @@ def softplus_of(graph: Graph, x: Result) -> Result:
         return make("Softplus", [x])
     positive = make("Max", [x, const_like(graph, 0, x)])
     return make("Add", [positive, log1p_of(graph, make("Exp", [make("Neg", [make("Abs", [x])])]))])
+
+
+def log_softmax_of(graph: Graph, x: Result, axis: Int) -> Result:
+    """The logarithm of the softmax along an axis; written out for float64, whose kernel in ONNX
+    Runtime loses NaN."""
+    make = graph.make_node
+    if graph.get_type(x) != dtypes.float64:
+        return make("LogSoftmax", [x], axis=axis)
+    over = consts(graph, [axis], dtypes.int64)
+    away = make("Sub", [x, make("ReduceMax", [x, over], keepdims=1)])
+    total = make("ReduceSum", [make("Exp", [away]), over], keepdims=1)
+    return make("Sub", [away, make("Log", [total])])
+
+
+def log_sum_exp(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
+    """The logarithm of the sum of exponentials, as torch computes it: less the largest value,
+    unless that is infinite. ONNX Runtime's ReduceLogSumExp shifts no row that has an infinity."""
+    make, over = graph.make_node, consts(graph, axes, dtypes.int64)
+    if not axes:
+        return x
+    most = make("ReduceMax", [x, over], keepdims=1)
+    shift = make("Where", [make("IsInf", [most]), const_like(graph, 0, x), most])
+    total = make("ReduceSum", [make("Exp", [make("Sub", [x, shift])]), over], keepdims=1)
+    found = make("Add", [make("Log", [total]), shift])
+    return found if keepdim else squeezed(graph, found, axes)
 
 
 def atan2_of(graph: Graph, y: Result, x: Result) -> Result:

@@ -25,6 +25,7 @@ from ortable.prelude import (
 )
 from ortable.prelude_make import cast, const, consts, filled, squeezed, unsqueezed
 from ortable.prelude_nn import divisible, quotients, reduced_extreme, scaled, wide_dtype
+from ortable.prelude_sums import mean_over
 from ortable.prelude_windows import even_tables, pool_tables, window_max, window_mean
 
 if TYPE_CHECKING:
@@ -273,7 +274,7 @@ def pooled_adaptive(graph: Graph, x: Result, sizes: SymInts, largest: Bool) -> R
 def _over(graph: Graph, x: str, axes: Ints, largest: bool) -> str:
     if largest:
         return reduced_extreme(graph, x, axes, True, True)
-    return graph.make_node("ReduceMean", [x, consts(graph, axes, dtypes.int64)], keepdims=1)
+    return mean_over(graph, x, axes, True)
 
 
 def _in_regions(graph: Graph, x: str, axis: int, count: int, largest: bool) -> str:

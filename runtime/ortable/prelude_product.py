@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from ortable import dims, dtypes
 from ortable.errors import UnsupportedCase
-from ortable.prelude import Ints, Result, Str, SymInt, dim_of, rank_of, shape_of
+from ortable.prelude import Ints, Result, Results, Str, SymInt, dim_of, rank_of, shape_of
 from ortable.prelude_make import cast, consts, squeezed, unsqueezed
 from ortable.prelude_shape import counting, zeros_of
+from ortable.prelude_sums import summed_over
 from ortable.rules_shape import broadcast
 
 if TYPE_CHECKING:
@@ -104,6 +105,50 @@ def einsum_equation(graph: Graph, equation: Str, ranks: Ints) -> Str:
     if len(hidden) <= 1:
         return ",".join(terms) + "->" + right
     return _without_ellipsis(terms, ranks, right)
+
+
+def einsum_product(graph: Graph, tensors: Results, equation: Str) -> Result:
+    """Einsum; what it would add up in one operand alone is added up before, since ONNX Runtime does
+    that one by one, and of ints in double. Its products of two operands are exact for ints."""
+    left, _, right = equation.partition("->")
+    terms, xs = left.split(","), list(tensors)
+    if "..." in equation and "..." not in right:
+        text = _without_ellipsis(terms, [rank_of(graph, x) for x in xs], right)
+        terms = text.partition("->")[0].split(",")
+    gone: list[list[str]] = [[] for _ in terms]
+    for letter in sorted(set("".join(terms)) - set(right) - {"."}):
+        places = [place for place, term in enumerate(terms) if letter in term]
+        wide = [at for at in places if not _is_one(graph, xs[at], terms[at], letter)]
+        for place in places if len(wide) <= 1 else []:
+            gone[place].append(letter)
+    for place, letters in enumerate(gone):
+        xs[place], terms[place] = _added(graph, xs[place], terms[place], letters)
+    if len(xs) == 1 and terms[0] == right:
+        return xs[0]
+    return graph.make_node("Einsum", xs, equation=",".join(terms) + "->" + right)
+
+
+def _letter_axis(graph: Graph, x: str, term: str, letter: str) -> int:
+    """Which axis of ``x`` a subscript is, where an ellipsis stands for any number of them."""
+    before, dots, _ = term.partition("...")
+    at = term.index(letter)
+    return at if not dots or at < len(before) else at - len(term) + rank_of(graph, x)
+
+
+def _is_one(graph: Graph, x: str, term: str, letter: str) -> bool:
+    return dims.same(dim_of(graph, x, _letter_axis(graph, x, term, letter)), 1)
+
+
+def _added(graph: Graph, x: str, term: str, letters: list[str]) -> tuple[str, str]:
+    """An operand with the elements along some subscripts added up, and the subscripts that are
+    left; of one that stands there twice, those of the diagonal."""
+    for letter in letters:
+        if term.count(letter) > 1:
+            once = letter + term.replace(letter, "")
+            x, term = graph.make_node("Einsum", [x], equation=f"{term}->{once}"), once
+    axes = sorted(_letter_axis(graph, x, term, letter) for letter in letters)
+    left = "".join(letter for letter in term if letter not in letters)
+    return summed_over(graph, x, axes, False), left
 
 
 def _without_ellipsis(terms: list[str], ranks: Ints, right: str) -> str:

@@ -132,6 +132,25 @@ def test_no_kernel_and_no_exact_cast_is_refused_for_onnxruntime_only():
     assert isinstance(caught.value, BuilderError)
 
 
+@pytest.mark.parametrize("target", [None, "onnxruntime"])
+def test_a_half_float_that_the_opset_does_not_allow_is_cast(target):
+    builder = builder_with(dtypes.bfloat16, target=target)
+    y = builder.make_node("Softplus", ["x"], ["y"])  # bfloat16 from opset 22 on
+    assert [n.op_type for n in builder.nodes] == ["Cast", "Softplus", "Cast"]
+    assert builder.get_type(y) == dtypes.bfloat16
+
+
+def test_what_no_cast_helps_is_refused_with_what_onnx_allows():
+    with pytest.raises(BuilderError, match="is bfloat16, ONNX allows"):
+        builder_with(dtypes.bfloat16).make_node("BitwiseNot", ["x"])
+    with pytest.raises(BuilderError, match="is bfloat16, ONNX allows"):
+        builder_with(dtypes.bfloat16, kernel_table={}).make_node("Softplus", ["x"])
+    mixed = builder_with(dtypes.bfloat16)
+    mixed.make_tensor_input("z", dtypes.float32, ("n", 4))
+    with pytest.raises(BuilderError, match="must have the same type"):
+        mixed.make_node("PRelu", ["x", "z"])
+
+
 def test_an_empty_kernel_table_casts_nothing():
     builder = builder_with(dtypes.bfloat16, kernel_table={})
     builder.make_node("Tanh", ["x"])

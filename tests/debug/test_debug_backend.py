@@ -10,7 +10,7 @@ import torch
 from torch._dynamo.backends.common import aot_autograd
 
 from ortable import OrtableError, get_decomposition_table, onnx_debug_backend
-from ortable.debug.arrays import describe
+from ortable.debug.arrays import describe, to_numpy, to_torch
 from ortable.errors import MismatchError, OptionError
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
@@ -143,6 +143,7 @@ def test_options_of_onnxruntime_are_refused():
         {"session_options": {"log_severity_level": 1}},
         {"providers": ["CUDAExecutionProvider"]},
         {"freeze": "on"},
+        {"resizable": True},
     ):
         with pytest.raises(Exception, match=f"cannot honour {next(iter(option))}"):
             compiled(torch.relu, **option)(torch.ones(2))
@@ -374,3 +375,12 @@ def reshape_and_multiply(model):
             node.input.append("shape")
     values = np.ones((2, 2), dtype=np.float32)
     model.graph.initializer.append(onnx.numpy_helper.from_array(values, "shape"))
+
+
+@pytest.mark.parametrize("name", ["e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz", "e8m0fnu"])
+def test_8_bit_floats_keep_their_bits(name):
+    kind = getattr(torch, f"float8_{name}")
+    x = torch.arange(256, dtype=torch.int32).to(torch.uint8).view(kind)
+    back = to_torch(to_numpy(x))
+    assert back.dtype is kind
+    assert torch.equal(back.view(torch.uint8), x.view(torch.uint8))

@@ -66,3 +66,15 @@ def test_two_axes_need_no_branch(batch: object) -> None:
     other = indices if batch is None else torch.randint(0, 6, (9, 3))
     wanted = _Bag("sum")(WEIGHT, other)
     torch.testing.assert_close(_run(model, WEIGHT, other), wanted, equal_nan=True)
+
+
+@pytest.mark.parametrize("offsets", [[0, 2], [0, 3, 5], [0, 0, 4], [0, 7]])
+@pytest.mark.parametrize("mode", ["sum", "mean"])
+def test_offsets_may_be_constants(mode: str, offsets: list[int]) -> None:
+    class Model(torch.nn.Module):
+        def forward(self, weight: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
+            starts = torch.tensor(offsets)
+            return torch.nn.functional.embedding_bag(indices, weight, starts, mode=mode)
+
+    args = torch.randn(6, 4), torch.tensor([1, 5, 2, 2, 0, 3, 4])
+    torch.testing.assert_close(_run(ortable.to_onnx(Model(), args), *args), Model()(*args))

@@ -13,11 +13,11 @@ from .programs.against import check, modes
 
 PROGRAMS = every_program()
 
-# What ONNX or ONNX Runtime has no form for, with the words of the refusal.
-REFUSED: dict[str, str] = {}
-
-# Where torch's own decomposition, which every backend gets, differs from eager.
-TORCH_DIFFERS: dict[str, str] = {}
+# What has no form in ONNX, with the words of the refusal; inductor calls torch's kernels for these.
+REFUSED = {
+    "matrices/eigvals": "eigenvalues of a general matrix",
+    "matrices/ldl_factor": "the pivots of Bunch and Kaufman",
+}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

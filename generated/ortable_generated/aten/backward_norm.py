@@ -3,11 +3,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.dtypes import bfloat16, float32, int64
+from ortable.dtypes import bfloat16, float32
 from ortable.known import known_dtype, known_shape
 from ortable.prelude import axis_of, dtype_of, rank_of
-from ortable.prelude_make import cast, consts
+from ortable.prelude_make import cast
 from ortable.prelude_nn import wide_dtype, without
+from ortable.prelude_sums import length_over, summed_over
 from ortable_generated.aten.norm import aten_native_batch_norm_backward, rule_aten_native_batch_norm_backward
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def aten__weight_norm_interface(graph: GraphBuilder, res: Res, v: Result, g: Res
     axes = without([axis_of(graph, v, dim)], rank_of(graph, v))
     wide = wide_dtype(dtype_of(graph, v))
     direction = cast(graph, v, wide)
-    norms = graph.make_node('ReduceL2', [direction, consts(graph, axes, int64)], keepdims=1)
+    norms = length_over(graph, direction, axes, True)
     factor = graph.make_node('Div', [cast(graph, g, wide), norms])
     return (cast(graph, graph.make_node('Mul', [direction, factor]), dtype_of(graph, v)), cast(graph, norms, dtype_of(graph, res[1])))
 
@@ -32,7 +33,7 @@ def aten__weight_norm_interface_backward(graph: GraphBuilder, res: Res, grad_w: 
     wide = wide_dtype(dtype_of(graph, saved_v))
     grad, norms = (cast(graph, grad_w, wide), cast(graph, saved_norms, wide))
     direction = cast(graph, saved_v, wide)
-    along = graph.make_node('ReduceSum', [graph.make_node('Mul', [grad, direction]), consts(graph, axes, int64)], keepdims=1)
+    along = summed_over(graph, graph.make_node('Mul', [grad, direction]), axes, True)
     share = graph.make_node('Mul', [direction, graph.make_node('Div', [along, graph.make_node('Mul', [norms, norms])])])
     grad_v = graph.make_node('Mul', [graph.make_node('Div', [cast(graph, saved_g, wide), norms]), graph.make_node('Sub', [grad, share])])
     return (cast(graph, grad_v, dtype_of(graph, saved_v)), cast(graph, graph.make_node('Div', [along, norms]), dtype_of(graph, saved_g)))

@@ -9,10 +9,11 @@ from ortable.known import given_shape, known_dtype, known_shape
 from ortable.lowerings.segment_gradient import segment_reduce_backward
 from ortable.prelude import count_of, differs, dim_of, dtype_of, rank_of, shape_of, static
 from ortable.prelude_gradients import bag_places, distance_slope, first_elements
-from ortable.prelude_make import cast, const, consts, unsqueezed
+from ortable.prelude_make import cast, const, unsqueezed
 from ortable.prelude_places import put_along, put_elements
 from ortable.prelude_pointwise import const_like, opmath, triangle_indices
 from ortable.prelude_shape import as_flat, stretched, zeros_of
+from ortable.prelude_sums import summed_over
 from ortable_generated.aten.create import aten_zeros, complex_aten_zeros, rule_aten_zeros
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def aten__cdist_backward(graph: GraphBuilder, res: Res, grad: Result, x1: Result
     rows, columns = (unsqueezed(graph, x1, [rank_of(graph, x1) - 1]), unsqueezed(graph, x2, [rank_of(graph, x2) - 2]))
     away = graph.make_node('Sub', [rows, columns])
     slope = distance_slope(graph, away, unsqueezed(graph, cdist, [last]), unsqueezed(graph, grad, [last]), p)
-    return graph.make_node('ReduceSum', [slope, consts(graph, [last - 1], int64)], res.outputs, keepdims=0)
+    return summed_over(graph, slope, [last - 1], False)
 
 
 def aten__efficientzerotensor(graph: GraphBuilder, res: Res, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
@@ -66,7 +67,7 @@ def aten__embedding_bag_per_sample_weights_backward(graph: GraphBuilder, res: Re
     """aten::_embedding_bag_per_sample_weights_backward(Tensor grad, Tensor weight, Tensor indices, Tensor offsets, Tensor offset2bag, int mode, int padding_idx=-1) -> Tensor"""
     rows = graph.make_node('Gather', [grad, bag_places(graph, offsets, graph.make_node('Shape', [indices]))], axis=0)
     products = graph.make_node('Mul', [opmath(graph, rows), opmath(graph, graph.make_node('Gather', [weight, indices], axis=0))])
-    total = cast(graph, graph.make_node('ReduceSum', [products, consts(graph, [1], int64)], keepdims=0), dtype_of(graph, grad))
+    total = cast(graph, summed_over(graph, products, [1], False), dtype_of(graph, grad))
     padded = graph.make_node('Equal', [indices, const(graph, padding_idx, dtype_of(graph, indices))])
     return graph.make_node('Where', [padded, const(graph, 0, dtype_of(graph, grad)), total], res.outputs)
 

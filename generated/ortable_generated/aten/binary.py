@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ortable.dtypes import boolean
+from ortable.dtypes import boolean, float16
 from ortable.errors import UnsupportedCase
 from ortable.known import known_dtype, known_shape
 from ortable.prelude import dtype_of, is_bool, is_float, is_number
@@ -155,9 +155,11 @@ def aten_pow_Tensor_Scalar(graph: GraphBuilder, res: Res, self: Result, exponent
     if is_float(graph, res) and exponent == 2:
         base = in_dtype(graph, self, dtype)
         return graph.make_node('Mul', [base, base], res.outputs)
-    if is_float(graph, res) and exponent == 0.5:
-        # torch takes the root, which differs from C's pow at -inf
+    if is_float(graph, res) and exponent == 0.5 and (dtype_of(graph, res) != float16):
+        # torch takes the root, which differs from C's pow at -inf, except in float16
         return graph.make_node('Sqrt', [in_dtype(graph, self, dtype)], res.outputs)
+    if is_float(graph, res) and exponent == -0.5 and (dtype_of(graph, res) != float16):
+        return cast(graph, graph.make_node('Reciprocal', [graph.make_node('Sqrt', [opmath(graph, in_dtype(graph, self, dtype))])]), dtype)
     if is_float(graph, res):
         return graph.make_node('Pow', [in_dtype(graph, self, dtype), const(graph, exponent, dtype)], res.outputs)
     if is_number(exponent) and exponent < 0:

@@ -8,7 +8,8 @@ from ortable.dtypes import boolean
 from ortable.known import known_dtype, known_shape
 from ortable.prelude import dtype_of, is_bool, is_float
 from ortable.prelude_complex import im, re
-from ortable.prelude_make import cast
+from ortable.prelude_factors import is_nan
+from ortable.prelude_make import cast, const
 from ortable.prelude_pointwise import const_like, in_dtype
 from ortable.promotion import promote_complex, promote_values, promoted_dtype
 from ortable.rules import broadcast
@@ -22,6 +23,15 @@ if TYPE_CHECKING:
 def aten_clamp(graph: GraphBuilder, res: Res, self: Result, min: Scalar | None = None, max: Scalar | None = None) -> Result:
     """aten::clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor"""
     self, min, max = promote_values(graph, 'default', [self, min, max])
+    if is_nan(graph, min) or is_nan(graph, max):
+        # torch makes everything NaN, Clip has no bound then
+        raised = graph.make_node('Max', [self, min]) if min is not None else self
+        return graph.make_node('Min', [raised, max], res.outputs) if max is not None else raised
+    if is_float(graph, self):
+        # a bound that is left out is the largest finite number, also for infinities
+        low = const(graph, -float('inf'), dtype_of(graph, self)) if min is None else min
+        high = const(graph, float('inf'), dtype_of(graph, self)) if max is None else max
+        return graph.make_node('Clip', [self, low, high], res.outputs)
     return graph.make_node('Clip', [self, min, max], res.outputs)
 
 

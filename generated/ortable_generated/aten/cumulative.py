@@ -10,6 +10,7 @@ from ortable.lowerings.cumulative import cummax, cummin, cumprod, differences, l
 from ortable.prelude import axis_of, dtype_of, rank_of
 from ortable.prelude_complex import c_cast, c_cumprod
 from ortable.prelude_make import cast, const
+from ortable.prelude_sums import sum_dtype
 from ortable.promotion import promoted_dtype
 from ortable.rules import accumulate
 
@@ -43,7 +44,9 @@ def aten_cumsum(graph: GraphBuilder, res: Res, self: Result, dim: Int, *, dtype:
     if dtype_of(graph, res) == int8 or dtype_of(graph, res) == int16 or dtype_of(graph, res) == uint8:
         # ONNX has no such CumSum; the low bits of a wider sum are the same
         return cast(graph, graph.make_node('CumSum', [cast(graph, self, int32), const(graph, axis_of(graph, self, dim), int64)]), dtype_of(graph, res))
-    return graph.make_node('CumSum', [cast(graph, self, dtype_of(graph, res)), const(graph, axis_of(graph, self, dim), int64)], res.outputs)
+    # torch adds up float32 in float64, and the 16 bit floats in float32
+    wide = cast(graph, cast(graph, self, dtype_of(graph, res)), sum_dtype(dtype_of(graph, res)))
+    return cast(graph, graph.make_node('CumSum', [wide, const(graph, axis_of(graph, self, dim), int64)]), dtype_of(graph, res))
 
 
 def aten_diff(graph: GraphBuilder, res: Res, self: Result, n: Int = 1, dim: Int = -1, prepend: Result | None = None, append: Result | None = None) -> Result:

@@ -9,7 +9,7 @@ from ortable.known import given_shape, known_dtype, known_shape
 from ortable.lowerings.fourier import istft, stft
 from ortable.prelude import axis_of, dim_of, dtype_of, is_complex, static
 from ortable.prelude_complex import re
-from ortable.prelude_fourier import c2c_along, c2r_along, fourier, fourier_axes, fourier_scaled, half_spectrum, r2c_along, whole_spectrum
+from ortable.prelude_fourier import c2c_along, c2r_along, fourier, fourier_axes, fourier_scaled, half_spectrum, r2c_along, whole_spectrum, windowed_dtype
 from ortable.prelude_make import consts
 from ortable.promotion import scalar_dtype
 from ortable.rules import promote_to_float
@@ -265,11 +265,11 @@ def rule_aten_fft_rfftn(graph: GraphBuilder, self: Result, s: SymInts | None = N
 
 
 def rule_aten_istft(graph: GraphBuilder, self: Result, n_fft: Int, hop_length: Int | None = None, win_length: Int | None = None, window: Result | None = None, center: Bool = True, normalized: Bool = False, onesided: Bool | None = None, length: Int | None = None, return_complex: Bool = False) -> Rules:
-    return ((complex_type(known_dtype(graph, self)) if return_complex else part_type(known_dtype(graph, self)), None),)
+    return ((windowed_dtype(graph, self, window, return_complex), None),)
 
 
 def rule_aten_stft(graph: GraphBuilder, self: Result, n_fft: Int, hop_length: Int | None = None, win_length: Int | None = None, window: Result | None = None, normalized: Bool = False, onesided: Bool | None = None, return_complex: Bool | None = None, align_to_window: Bool | None = None) -> Rules:
-    return ((complex_type(known_dtype(graph, self)) if return_complex else part_type(known_dtype(graph, self)), None),)
+    return ((windowed_dtype(graph, self, window, return_complex), None),)
 
 
 def rule_prims_fft_c2c(graph: GraphBuilder, self: Result, *, dim: Ints, forward: Bool) -> Rules:

@@ -8,11 +8,13 @@ from ortable.errors import UnsupportedCase
 from ortable.known import known_dtype, known_shape, scalar_shape
 from ortable.prelude import differs, dim_of, dtype_of, is_float, product, rank_of, shape_of, swapped
 from ortable.prelude_complex import c_conj, c_einsum, c_matmul, c_permuted, c_reshaped, c_scaled, c_sum, c_times, c_total, c_unsqueezed
-from ortable.prelude_make import as_vec, cast, cast_all, const, consts, permuted, reshape_to, unsqueezed
+from ortable.prelude_factors import fits_attribute, is_wide_float, without_product
+from ortable.prelude_make import cast, cast_all, const, consts, permuted, reshape_to, unsqueezed
 from ortable.prelude_nn import scaled
 from ortable.prelude_pointwise import opmath
-from ortable.prelude_product import einsum_equation, in_group, matrix_product, untransposed
+from ortable.prelude_product import einsum_equation, einsum_product, in_group, matrix_product, untransposed
 from ortable.prelude_quantize import is_dequantized, rows_of
+from ortable.prelude_sums import summed_over
 from ortable.promotion import promote_complex, promote_values, promoted_dtype
 from ortable.rules import keep_leading, unify
 
@@ -40,36 +42,42 @@ def aten__grouped_mm(graph: GraphBuilder, res: Res, self: Result, mat2: Result, 
     inside = in_group(graph, offs, dim_of(graph, self, 0) if rows else dim_of(graph, mat2, 1))
     zero = const(graph, 0, dtype_of(graph, self))
     kept = graph.make_node('Where', [unsqueezed(graph, inside, [2] if rows else [1]), matrix_product(graph, self, mat2), zero])
-    return cast(graph, graph.make_node('ReduceSum', [kept, consts(graph, [0], int64)], keepdims=0), dtype_of(graph, res))
+    return cast(graph, summed_over(graph, kept, [0], False), dtype_of(graph, res))
 
 
 def aten_addbmm(graph: GraphBuilder, res: Res, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
     """aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
+    if alpha == 0 and is_wide_float(graph, batch1):
+        # torch does not read the matrices when alpha is 0, except those of half floats
+        return without_product(graph, self, beta, [dim_of(graph, batch1, 1), dim_of(graph, batch2, 2)])
     if beta == 0:
         # torch does not read self when beta is 0, so NaN must not leak
         pairs = matrix_product(graph, opmath(graph, batch1), opmath(graph, batch2))
-        total = graph.make_node('ReduceSum', [pairs, consts(graph, [0], int64)], keepdims=0)
+        total = summed_over(graph, pairs, [0], False)
         return cast(graph, scaled(graph, total, alpha), dtype_of(graph, batch1))
     pairs = matrix_product(graph, opmath(graph, batch1), opmath(graph, batch2))
-    total = graph.make_node('ReduceSum', [pairs, consts(graph, [0], int64)], keepdims=0)
+    total = summed_over(graph, pairs, [0], False)
     return cast(graph, graph.make_node('Add', [scaled(graph, opmath(graph, self), beta), scaled(graph, total, alpha)]), dtype_of(graph, batch1))
 
 
 def aten_addmm(graph: GraphBuilder, res: Res, self: Result, mat1: Result, mat2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
     """aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
-    if is_float(graph, mat1) and alpha == 0 and differs(beta, 0):
-        # torch does not read the matrices when alpha is 0
-        return graph.make_node('Expand', [scaled(graph, self, beta), as_vec(graph, [dim_of(graph, mat1, 0), dim_of(graph, mat2, 1)])], res.outputs)
+    if alpha == 0 and is_wide_float(graph, mat1):
+        # torch does not read the matrices when alpha is 0, except those of half floats
+        return without_product(graph, self, beta, [dim_of(graph, mat1, 0), dim_of(graph, mat2, 1)])
     if is_float(graph, mat1) and dim_of(graph, mat1, 1) == 0:
         # ONNX Runtime's Gemm over nothing leaves beta out
         rest = matrix_product(graph, mat1, mat2)
         return rest if beta == 0 else graph.make_node('Add', [scaled(graph, self, beta), rest], res.outputs)
     if is_float(graph, mat1):
-        # torch does not read self when beta is 0, so NaN must not leak
-        bias = None if beta == 0 else self
+        # torch does not read self when beta is 0, so NaN must not leak; attributes are float32
         a = untransposed(graph, mat1)
         b = untransposed(graph, mat2)
-        return graph.make_node('Gemm', [a[0], b[0], bias], res.outputs, alpha=float(alpha), beta=float(beta), transA=a[1], transB=b[1])
+        exact = fits_attribute(graph, alpha, mat1) and fits_attribute(graph, beta, mat1)
+        bias = self if differs(beta, 0) and exact else None
+        found = graph.make_node('Gemm', [a[0], b[0], bias], alpha=float(alpha) if exact else 1.0, beta=float(beta) if exact else 1.0, transA=a[1], transB=b[1])
+        grown = found if exact else scaled(graph, found, alpha)
+        return grown if beta == 0 or exact else graph.make_node('Add', [scaled(graph, self, beta), grown], res.outputs)
     if beta == 0:
         return scaled(graph, matrix_product(graph, mat1, mat2), int(alpha))
     # onnxruntime has no integer Gemm kernel; torch cuts the factors to ints
@@ -78,6 +86,9 @@ def aten_addmm(graph: GraphBuilder, res: Res, self: Result, mat1: Result, mat2: 
 
 def aten_addmv(graph: GraphBuilder, res: Res, self: Result, mat: Result, vec: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
     """aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
+    if alpha == 0 and is_wide_float(graph, mat):
+        # torch does not read the factors when alpha is 0, except those of half floats
+        return without_product(graph, self, beta, [dim_of(graph, mat, 0)])
     if beta == 0:
         # torch does not read self when beta is 0
         return scaled(graph, matrix_product(graph, mat, vec), alpha)
@@ -114,6 +125,10 @@ def aten_bmm(graph: GraphBuilder, res: Res, self: Result, mat2: Result) -> Resul
 
 def aten_dot(graph: GraphBuilder, res: Res, self: Result, tensor: Result) -> Result:
     """aten::dot(Tensor self, Tensor tensor) -> Tensor"""
+    if is_float(graph, self) and dim_of(graph, self, 0) > 256:
+        # ONNX Runtime adds up the products of a vector one by one
+        terms = graph.make_node('Mul', [opmath(graph, self), opmath(graph, tensor)])
+        return cast(graph, summed_over(graph, terms, [0], False), dtype_of(graph, self))
     return matrix_product(graph, self, tensor)
 
 
@@ -121,8 +136,7 @@ def aten_einsum(graph: GraphBuilder, res: Res, equation: Str, tensors: Results, 
     """aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor"""
     text = einsum_equation(graph, equation, [rank_of(graph, x) for x in tensors])
     own = dtype_of(graph, tensors[0])
-    found = graph.make_node('Einsum', [*cast_all(graph, tensors, float32 if own == bfloat16 else own)], equation=text)
-    return cast(graph, found, own)
+    return cast(graph, einsum_product(graph, cast_all(graph, tensors, float32 if own == bfloat16 else own), text), own)
 
 
 def aten_ger(graph: GraphBuilder, res: Res, self: Result, vec2: Result) -> Result:

@@ -13,6 +13,7 @@ from ortable.prelude_nn import as_float
 from ortable.prelude_pointwise import int_pow, opmath
 from ortable.prelude_product import matrix_product
 from ortable.prelude_shape import as_flat, counting
+from ortable.prelude_sums import summed_over
 from ortable.promotion import promote_values, promoted_dtype
 from ortable.rules import accumulate, broadcast, reduce_shape, unify
 from ortable_generated.aten.shape import aten_diagonal, complex_aten_diagonal, rule_aten_diagonal
@@ -55,7 +56,7 @@ def aten__pdist_forward(graph: GraphBuilder, res: Res, self: Result, p: Float = 
 def aten__trilinear(graph: GraphBuilder, res: Res, i1: Result, i2: Result, i3: Result, expand1: Ints, expand2: Ints, expand3: Ints, sumdim: Ints, unroll_dim: Int = 1) -> Result:
     """aten::_trilinear(Tensor i1, Tensor i2, Tensor i3, int[] expand1, int[] expand2, int[] expand3, int[] sumdim, int unroll_dim=1) -> Tensor"""
     pair = graph.make_node('Mul', [unsqueezed(graph, i1, expand1), unsqueezed(graph, i2, expand2)])
-    return graph.make_node('ReduceSum', [graph.make_node('Mul', [pair, unsqueezed(graph, i3, expand3)]), consts(graph, sumdim, int64)], res.outputs, keepdims=0)
+    return summed_over(graph, graph.make_node('Mul', [pair, unsqueezed(graph, i3, expand3)]), sumdim, False)
 
 
 def aten__weight_int8pack_mm(graph: GraphBuilder, res: Res, self: Result, mat2: Result, scales: Result) -> Result:

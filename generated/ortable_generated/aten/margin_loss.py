@@ -3,13 +3,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.dtypes import int64
 from ortable.errors import UnsupportedCase
 from ortable.known import known_dtype, known_shape
-from ortable.prelude import dim_of, dtype_of, rank_of
+from ortable.prelude import axes_of, dim_of, dtype_of, rank_of
 from ortable.prelude_loss import at_class, multilabel_margin, power_norm, stirling
-from ortable.prelude_make import cast, cast_all, const, consts, reshape_to, unsqueezed
+from ortable.prelude_make import cast, cast_all, const, reshape_to, unsqueezed
 from ortable.prelude_nn import loss_reduced
+from ortable.prelude_sums import summed_over
 from ortable.promotion import promote_values
 from ortable.rules import promote_to_float
 
@@ -24,10 +24,9 @@ def aten_cosine_embedding_loss(graph: GraphBuilder, res: Res, input1: Result, in
     kind = dtype_of(graph, res)
     axis = 0 if rank_of(graph, target) == 0 else 1
     x, y = cast_all(graph, [input1, input2], kind)
-    over = consts(graph, [axis], int64)
     least = const(graph, 1e-12, kind)
-    squares = [graph.make_node('Add', [graph.make_node('ReduceSum', [graph.make_node('Mul', [each, each]), over], keepdims=0), least]) for each in [x, y]]
-    found = graph.make_node('Div', [graph.make_node('ReduceSum', [graph.make_node('Mul', [x, y]), over], keepdims=0), graph.make_node('Sqrt', [graph.make_node('Mul', [squares[0], squares[1]])])])
+    squares = [graph.make_node('Add', [summed_over(graph, graph.make_node('Mul', [each, each]), [axis], False), least]) for each in [x, y]]
+    found = graph.make_node('Div', [summed_over(graph, graph.make_node('Mul', [x, y]), [axis], False), graph.make_node('Sqrt', [graph.make_node('Mul', [squares[0], squares[1]])])])
     none = const(graph, 0, kind)
     apart = graph.make_node('Max', [graph.make_node('Sub', [found, const(graph, margin, kind)]), none])
     near = graph.make_node('Where', [graph.make_node('Equal', [target, const(graph, 1, dtype_of(graph, target))]), graph.make_node('Sub', [const(graph, 1, kind), found]), none])
@@ -59,7 +58,7 @@ def aten_multi_margin_loss(graph: GraphBuilder, res: Res, self: Result, target: 
     mine = graph.make_node('Or', [at_class(graph, class_, count), graph.make_node('LessOrEqual', [gap, const(graph, 0, kind)])])
     lost = graph.make_node('Where', [graph.make_node('Or', [mine, graph.make_node('IsNaN', [gap])]), const(graph, 0, kind), graph.make_node('Mul', [gap, gap]) if p == 2 else gap])
     heavy = graph.make_node('Mul', [lost, graph.make_node('Gather', [weight, own], axis=0)]) if weight is not None else lost
-    total = graph.make_node('Div', [graph.make_node('ReduceSum', [heavy, consts(graph, [1], int64)], keepdims=0), const(graph, count, kind)])
+    total = graph.make_node('Div', [summed_over(graph, heavy, [1], False), const(graph, count, kind)])
     return loss_reduced(graph, total, reduction)
 
 
@@ -94,11 +93,12 @@ def aten_poisson_nll_loss(graph: GraphBuilder, res: Res, input: Result, target: 
 def aten_triplet_margin_loss(graph: GraphBuilder, res: Res, anchor: Result, positive: Result, negative: Result, margin: Float = 1.0, p: Float = 2.0, eps: Float = 1e-06, swap: Bool = False, reduction: Int = 1) -> Result:
     """aten::triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1., float p=2., float eps=9.9999999999999995e-07, bool swap=False, int reduction=1) -> Tensor"""
     kind = dtype_of(graph, res)
+    last = axes_of(graph, anchor, -1)
     least = const(graph, eps, kind)
     a, b, c = cast_all(graph, [anchor, positive, negative], kind)
-    near = power_norm(graph, graph.make_node('Add', [graph.make_node('Sub', [a, b]), least]), p, [-1], False)
-    far = power_norm(graph, graph.make_node('Add', [graph.make_node('Sub', [a, c]), least]), p, [-1], False)
-    other = power_norm(graph, graph.make_node('Add', [graph.make_node('Sub', [b, c]), least]), p, [-1], False) if swap else far
+    near = power_norm(graph, graph.make_node('Add', [graph.make_node('Sub', [a, b]), least]), p, last, False)
+    far = power_norm(graph, graph.make_node('Add', [graph.make_node('Sub', [a, c]), least]), p, last, False)
+    other = power_norm(graph, graph.make_node('Add', [graph.make_node('Sub', [b, c]), least]), p, last, False) if swap else far
     away = graph.make_node('Min', [far, other]) if swap else far
     lost = graph.make_node('Max', [graph.make_node('Sub', [graph.make_node('Add', [near, const(graph, margin, kind)]), away]), const(graph, 0, kind)])
     return loss_reduced(graph, lost, reduction)

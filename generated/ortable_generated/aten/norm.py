@@ -3,13 +3,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.dtypes import float32, float64, int64, uint8
+from ortable.dtypes import float32, float64, uint8
 from ortable.errors import UnsupportedCase
 from ortable.known import given_shape, known_dtype, known_shape
 from ortable.lowerings.normalization import batch_norm_backward, batch_norm_of_batch, batch_norm_single, batch_norm_training, batch_norm_update, layer_norm_backward
 from ortable.prelude import axis_of, dim_of, dtype_of, is_used, rank_of, static
 from ortable.prelude_make import as_vec, cast, const, consts
-from ortable.prelude_nn import batch_norm_known, group_instances, group_normalized, machine_epsilon, on_channels, or_filled, rms_normalized, wide_dtype, without
+from ortable.prelude_nn import batch_norm_known, group_instances, group_normalized, is_short_group, is_short_layer, machine_epsilon, on_channels, or_filled, rms_normalized, rows_normalized, wide_dtype, without
+from ortable.prelude_sums import length_over, mean_over
 from ortable.promotion import promoted_dtype
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def aten__fused_rms_norm(graph: GraphBuilder, res: Res, input: Result, normalize
     least = eps if eps is not None else machine_epsilon(wide)
     axes = list(range(rank_of(graph, input) - len(normalized_shape), rank_of(graph, input)))
     x = cast(graph, input, wide)
-    square = graph.make_node('ReduceMean', [graph.make_node('Mul', [x, x]), consts(graph, axes, int64)], keepdims=1)
+    square = mean_over(graph, graph.make_node('Mul', [x, x]), axes, True)
     inverse = graph.make_node('Reciprocal', [graph.make_node('Sqrt', [graph.make_node('Add', [square, const(graph, least, wide)])])])
     normal = graph.make_node('Mul', [x, inverse])
     found = graph.make_node('Mul', [normal, cast(graph, weight, wide)]) if weight is not None else normal
@@ -74,7 +75,7 @@ def aten__weight_norm(graph: GraphBuilder, res: Res, v: Result, g: Result, dim: 
     wide = wide_dtype(dtype_of(graph, v))
     axes = [] if dim == -1 else without([axis_of(graph, v, dim)], rank_of(graph, v))
     direction = cast(graph, v, wide)
-    norms = graph.make_node('ReduceL2', [direction, consts(graph, axes, int64)], keepdims=1)
+    norms = length_over(graph, direction, axes, True)
     return cast(graph, graph.make_node('Mul', [direction, graph.make_node('Div', [cast(graph, g, wide), norms])]), dtype_of(graph, v))
 
 
@@ -92,7 +93,7 @@ def aten_batch_norm(graph: GraphBuilder, res: Res, input: Result, weight: Result
 
 def aten_group_norm(graph: GraphBuilder, res: Res, input: Result, num_groups: Int, weight: Result | None = None, bias: Result | None = None, eps: Float = 1e-05, cudnn_enabled: Bool = True) -> Result:
     """aten::group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1.0000000000000001e-05, bool cudnn_enabled=True) -> Tensor"""
-    if dtype_of(graph, input) == float32 and rank_of(graph, input) > 2:
+    if dtype_of(graph, input) == float32 and rank_of(graph, input) > 2 and is_short_group(graph, input, num_groups):
         return on_channels(graph, group_instances(graph, input, num_groups, eps), weight, bias)
     return group_normalized(graph, input, num_groups, weight, bias, eps)[0]
 
@@ -103,7 +104,7 @@ def aten_instance_norm(graph: GraphBuilder, res: Res, input: Result, weight: Res
         return batch_norm_known(graph, input, weight, bias, running_mean, running_var, eps)
     if running_mean is not None:
         raise UnsupportedCase('aten::instance_norm: training updates the running statistics in place; use track_running_stats=False')
-    if dtype_of(graph, input) == float32:
+    if dtype_of(graph, input) == float32 and is_short_group(graph, input, static(dim_of(graph, input, 1))):
         size = [dim_of(graph, input, 1)]
         gain = or_filled(graph, weight, size, 1, float32)
         return graph.make_node('InstanceNormalization', [input, gain, or_filled(graph, bias, size, 0, float32)], res.outputs, epsilon=eps)
@@ -114,9 +115,14 @@ def aten_layer_norm(graph: GraphBuilder, res: Res, input: Result, normalized_sha
     """aten::layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1.0000000000000001e-05, bool cudnn_enable=True) -> Tensor"""
     wide = wide_dtype(dtype_of(graph, input))
     first = 0 - len(normalized_shape)
-    gain = or_filled(graph, weight, normalized_shape, 1, wide)
-    shift = cast(graph, bias, wide) if bias is not None else None
-    found = graph.make_node('LayerNormalization', [cast(graph, input, wide), gain, shift], axis=first, epsilon=eps)
+    if is_short_layer(normalized_shape):
+        gain = or_filled(graph, weight, normalized_shape, 1, wide)
+        shift = cast(graph, bias, wide) if bias is not None else None
+        found = graph.make_node('LayerNormalization', [cast(graph, input, wide), gain, shift], axis=first, epsilon=eps)
+        return cast(graph, found, dtype_of(graph, input))
+    # ONNX Runtime's kernel adds up a row one by one
+    x = cast(graph, input, wide)
+    found = rows_normalized(graph, x, normalized_shape, weight, bias, eps)[0]
     return cast(graph, found, dtype_of(graph, input))
 
 
@@ -149,16 +155,16 @@ def aten_native_layer_norm(graph: GraphBuilder, res: Res, input: Result, normali
     """aten::native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)"""
     wide = wide_dtype(dtype_of(graph, input))
     first = 0 - len(normalized_shape)
-    axes = list(range(rank_of(graph, input) - len(normalized_shape), rank_of(graph, input)))
     if wide == float64 and (is_used(res[1]) or is_used(res[2])):
         # LayerNormalization gives its statistics in float32
-        mean = graph.make_node('ReduceMean', [input, consts(graph, axes, int64)], keepdims=1)
-        away = graph.make_node('Sub', [input, mean])
-        variance = graph.make_node('ReduceMean', [graph.make_node('Mul', [away, away]), consts(graph, axes, int64)], keepdims=1)
-        inverse = graph.make_node('Reciprocal', [graph.make_node('Sqrt', [graph.make_node('Add', [variance, const(graph, eps, wide)])])])
-        normal = graph.make_node('Mul', [away, inverse])
-        tall = graph.make_node('Mul', [normal, weight]) if weight is not None else normal
-        return (graph.make_node('Add', [tall, bias]) if bias is not None else tall, mean, inverse)
+        found, mean, inverse = rows_normalized(graph, input, normalized_shape, weight, bias, eps)
+        return (found, mean, inverse)
+    if not is_short_layer(normalized_shape):
+        # ONNX Runtime's kernel adds up a row one by one
+        x = cast(graph, input, wide)
+        found, mean, inverse = rows_normalized(graph, x, normalized_shape, weight, bias, eps)
+        stats = dtype_of(graph, res[1])
+        return (cast(graph, found, dtype_of(graph, input)), cast(graph, mean, stats), cast(graph, inverse, stats))
     gain = or_filled(graph, weight, normalized_shape, 1, wide)
     shift = cast(graph, bias, wide) if bias is not None else None
     x = cast(graph, input, wide)

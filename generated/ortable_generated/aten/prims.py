@@ -3,12 +3,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.dtypes import int64
 from ortable.known import given_shape, known_dtype
 from ortable.prelude import axes_of, dim_of, dtype_of
-from ortable.prelude_make import as_vec, cast, consts, reshape_to, unsqueezed
+from ortable.prelude_make import as_vec, cast, reshape_to, unsqueezed
 from ortable.prelude_pointwise import int_range
 from ortable.prelude_shape import flat_sizes, other_axes, unflat_sizes
+from ortable.prelude_sums import summed_over
 from ortable.rules import accumulate
 from ortable_generated.aten.cast import aten__to_copy, aten_clone, aten_fill_Scalar, complex_aten__to_copy, complex_aten_clone, complex_aten_fill_Scalar, rule_aten__to_copy, rule_aten_clone, rule_aten_fill_Scalar
 from ortable_generated.aten.compare import aten_where_self, complex_aten_where_self, rule_aten_where_self
@@ -212,8 +212,7 @@ def prims_squeeze(graph: GraphBuilder, res: Res, a: Result, dimensions: Ints) ->
 
 def prims_sum(graph: GraphBuilder, res: Res, inp: Result, dims: Ints | None, *, output_dtype: Dtype | None = None) -> Result:
     """prims::sum(Tensor inp, int[]? dims, *, ScalarType? output_dtype=None) -> Tensor"""
-    wide = cast(graph, inp, dtype_of(graph, res))
-    return graph.make_node('ReduceSum', [wide, consts(graph, axes_of(graph, inp, dims), int64)], res.outputs, keepdims=0)
+    return summed_over(graph, cast(graph, inp, dtype_of(graph, res)), axes_of(graph, inp, dims), False)
 
 
 def prims_transpose(graph: GraphBuilder, res: Res, a: Result, permutation: Ints) -> Result:

@@ -8,9 +8,9 @@ from ortable.dtypes import boolean, int64, uint8
 from ortable.known import known_dtype, known_shape, scalar_shape
 from ortable.prelude import axes_of, axis_of, dtype_of, is_float, is_used, rank_of
 from ortable.prelude_complex import c_cast, c_prod, c_reshaped, c_truth
-from ortable.prelude_make import at_least_1d, cast, const, consts, reshape_to, squeezed, with_rank_of
+from ortable.prelude_make import at_least_1d, cast, const, reshape_to, squeezed, with_rank_of
 from ortable.prelude_nn import all_true, any_true, extreme_index, reduced_extreme
-from ortable.prelude_sums import summed_over
+from ortable.prelude_sums import product_over, summed_over
 from ortable.rules import accumulate, reduce_shape
 from ortable_generated.aten.compare import aten_maximum, aten_minimum, rule_aten_maximum, rule_aten_minimum
 
@@ -139,20 +139,20 @@ def aten_nansum(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None = 
     """aten::nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
     axes = axes_of(graph, self, dim)
     if not is_float(graph, self):
-        return graph.make_node('ReduceSum', [cast(graph, self, dtype_of(graph, res)), consts(graph, axes, int64)], res.outputs, keepdims=keepdim)
+        return summed_over(graph, cast(graph, self, dtype_of(graph, res)), axes, keepdim)
     known = graph.make_node('Where', [graph.make_node('IsNaN', [self]), const(graph, 0, dtype_of(graph, self)), self])
-    return graph.make_node('ReduceSum', [cast(graph, known, dtype_of(graph, res)), consts(graph, axes, int64)], res.outputs, keepdims=keepdim)
+    return summed_over(graph, cast(graph, known, dtype_of(graph, res)), axes, keepdim)
 
 
 def aten_prod(graph: GraphBuilder, res: Res, self: Result, *, dtype: Dtype | None = None) -> Result:
     """aten::prod(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
-    return graph.make_node('ReduceProd', [cast(graph, self, dtype_of(graph, res))], res.outputs, keepdims=0)
+    return product_over(graph, cast(graph, self, dtype_of(graph, res)), axes_of(graph, self, []), False)
 
 
 def aten_prod_dim_int(graph: GraphBuilder, res: Res, self: Result, dim: Int, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
     """aten::prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
     axes = axes_of(graph, self, dim)
-    return graph.make_node('ReduceProd', [cast(graph, self, dtype_of(graph, res)), consts(graph, axes, int64)], res.outputs, keepdims=keepdim)
+    return product_over(graph, cast(graph, self, dtype_of(graph, res)), axes, keepdim)
 
 
 def aten_sum(graph: GraphBuilder, res: Res, self: Result, *, dtype: Dtype | None = None) -> Result:

@@ -9,11 +9,12 @@ from ortable.known import given_shape, known_dtype, known_shape, scalar_shape, s
 from ortable.lowerings.views import as_strided_scatter, resize, resize_as
 from ortable.prelude import axis_of, dim_of, dtype_of, rank_of, swapped
 from ortable.prelude_complex import c_conj, c_permuted
-from ortable.prelude_make import as_vec, at_least_1d, cast, const, consts, filled, permuted, reshape_to, unsqueezed
+from ortable.prelude_make import as_vec, at_least_1d, cast, const, filled, permuted, reshape_to, unsqueezed
 from ortable.prelude_nn import any_true
 from ortable.prelude_order import stretched_axes, summed_dtype
 from ortable.prelude_places import nonzero_rows
 from ortable.prelude_shape import as_flat, at_least_2d, at_least_3d, counting, flat_sizes, moved_axes, sliced
+from ortable.prelude_sums import summed_over
 from ortable.promotion import promote_values
 from ortable.rules import accumulate, permute
 from ortable_generated.aten.cast import aten_fill_Scalar, complex_aten_fill_Scalar, rule_aten_fill_Scalar
@@ -209,7 +210,7 @@ def aten_sum_to_size(graph: GraphBuilder, res: Res, self: Result, size: SymInts)
     if len(axes) == 0:
         return cast(graph, self, dtype_of(graph, res))
     # torch adds up in the dtype of sum, where it adds up at all
-    total = graph.make_node('ReduceSum', [cast(graph, self, dtype_of(graph, res)), consts(graph, axes, int64)], keepdims=1)
+    total = summed_over(graph, cast(graph, self, dtype_of(graph, res)), axes, True)
     return reshape_to(graph, total, size)
 
 
@@ -218,7 +219,7 @@ def aten_trace(graph: GraphBuilder, res: Res, self: Result) -> Result:
     rows = graph.make_node('Unsqueeze', [counting(graph, 0, dim_of(graph, self, 0), 1), as_vec(graph, 1)])
     here = graph.make_node('Equal', [rows, counting(graph, 0, dim_of(graph, self, 1), 1)])
     values = graph.make_node('Where', [here, cast(graph, self, dtype_of(graph, res)), const(graph, 0, dtype_of(graph, res))])
-    return graph.make_node('ReduceSum', [values], res.outputs, keepdims=0)
+    return summed_over(graph, values, [0, 1], False)
 
 
 def aten_vsplit_array(graph: GraphBuilder, res: Res, self: Result, indices: Ints) -> Any:

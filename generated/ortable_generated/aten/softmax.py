@@ -8,6 +8,7 @@ from ortable.known import known_dtype, known_shape
 from ortable.prelude import axes_of, axis_of, dtype_of
 from ortable.prelude_make import at_least_1d, cast, const, consts, with_rank_of
 from ortable.prelude_nn import reduced_extreme, wide_dtype
+from ortable.prelude_pointwise import log_softmax_of
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 def aten__log_softmax(graph: GraphBuilder, res: Res, self: Result, dim: Int, half_to_float: Bool) -> Result:
     """aten::_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor"""
     wide = at_least_1d(graph, cast(graph, self, float32) if half_to_float else self)
-    return with_rank_of(graph, graph.make_node('LogSoftmax', [wide], axis=axis_of(graph, self, dim)), self)
+    return with_rank_of(graph, log_softmax_of(graph, wide, axis_of(graph, self, dim)), self)
 
 
 def aten__log_softmax_backward_data(graph: GraphBuilder, res: Res, grad_output: Result, output: Result, dim: Int, input_dtype: Dtype) -> Result:
@@ -59,7 +60,7 @@ def aten__softmax_backward_data(graph: GraphBuilder, res: Res, grad_output: Resu
 def aten_log_softmax_int(graph: GraphBuilder, res: Res, self: Result, dim: Int, dtype: Dtype | None = None) -> Result:
     """aten::log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"""
     wide = at_least_1d(graph, cast(graph, self, dtype_of(graph, res)))
-    return with_rank_of(graph, graph.make_node('LogSoftmax', [wide], axis=axis_of(graph, self, dim)), self)
+    return with_rank_of(graph, log_softmax_of(graph, wide, axis_of(graph, self, dim)), self)
 
 
 def aten_softmax_int(graph: GraphBuilder, res: Res, self: Result, dim: Int, dtype: Dtype | None = None) -> Result:

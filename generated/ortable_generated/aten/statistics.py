@@ -8,10 +8,12 @@ from ortable.complex_value import part_type
 from ortable.dtypes import boolean, int64
 from ortable.known import known_dtype, known_shape
 from ortable.prelude import axes_of, dtype_of, is_complex
-from ortable.prelude_complex import c_abs, c_truth, im, part_dtype, re
-from ortable.prelude_make import cast, const, consts, squeezed
-from ortable.prelude_nn import as_float, count_over, freedom, reduced_extreme, wide_dtype
-from ortable.prelude_order import mean_over
+from ortable.prelude_complex import c_abs, c_truth, im, re
+from ortable.prelude_loss import power_norm
+from ortable.prelude_make import cast, const, squeezed
+from ortable.prelude_nn import as_float, reduced_extreme, wide_dtype
+from ortable.prelude_pointwise import log_sum_exp, opmath
+from ortable.prelude_sums import marks_over, mean_over, spread_over, summed_over
 from ortable.promotion import promote_values
 from ortable.rules import promote_to_float, reduce_shape
 
@@ -28,32 +30,18 @@ def aten_count_nonzero(graph: GraphBuilder, res: Res, self: Result, dim: Int | N
 
 def aten_count_nonzero_dim_IntList(graph: GraphBuilder, res: Res, self: Result, dim: Ints) -> Result:
     """aten::count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor"""
-    marks = cast(graph, cast(graph, self, boolean), int64)
-    return graph.make_node('ReduceSum', [marks, consts(graph, axes_of(graph, self, dim), int64)], res.outputs, keepdims=0)
+    return marks_over(graph, cast(graph, self, boolean), axes_of(graph, self, dim), False)
 
 
 def aten_linalg_vector_norm(graph: GraphBuilder, res: Res, self: Result, ord: Scalar = 2, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
     """aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
-    axes = axes_of(graph, self, dim)
-    power = as_float(ord)
-    if power == 2:
-        return graph.make_node('ReduceL2', [cast(graph, self, dtype_of(graph, res)), consts(graph, axes, int64)], res.outputs, keepdims=keepdim)
-    if power == 1:
-        return graph.make_node('ReduceL1', [cast(graph, self, dtype_of(graph, res)), consts(graph, axes, int64)], res.outputs, keepdims=keepdim)
-    if power == 0:
-        marks = cast(graph, cast(graph, self, boolean), dtype_of(graph, res))
-        return graph.make_node('ReduceSum', [marks, consts(graph, axes, int64)], res.outputs, keepdims=keepdim)
-    if power == float('inf') or power == -float('inf'):
-        return reduced_extreme(graph, graph.make_node('Abs', [cast(graph, self, dtype_of(graph, res))]), axes, keepdim, power > 0)
-    raised = graph.make_node('Pow', [graph.make_node('Abs', [cast(graph, self, dtype_of(graph, res))]), const(graph, power, dtype_of(graph, res))])
-    total = graph.make_node('ReduceSum', [raised, consts(graph, axes, int64)], keepdims=keepdim)
-    return graph.make_node('Pow', [total, const(graph, 1 / power, dtype_of(graph, res))], res.outputs)
+    return power_norm(graph, cast(graph, self, dtype_of(graph, res)), as_float(ord), axes_of(graph, self, dim), keepdim)
 
 
 def aten_logsumexp(graph: GraphBuilder, res: Res, self: Result, dim: Ints, keepdim: Bool = False) -> Result:
     """aten::logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
-    return graph.make_node('ReduceLogSumExp', [self, consts(graph, axes_of(graph, self, dim), int64)], res.outputs, keepdims=keepdim)
+    return cast(graph, log_sum_exp(graph, opmath(graph, self), axes_of(graph, self, dim), keepdim), dtype_of(graph, self))
 
 
 def aten_mean(graph: GraphBuilder, res: Res, self: Result, *, dtype: Dtype | None = None) -> Result:
@@ -63,15 +51,8 @@ def aten_mean(graph: GraphBuilder, res: Res, self: Result, *, dtype: Dtype | Non
 
 def aten_mean_dim(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
     """aten::mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
-    axes = axes_of(graph, self, dim)
-    count = count_over(graph, self, axes)
     wanted = wide_dtype(dtype_of(graph, res))
-    if count >= 1:
-        mean = graph.make_node('ReduceMean', [cast(graph, self, wanted), consts(graph, axes, int64)], keepdims=keepdim)
-        return cast(graph, mean, dtype_of(graph, res))
-    # the mean of nothing is NaN in torch and 0 in ONNX Runtime's ReduceMean
-    total = graph.make_node('ReduceSum', [cast(graph, self, wanted), consts(graph, axes, int64)], keepdims=keepdim)
-    return cast(graph, graph.make_node('Div', [total, const(graph, count, wanted)]), dtype_of(graph, res))
+    return cast(graph, mean_over(graph, cast(graph, self, wanted), axes_of(graph, self, dim), keepdim), dtype_of(graph, res))
 
 
 def aten_nanmean(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
@@ -79,9 +60,8 @@ def aten_nanmean(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None =
     axes = axes_of(graph, self, dim)
     wanted = wide_dtype(dtype_of(graph, res))
     known = graph.make_node('Where', [graph.make_node('IsNaN', [self]), const(graph, 0, dtype_of(graph, self)), self])
-    total = graph.make_node('ReduceSum', [cast(graph, known, wanted), consts(graph, axes, int64)], keepdims=keepdim)
-    marks = cast(graph, graph.make_node('Not', [graph.make_node('IsNaN', [self])]), wanted)
-    count = graph.make_node('ReduceSum', [marks, consts(graph, axes, int64)], keepdims=keepdim)
+    total = summed_over(graph, cast(graph, known, wanted), axes, keepdim)
+    count = cast(graph, marks_over(graph, graph.make_node('Not', [graph.make_node('IsNaN', [self])]), axes, keepdim), wanted)
     return cast(graph, graph.make_node('Div', [total, count]), dtype_of(graph, res))
 
 
@@ -112,14 +92,8 @@ def aten_std(graph: GraphBuilder, res: Res, self: Result, unbiased: Bool = True)
 
 def aten_std_correction(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Result:
     """aten::std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"""
-    axes = axes_of(graph, self, dim)
-    count = count_over(graph, self, axes)
-    wanted = wide_dtype(dtype_of(graph, self))
-    less = 1 if correction is None else correction
-    wide = cast(graph, self, wanted)
-    away = graph.make_node('Sub', [wide, graph.make_node('ReduceMean', [wide, consts(graph, axes, int64)], keepdims=1)])
-    total = graph.make_node('ReduceSumSquare', [away, consts(graph, axes, int64)], keepdims=keepdim)
-    return cast(graph, graph.make_node('Sqrt', [graph.make_node('Div', [total, freedom(graph, count, less, wanted)])]), dtype_of(graph, self))
+    variance = spread_over(graph, self, axes_of(graph, self, dim), correction, keepdim)[1]
+    return cast(graph, graph.make_node('Sqrt', [variance]), dtype_of(graph, self))
 
 
 def aten_std_dim(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None, unbiased: Bool = True, keepdim: Bool = False) -> Result:
@@ -135,15 +109,9 @@ def aten_std_mean(graph: GraphBuilder, res: Res, self: Result, unbiased: Bool = 
 def aten_std_mean_correction(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Any:
     """aten::std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)"""
     axes = axes_of(graph, self, dim)
-    count = count_over(graph, self, axes)
-    wanted = wide_dtype(dtype_of(graph, self))
-    less = 1 if correction is None else correction
-    wide = cast(graph, self, wanted)
-    mean = mean_over(graph, wide, axes, count)
-    total = graph.make_node('ReduceSumSquare', [graph.make_node('Sub', [wide, mean]), consts(graph, axes, int64)], keepdims=keepdim)
-    spread_out = graph.make_node('Sqrt', [graph.make_node('Div', [total, freedom(graph, count, less, wanted)])])
+    mean, variance = spread_over(graph, self, axes, correction, keepdim)
     middle = squeezed(graph, mean, [] if keepdim else axes)
-    return (cast(graph, spread_out, dtype_of(graph, self)), cast(graph, middle, dtype_of(graph, self)))
+    return (cast(graph, graph.make_node('Sqrt', [variance]), dtype_of(graph, self)), cast(graph, middle, dtype_of(graph, self)))
 
 
 def aten_std_mean_dim(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None, unbiased: Bool = True, keepdim: Bool = False) -> Any:
@@ -158,14 +126,8 @@ def aten_var(graph: GraphBuilder, res: Res, self: Result, unbiased: Bool = True)
 
 def aten_var_correction(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Result:
     """aten::var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"""
-    axes = axes_of(graph, self, dim)
-    count = count_over(graph, self, axes)
-    wanted = wide_dtype(dtype_of(graph, self))
-    less = 1 if correction is None else correction
-    wide = cast(graph, self, wanted)
-    away = graph.make_node('Sub', [wide, graph.make_node('ReduceMean', [wide, consts(graph, axes, int64)], keepdims=1)])
-    total = graph.make_node('ReduceSumSquare', [away, consts(graph, axes, int64)], keepdims=keepdim)
-    return cast(graph, graph.make_node('Div', [total, freedom(graph, count, less, wanted)]), dtype_of(graph, self))
+    variance = spread_over(graph, self, axes_of(graph, self, dim), correction, keepdim)[1]
+    return cast(graph, variance, dtype_of(graph, self))
 
 
 def aten_var_dim(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None, unbiased: Bool = True, keepdim: Bool = False) -> Result:
@@ -181,15 +143,9 @@ def aten_var_mean(graph: GraphBuilder, res: Res, self: Result, unbiased: Bool = 
 def aten_var_mean_correction(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Any:
     """aten::var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)"""
     axes = axes_of(graph, self, dim)
-    count = count_over(graph, self, axes)
-    wanted = wide_dtype(dtype_of(graph, self))
-    less = 1 if correction is None else correction
-    wide = cast(graph, self, wanted)
-    mean = mean_over(graph, wide, axes, count)
-    total = graph.make_node('ReduceSumSquare', [graph.make_node('Sub', [wide, mean]), consts(graph, axes, int64)], keepdims=keepdim)
-    spread_out = graph.make_node('Div', [total, freedom(graph, count, less, wanted)])
+    mean, variance = spread_over(graph, self, axes, correction, keepdim)
     middle = squeezed(graph, mean, [] if keepdim else axes)
-    return (cast(graph, spread_out, dtype_of(graph, self)), cast(graph, middle, dtype_of(graph, self)))
+    return (cast(graph, variance, dtype_of(graph, self)), cast(graph, middle, dtype_of(graph, self)))
 
 
 def aten_var_mean_dim(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None, unbiased: Bool = True, keepdim: Bool = False) -> Any:
@@ -204,8 +160,7 @@ def complex_aten_count_nonzero(graph: GraphBuilder, res: Res, self: Result, dim:
 
 def complex_aten_count_nonzero_dim_IntList(graph: GraphBuilder, res: Res, self: Result, dim: Ints) -> Result:
     """aten::count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor"""
-    marks = cast(graph, c_truth(graph, self), int64)
-    return graph.make_node('ReduceSum', [marks, consts(graph, axes_of(graph, self, dim), int64)], res.outputs, keepdims=0)
+    return marks_over(graph, c_truth(graph, self), axes_of(graph, self, dim), False)
 
 
 def complex_aten_linalg_vector_norm(graph: GraphBuilder, res: Res, self: Result, ord: Scalar = 2, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
@@ -214,12 +169,9 @@ def complex_aten_linalg_vector_norm(graph: GraphBuilder, res: Res, self: Result,
         size = cast(graph, c_abs(graph, self), dtype_of(graph, res))
         return reduced_extreme(graph, size, axes_of(graph, self, dim), keepdim, as_float(ord) > 0)
     if as_float(ord) == 0:
-        marks = cast(graph, c_truth(graph, self), dtype_of(graph, res))
-        return graph.make_node('ReduceSum', [marks, consts(graph, axes_of(graph, self, dim), int64)], res.outputs, keepdims=keepdim)
-    power = as_float(ord)
-    raised = graph.make_node('Pow', [cast(graph, c_abs(graph, self), dtype_of(graph, res)), const(graph, power, dtype_of(graph, res))])
-    total = graph.make_node('ReduceSum', [raised, consts(graph, axes_of(graph, self, dim), int64)], keepdims=keepdim)
-    return graph.make_node('Pow', [total, const(graph, 1 / power, dtype_of(graph, res))], res.outputs)
+        return cast(graph, marks_over(graph, c_truth(graph, self), axes_of(graph, self, dim), keepdim), dtype_of(graph, res))
+    size = cast(graph, c_abs(graph, self), dtype_of(graph, res))
+    return power_norm(graph, size, as_float(ord), axes_of(graph, self, dim), keepdim)
 
 
 def complex_aten_mean(graph: GraphBuilder, res: Res, self: Result, *, dtype: Dtype | None = None) -> Result:
@@ -260,14 +212,8 @@ def complex_aten_std(graph: GraphBuilder, res: Res, self: Result, unbiased: Bool
 def complex_aten_std_correction(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Result:
     """aten::std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"""
     axes = axes_of(graph, self, dim)
-    less = 1 if correction is None else correction
-    own = part_dtype(dtype_of(graph, self))
-    a = graph.make_node('Sub', [re(graph, self), graph.make_node('ReduceMean', [re(graph, self), consts(graph, axes, int64)], keepdims=1)])
-    b = graph.make_node('Sub', [im(graph, self), graph.make_node('ReduceMean', [im(graph, self), consts(graph, axes, int64)], keepdims=1)])
-    squares = graph.make_node('Add', [graph.make_node('Mul', [a, a]), graph.make_node('Mul', [b, b])])
-    total = graph.make_node('ReduceSum', [squares, consts(graph, axes, int64)], keepdims=keepdim)
-    found = graph.make_node('Div', [total, freedom(graph, count_over(graph, self, axes), less, own)])
-    return graph.make_node('Sqrt', [found], res.outputs)
+    parts_ = [spread_over(graph, x, axes, correction, keepdim)[1] for x in [re(graph, self), im(graph, self)]]
+    return cast(graph, graph.make_node('Sqrt', [graph.make_node('Add', [*parts_])]), dtype_of(graph, res))
 
 
 def complex_aten_std_dim(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None, unbiased: Bool = True, keepdim: Bool = False) -> Result:
@@ -283,14 +229,8 @@ def complex_aten_var(graph: GraphBuilder, res: Res, self: Result, unbiased: Bool
 def complex_aten_var_correction(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Result:
     """aten::var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"""
     axes = axes_of(graph, self, dim)
-    less = 1 if correction is None else correction
-    own = part_dtype(dtype_of(graph, self))
-    a = graph.make_node('Sub', [re(graph, self), graph.make_node('ReduceMean', [re(graph, self), consts(graph, axes, int64)], keepdims=1)])
-    b = graph.make_node('Sub', [im(graph, self), graph.make_node('ReduceMean', [im(graph, self), consts(graph, axes, int64)], keepdims=1)])
-    squares = graph.make_node('Add', [graph.make_node('Mul', [a, a]), graph.make_node('Mul', [b, b])])
-    total = graph.make_node('ReduceSum', [squares, consts(graph, axes, int64)], keepdims=keepdim)
-    found = graph.make_node('Div', [total, freedom(graph, count_over(graph, self, axes), less, own)])
-    return found
+    parts_ = [spread_over(graph, x, axes, correction, keepdim)[1] for x in [re(graph, self), im(graph, self)]]
+    return cast(graph, graph.make_node('Add', [*parts_]), dtype_of(graph, res))
 
 
 def complex_aten_var_dim(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None, unbiased: Bool = True, keepdim: Bool = False) -> Result:

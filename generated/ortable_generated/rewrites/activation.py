@@ -9,7 +9,7 @@ from ortable.rewrite.matcher import literal_equals
 from ortable.rewrite.rule import Match, Rule
 from ortable.rewrite.words import is_float32, number_of
 from ortable.rewrite.words_nets import is_near, is_wide, one_axis
-from ortable.rewrite.words_scalar import is_at_least
+from ortable.rewrite.words_scalar import is_above_zero, is_at_least, is_known_number
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -40,17 +40,21 @@ def match_clip_of_relu(m: Matcher, root: Node) -> Match | None:
     if not is_float(graph, x):
         m.refuse('is_float(x)')
         return None
-    if not number_of(graph, low) <= 0:
-        m.refuse('number_of(low) <= 0')
+    if not is_known_number(graph, low):
+        m.refuse('is_known_number(low)')
         return None
-    if not (high is None or number_of(graph, high) > 0):
-        m.refuse('high is None or number_of(high) > 0')
+    bound = number_of(graph, low)
+    if not is_at_least(graph, high, bound):
+        m.refuse('is_at_least(high, bound)')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, high))
+    if not (bound > 0 or is_above_zero(graph, high)):
+        m.refuse('bound > 0 or is_above_zero(high)')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, high, bound))
 
 
-def make_clip_of_relu(graph: GraphBuilder, res: Res, x: Result, high: Result | None) -> Any:
-    return graph.make_node('Clip', [x, const(graph, 0, dtype_of(graph, x)), high], res.outputs)
+def make_clip_of_relu(graph: GraphBuilder, res: Res, x: Result, high: Result | None, bound: Any) -> Any:
+    return graph.make_node('Clip', [x, const(graph, max(bound, 0), dtype_of(graph, x)), high], res.outputs)
 
 
 def match_gelu_erf_1(m: Matcher, root: Node) -> Match | None:
@@ -1029,8 +1033,8 @@ def match_hard_sigmoid_1(m: Matcher, root: Node) -> Match | None:
     for x, r4 in m.orders(n2):
         if not m.number(r4, 3):
             continue
-        if not is_wide(graph, x):
-            m.refuse('is_wide(x)')
+        if not is_float32(graph, x):
+            m.refuse('is_float32(x)')
             continue
         return Match((root, n1, n2), (root.outputs[0],), (x,))
     return None
@@ -1058,8 +1062,8 @@ def match_hard_sigmoid_2(m: Matcher, root: Node) -> Match | None:
         for x, r4 in m.orders(n2):
             if not m.number(r4, 3):
                 continue
-            if not is_wide(graph, x):
-                m.refuse('is_wide(x)')
+            if not is_float32(graph, x):
+                m.refuse('is_float32(x)')
                 continue
             return Match((root, n1, n2), (root.outputs[0],), (x,))
     return None
@@ -1085,8 +1089,8 @@ def match_hard_swish(m: Matcher, root: Node) -> Match | None:
         r2 = n1.inputs[0]
         if r2 != x:
             continue
-        if not is_wide(graph, x):
-            m.refuse('is_wide(x)')
+        if not is_float32(graph, x):
+            m.refuse('is_float32(x)')
             continue
         return Match((root, n1), (root.outputs[0],), (x,))
     return None
@@ -1107,8 +1111,8 @@ def match_log_of_softmax(m: Matcher, root: Node) -> Match | None:
         return None
     axis = n1.attrs.get('axis', -1)
     x = n1.inputs[0]
-    if not is_wide(graph, x):
-        m.refuse('is_wide(x)')
+    if not is_float32(graph, x):
+        m.refuse('is_float32(x)')
         return None
     return Match((root, n1), (root.outputs[0],), (x, axis))
 
@@ -1151,8 +1155,8 @@ def match_log_softmax(m: Matcher, root: Node) -> Match | None:
     r6 = n5.inputs[0]
     if r6 != shifted:
         return None
-    if not is_wide(graph, x):
-        m.refuse('is_wide(x)')
+    if not is_float32(graph, x):
+        m.refuse('is_float32(x)')
         return None
     axis = one_axis(graph, axes, x)
     if not axis >= 0:
@@ -1437,7 +1441,7 @@ RULES: tuple[Rule, ...] = (
         size=2,
         match=match_clip_of_relu,
         make=make_clip_of_relu,
-        why='a lower bound of zero cuts off what Relu cuts off',
+        why='a lower bound of zero, or above it, cuts off what Relu cuts off',
     ),
     Rule(
         name='gelu_erf',

@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.prelude import dim_of, dtype_of, is_constant, is_float, rank_of
+from ortable.prelude_factors import fits_attribute
 from ortable.prelude_make import const
 from ortable.rewrite.matcher import literal_equals
 from ortable.rewrite.rule import Match, Rule
@@ -204,6 +205,9 @@ def match_gemm_scale_number_1(m: Matcher, root: Node) -> Match | None:
         if not usual_number(scale):
             m.refuse('usual_number(scale)')
             continue
+        if not fits_attribute(graph, scale, a):
+            m.refuse('fits_attribute(scale, a)')
+            continue
         return Match((root, n1), (root.outputs[0],), (a, b, ta, tb, scale))
     return None
 
@@ -236,6 +240,9 @@ def match_gemm_scale_number_2(m: Matcher, root: Node) -> Match | None:
     scale = alpha * number if d is None else divided(alpha, number)
     if not usual_number(scale):
         m.refuse('usual_number(scale)')
+        return None
+    if not fits_attribute(graph, scale, a):
+        m.refuse('fits_attribute(scale, a)')
         return None
     return Match((root, n1), (root.outputs[0],), (a, b, ta, tb, scale))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.prelude import dtype_of, is_bool, is_float
+from ortable.prelude_factors import fits_attribute
 from ortable.prelude_make import const
 from ortable.rewrite.matcher import literal_equals
 from ortable.rewrite.rule import Match, Rule
@@ -221,6 +222,9 @@ def match_factor_of_product_1(m: Matcher, root: Node) -> Match | None:
             if not is_one_element(graph, c, wide):
                 m.refuse('is_one_element(c, wide)')
                 continue
+            if not fits_attribute(graph, factor, a):
+                m.refuse('fits_attribute(factor, a)')
+                continue
             return Match((root, n1, n2, n3), (root.outputs[0],), (a, b, sizes, y, zero, factor))
     return None
 
@@ -262,6 +266,9 @@ def match_factor_of_product_2(m: Matcher, root: Node) -> Match | None:
                 continue
             if not is_one_element(graph, c, wide):
                 m.refuse('is_one_element(c, wide)')
+                continue
+            if not fits_attribute(graph, factor, a):
+                m.refuse('fits_attribute(factor, a)')
                 continue
             return Match((root, n1, n2), (root.outputs[0],), (a, b, sizes, y, zero, factor))
     return None

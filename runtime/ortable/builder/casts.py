@@ -8,6 +8,8 @@ from typing import Any, TypeAlias
 
 from ortable_generated.kernels import WIDER
 
+from .. import dtypes
+
 KernelTable: TypeAlias = "Mapping[str, Sequence[tuple[Any, ...]]]"
 Moves: TypeAlias = "dict[int, int]"  # input index -> element type to cast it to
 
@@ -16,6 +18,9 @@ _TYPE_IS_MEANING = frozenset(
     {"BitCast", "CastLike", "DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear"}
 )
 NO_MOVES: Moves = {}
+# torch computes them in float32 and rounds once, so a schema version that does not allow them
+# (bfloat16 before opset 22, for many operators) is one without a kernel for them.
+HALVES = (dtypes.float16, dtypes.bfloat16)
 
 
 def choose_casts(
@@ -27,8 +32,9 @@ def choose_casts(
 ) -> Moves | None:
     """Casts to make for a node, ``{}`` when a kernel takes it as it is (or nothing is known).
 
-    ``inputs`` are element types, 0 for an omitted one, None for an unknown one. None is returned
-    when there is no kernel and no exact way to one."""
+    ``inputs`` are element types, 0 for an omitted one, None for an unknown one. A half float that
+    ONNX does not allow at this opset is cast, too. None is returned when there is no kernel and no
+    exact way to one."""
     entry = _entry(table, key, opset)
     if entry is None:
         return NO_MOVES
@@ -41,8 +47,8 @@ def choose_casts(
             continue
         if dtype is None:
             return NO_MOVES  # cannot choose without knowing
-        if dtype not in legal.get(param, ()):
-            return NO_MOVES
+        if dtype not in legal.get(param, ()) and dtype not in HALVES:
+            return NO_MOVES  # the check of the schema says what is wrong
         bound[param] = dtype
         where.setdefault(param, []).append(index)
     from_inputs = frozenset(bound)

@@ -36,8 +36,11 @@ def check_attributes(schema: Schema, attributes: Collection[str]) -> str | None:
     return None
 
 
-def check_types(schema: Schema, names: Sequence[str], types: Sequence[int | None]) -> str | None:
-    """Element types: allowed by the schema, and equal where one type parameter binds them."""
+def check_types(
+    schema: Schema, names: Sequence[str], types: Sequence[int | None], also: Collection[int] = ()
+) -> str | None:
+    """Element types: allowed by the schema or in ``also``, and equal where one type parameter binds
+    them."""
     bound: dict[str, tuple[str, int]] = {}
     for index, dtype in enumerate(types):
         if not dtype or not schema.inputs:
@@ -51,7 +54,7 @@ def check_types(schema: Schema, names: Sequence[str], types: Sequence[int | None
                 )
             continue
         legal = schema.legal[formal.param]
-        if dtype not in legal:
+        if dtype not in legal and dtype not in also:
             listed = ", ".join(dtypes.name(t) for t in sorted(legal))
             return (
                 f"input {formal.name} ({names[index]!r}) is {dtypes.name(dtype)}, "

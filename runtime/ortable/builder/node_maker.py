@@ -89,7 +89,7 @@ class NodeMaker(GraphInterface):
         if schema is not None and "" in results:
             self._name_required(node, schema)
         known = self._infer(node, infos, version, schema, types)
-        moves = self._choose_casts(node, version, types, known)
+        moves = self._choose_casts(node, version, types, known, schema)
         node.name = self._node_names.unique(node.name)
         if moves:
             self._add_cast_node(node, moves, known, version, schema)
@@ -155,7 +155,10 @@ class NodeMaker(GraphInterface):
                 raise self._node_error(node, str(error).rstrip(".")) from None
             if schema is not None:
                 wrong = checks.check_arity(schema, len(node.inputs), len(node.outputs))
-                wrong = wrong or checks.check_types(schema, node.inputs, types)
+                if not wrong:
+                    # a half float that this opset does not allow may be cast
+                    also = casts.HALVES if self.kernel_table else ()
+                    wrong = checks.check_types(schema, node.inputs, types, also)
             if wrong:
                 raise self._node_error(node, wrong)
             self._schemas[key] = schema
@@ -191,7 +194,12 @@ class NodeMaker(GraphInterface):
         return known
 
     def _choose_casts(
-        self, node: Node, version: int, types: list[int | None], known: list[tuple[Any, ...]]
+        self,
+        node: Node,
+        version: int,
+        types: list[int | None],
+        known: list[tuple[Any, ...]],
+        schema: Schema | None,
     ) -> casts.Moves:
         if not self.kernel_table or not types:
             return casts.NO_MOVES
@@ -201,6 +209,9 @@ class NodeMaker(GraphInterface):
             moves = casts.choose_casts(
                 self.kernel_table, node.key, version, types, [k[0] for k in known]
             )
+            wrong = checks.check_types(schema, node.inputs, types) if schema and not moves else None
+            if wrong:
+                raise self._node_error(node, wrong)
             if moves is None:
                 if self.target == "onnxruntime":
                     listed = ", ".join(dtypes.name(t) for t in types if t)

@@ -16,7 +16,10 @@ __all__ = ["describe", "to_numpy", "to_torch"]
 _CARRIERS = {
     torch.bfloat16: (torch.int16, dtypes.bfloat16),
     torch.float8_e4m3fn: (torch.int8, dtypes.float8e4m3fn),
+    torch.float8_e4m3fnuz: (torch.int8, dtypes.float8e4m3fnuz),
     torch.float8_e5m2: (torch.int8, dtypes.float8e5m2),
+    torch.float8_e5m2fnuz: (torch.int8, dtypes.float8e5m2fnuz),
+    torch.float8_e8m0fnu: (torch.int8, dtypes.float8e8m0),
 }
 _BY_NUMPY = {dtypes.to_numpy(onnx): (torch_t, c) for torch_t, (c, onnx) in _CARRIERS.items()}
 

@@ -108,6 +108,8 @@ def _refuse(options: OrtOptions) -> None:
         refused.append("providers")
     if options.freeze == "on":
         refused.append("freeze")
+    if options.resizable:
+        refused.append("resizable")
     if refused:
         raise OptionError(
             f"onnx_debug_backend does not run ONNX Runtime, and cannot honour "

@@ -48,7 +48,7 @@ def flash_attention_backward(
     weights, grad, q, o = (heads_as(graph, x, groups) for x in (weights, grad, q, o))
     grad_value = graph.make_node("MatMul", [permuted(graph, weights, _TURNED), grad])
     from_value = graph.make_node("MatMul", [grad, permuted(graph, v, _TURNED)])
-    last = consts(graph, [-1], dtypes.int64)
+    last = consts(graph, [3], dtypes.int64)
     shared = graph.make_node("ReduceSum", [graph.make_node("Mul", [grad, o]), last], keepdims=1)
     grad_scores = graph.make_node("Mul", [weights, graph.make_node("Sub", [from_value, shared])])
     grad_scores = attention_scaled(graph, grad_scores, scale, width)

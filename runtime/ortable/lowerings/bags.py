@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -146,34 +147,39 @@ class _Bags:
         end = consts(graph, [-1], dtypes.int64)
         used = graph.make_node("Gather", [self._closed_ends(), end], axis=0)
         even = graph.make_node("Equal", [area, used])
-        branches = graph.subgraph("even_bags"), graph.subgraph("other_bags")
-        head = branches[0].make_node("Slice", [rows, consts(graph, [0], dtypes.int64), used])
-        branches[0].make_tensor_output(self._even(branches[0], head, longest))
         most = as_vec(graph, self.count * ROOM + 1024)
-        roomy = branches[1].make_node("LessOrEqual", [area, most])
-        branches[1].make_tensor_output(self._uneven(branches[1], rows, longest, roomy))
-        return self._either(graph, even, branches)
+        return self._chosen(
+            graph,
+            even,
+            (
+                lambda inner: self._even(inner, rows, used, longest),
+                lambda inner: self._uneven(inner, rows, longest, area, most),
+            ),
+        )
 
     def _closed_ends(self) -> str:
         """The ends with a zero before them: never empty."""
         zero = consts(self.graph, [0], dtypes.int64)
         return self.graph.make_node("Concat", [zero, self.ends], axis=0)
 
-    def _even(self, graph: Any, rows: str, length: str) -> str:
+    def _even(self, graph: Any, rows: str, used: str, length: str) -> str:
         """Bags of one size: the rows as [bags, size, width], summed."""
+        head = graph.make_node("Slice", [rows, consts(graph, [0], dtypes.int64), used])
         size = [as_vec(graph, self.bags), length, as_vec(graph, self.width)]
         shape = graph.make_node("Concat", size, axis=0)
-        table = graph.make_node("Reshape", [rows, shape], allowzero=1)
+        table = graph.make_node("Reshape", [head, shape], allowzero=1)
         return self._summed(graph, table)
 
-    def _uneven(self, graph: Any, rows: str, longest: str, roomy: str) -> str:
+    def _uneven(self, graph: Any, rows: str, longest: str, area: str, most: str) -> str:
         """Bags of several sizes: by a table of rows where it has the room, else row by row."""
-        branches = graph.subgraph("table_of_bags"), graph.subgraph("rows_of_bags")
-        branches[0].make_tensor_output(self._table(branches[0], rows, longest))
-        owner = self.owners(branches[1])
-        one_by_one = _reduced(branches[1], self, owner, rows, 0, "add")
-        branches[1].make_tensor_output(one_by_one)
-        return self._either(graph, roomy, branches)
+        return self._chosen(
+            graph,
+            graph.make_node("LessOrEqual", [area, most]),
+            (
+                lambda inner: self._table(inner, rows, longest),
+                lambda inner: _reduced(inner, self, self.owners(inner), rows, 0, "add"),
+            ),
+        )
 
     def _table(self, graph: Any, rows: str, longest: str) -> str:
         """[bags, longest, width] summed, with rows of zeros where a bag is shorter. A mask would
@@ -195,7 +201,16 @@ class _Bags:
         axis = consts(graph, [1], dtypes.int64)
         return self._known(graph, graph.make_node("ReduceSum", [table, axis], keepdims=0))
 
-    def _either(self, graph: Any, which: str, branches: tuple[Any, Any]) -> str:
+    def _chosen(
+        self, graph: Any, which: str, ways: tuple[Callable[[Any], str], Callable[[Any], str]]
+    ) -> str:
+        """The first way where ``which`` holds, else the second; only one is written where it is
+        known which."""
+        if graph.is_constant(which):
+            return ways[0 if graph.get_constant(which).item() else 1](graph)
+        branches = [graph.subgraph(f"bags_{place}") for place in range(2)]
+        for branch, way in zip(branches, ways, strict=True):
+            branch.make_tensor_output(way(branch))
         found = graph.make_node("If", [which], then_branch=branches[0], else_branch=branches[1])
         graph.set_type(found, self.kind)
         return self._known(graph, found)

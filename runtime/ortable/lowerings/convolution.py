@@ -22,6 +22,7 @@ from ortable.prelude_make import (
 from ortable.prelude_nn import channels_first, reach_padding, same_pads
 from ortable.prelude_product import matrix_product
 from ortable.prelude_shape import flipped_along
+from ortable.prelude_sums import summed_over
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -69,8 +70,7 @@ def convolution_backward(
         large, small = (grad_output, input) if transposed else (input, grad_output)
         grad_weight = _weight_gradient(graph, large, small, weight, window, static(groups))
     if output_mask[2]:
-        axes = consts(graph, [0, *range(2, n + 2)], dtypes.int64)
-        grad_bias = graph.make_node("ReduceSum", [grad_output, axes], keepdims=0)
+        grad_bias = summed_over(graph, grad_output, [0, *range(2, n + 2)], False)
     found = (grad_input, grad_weight, grad_bias)
     return tuple(None if grad is None else cast(graph, grad, own) for grad in found)  # type: ignore[return-value]
 

@@ -13,6 +13,7 @@ from ortable.lowerings.convolution import direct_convolution
 from ortable.prelude import rank_of, shape_of, spread, static
 from ortable.prelude_make import as_vec, consts, cropped, permuted, reshape_to, unsqueezed
 from ortable.prelude_shape import flipped_along
+from ortable.prelude_sums import summed_over
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -50,8 +51,7 @@ def direct_convolution_backward(
         large, small = (grad_output, input) if transposed else (input, grad_output)
         grad_weight = _weight_gradient(graph, large, small, weight, window, count)
     if output_mask[2]:
-        axes = consts(graph, [0, *range(2, n + 2)], dtypes.int64)
-        grad_bias = graph.make_node("ReduceSum", [grad_output, axes], keepdims=0)
+        grad_bias = summed_over(graph, grad_output, [0, *range(2, n + 2)], False)
     return grad_input, grad_weight, grad_bias
 
 

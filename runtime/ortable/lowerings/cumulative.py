@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from ortable import dtypes
 from ortable.prelude import axis_of, dim_of, highest, lowest, rank_of, shape_of
-from ortable.prelude_make import as_scalar, as_vec, cast, const
-from ortable.prelude_nn import wide_dtype
+from ortable.prelude_make import as_scalar, as_vec, cast, const, consts
 from ortable.prelude_pointwise import log1p_of
 from ortable.prelude_shape import along_axis, cat_list, counting, sliced, stretched
+from ortable.prelude_sums import sum_dtype
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -26,7 +26,8 @@ def cumprod(graph: GraphBuilder, res: Res, self: str, dim: int) -> str:
     assert dtype is not None, "the result of cumprod is a tensor"
     # the low bits of a wider product are those of the small ints, which ONNX leaves out
     small = dtype in (dtypes.int8, dtypes.int16, dtypes.uint8)
-    found = cast(graph, cast(graph, self, dtype), dtypes.int32 if small else dtype)
+    wide = dtypes.int32 if small else sum_dtype(dtype)
+    found = cast(graph, cast(graph, self, dtype), wide)
     if graph.opset >= 26:
         found = graph.make_node("CumProd", [found, const(graph, axis, dtypes.int64)])
     else:
@@ -45,9 +46,9 @@ def cummin(graph: GraphBuilder, res: Res, self: str, dim: int) -> tuple[str, str
 
 
 def logcumsumexp(graph: GraphBuilder, res: Res, self: str, dim: int) -> str:
-    """aten::logcumsumexp: each pair by max + log1p(exp(min - max)), half floats in float32."""
+    """aten::logcumsumexp: each pair by max + log1p(exp(min - max)), in the dtype of sums."""
     dtype, axis = graph.get_type(self), axis_of(graph, self, dim)
-    wide = cast(graph, self, wide_dtype(dtype))
+    wide = cast(graph, self, sum_dtype(dtype))
     return cast(graph, _accumulated(graph, axis, [wide], [lowest(dtype)], _log_sum)[0], dtype)
 
 
@@ -140,10 +141,12 @@ def _accumulated(
         body.make_tensor_input(name, graph.get_type(state), tuple(shape))
     make, end, along = body.make_node, as_vec(graph, size), as_vec(graph, axis)
     zero = as_vec(graph, 0)
-    pads = make("Concat", [step, zero], axis=0)
+    sides = (axis, 2 * len(shape) - axis - 1)
+    others = [consts(body, [0] * count, dtypes.int64) for count in sides if count]
+    pads = make("Concat", [*others[: bool(axis)], step, *others[bool(axis) :]], axis=0)
     before = []
     for name, value in zip(after, neutral, strict=True):
-        padded = make("Pad", [name, pads, const(graph, value, body.get_type(name)), along])
+        padded = make("Pad", [name, pads, const(graph, value, body.get_type(name))])
         before.append(make("Slice", [padded, zero, end, along]))
         body.set_shape(before[-1], tuple(shape))
     found = combine(body, before, after)

@@ -5,11 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable import dims, dtypes
-from ortable.complex_value import ComplexValue, complex_type, join_pair, part_type
+from ortable.complex_value import ComplexValue, complex_type, join_pair
 from ortable.dims import Dim
 from ortable.prelude import dim_of, rank_of, shape_of
 from ortable.prelude_complex import as_complex, c_permuted, c_times
-from ortable.prelude_fourier import fourier, fourier_scaled, half_spectrum, whole_spectrum
+from ortable.prelude_fourier import (
+    fourier,
+    fourier_scaled,
+    half_spectrum,
+    whole_spectrum,
+    windowed_dtype,
+)
 from ortable.prelude_make import as_vec, cast, const, consts, filled, reshape_to
 from ortable.prelude_order import window_places
 
@@ -32,10 +38,11 @@ def stft(
     """aten::stft of a signal [n] or [batch, n], which torch has padded already: [.., frequencies,
     frames]."""
     hop = n_fft // 4 if hop_length is None else hop_length
-    own = part_type(self.dtype) if type(self) is ComplexValue else graph.get_type(self)
+    own = windowed_dtype(graph, self, window, False)
     count = (dim_of(graph, self, -1) - n_fft) // hop + 1
     index = window_places(graph, count, n_fft, hop, 1)
     frames = _each(graph, self, lambda part: graph.make_node("Gather", [part, index], axis=-1))
+    frames = _in_part(graph, frames, own)
     shape = _padded_window(graph, window, n_fft, win_length, own)
     if shape is not None:
         frames = _windowed(graph, frames, shape)
@@ -73,7 +80,8 @@ def istft(
     turned = c_permuted(graph, self, [*range(rank - 2), rank - 1, rank - 2])
     frames = _signal_of_frames(graph, turned, n_fft, onesided, return_complex)
     frames = fourier_scaled(graph, frames, [n_fft], 1 if normalized else 2)
-    own = part_type(self.dtype)
+    own = windowed_dtype(graph, frames, window, False)
+    frames = _in_part(graph, frames, own)
     shape = _padded_window(graph, window, n_fft, win_length, own)
     if shape is None:
         shape = filled(graph, [n_fft], 1, own)
@@ -123,6 +131,7 @@ def _padded_window(
         if size == n_fft:
             return None
         window = filled(graph, [size], 1, own)
+    window = _in_part(graph, window, own)
     if size == n_fft:
         return window
     left = (n_fft - size) // 2
@@ -134,10 +143,17 @@ def _padded_window(
     )
 
 
+def _in_part(graph: GraphBuilder, x: Any, kind: int) -> Any:
+    """``x`` with real parts of this dtype."""
+    if type(x) is not ComplexValue:
+        return cast(graph, x, kind)
+    return ComplexValue(cast(graph, x.real, kind), cast(graph, x.imag, kind), complex_type(kind))
+
+
 def _windowed(graph: GraphBuilder, x: Any, window: Any) -> Any:
     """``x`` times the window; complex when one of them is."""
     if type(x) is not ComplexValue and type(window) is not ComplexValue:
-        return graph.make_node("Mul", [x, cast(graph, window, graph.get_type(x))])
+        return graph.make_node("Mul", [x, window])
     if type(window) is not ComplexValue:
         return _each(graph, x, lambda part: graph.make_node("Mul", [part, window]))
     dtype = x.dtype if type(x) is ComplexValue else complex_type(graph.get_type(x))

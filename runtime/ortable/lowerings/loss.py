@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 from ortable import dtypes
 from ortable.dims import Dim
 from ortable.prelude import is_float, rank_of, shape_of
-from ortable.prelude_make import cast, const, consts, squeezed, unsqueezed
+from ortable.prelude_make import cast, const, squeezed, unsqueezed
 from ortable.prelude_nn import count_over, loss_reduced, scaled, without
+from ortable.prelude_pointwise import log_softmax_of
 from ortable.prelude_shape import counting
+from ortable.prelude_sums import summed_over
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -91,7 +93,7 @@ def cross_entropy(
 ) -> str:
     """aten::cross_entropy_loss for class indices and for probabilities (a float target)."""
     axis = _class_axis(graph, self)
-    logs = graph.make_node("LogSoftmax", [self], axis=axis)
+    logs = log_softmax_of(graph, self, axis)
     if is_float(graph, target):
         return _soft_cross_entropy(graph, logs, target, weight, reduction, label_smoothing)
     seen, safe = _targets(graph, target, ignore_index)
@@ -100,7 +102,7 @@ def cross_entropy(
         return hard
     every = _smooth_loss(graph, logs, seen, weight, axis)
     if reduction != NONE:
-        every = graph.make_node("ReduceSum", [every], keepdims=0)
+        every = loss_reduced(graph, every, SUM)
     if reduction == MEAN:
         every = graph.make_node("Div", [every, total])
     smooth = _shared(graph, scaled(graph, every, label_smoothing), shape_of(graph, self)[axis])
@@ -142,15 +144,15 @@ def _picked_loss(
     terms = graph.make_node("Where", [seen, graph.make_node("Neg", [terms]), zero])
     if reduction == NONE:
         return terms, zero
-    total = graph.make_node("ReduceSum", [graph.make_node("Where", [seen, own, zero])], keepdims=0)
-    loss = graph.make_node("ReduceSum", [terms], keepdims=0)
+    total = loss_reduced(graph, graph.make_node("Where", [seen, own, zero]), SUM)
+    loss = loss_reduced(graph, terms, SUM)
     return (graph.make_node("Div", [loss, total]) if reduction == MEAN else loss), total
 
 
 def _smooth_loss(graph: GraphBuilder, logs: str, seen: str, weight: str | None, axis: int) -> str:
     """Minus the (weighted) sum of the log probabilities of all classes, 0 for ignored targets."""
     terms = _weighted(graph, logs, weight, axis)
-    total = graph.make_node("ReduceSum", [terms, consts(graph, [axis], dtypes.int64)], keepdims=0)
+    total = summed_over(graph, terms, [axis], False)
     zero = const(graph, 0, graph.get_type(logs))
     return graph.make_node("Where", [seen, graph.make_node("Neg", [total]), zero])
 
@@ -170,7 +172,7 @@ def _soft_cross_entropy(
         share = _shared(graph, whole, shape_of(graph, logs)[axis])
         wanted = graph.make_node("Add", [scaled(graph, wanted, 1 - smoothing), share])
     terms = _weighted(graph, graph.make_node("Mul", [logs, wanted]), weight, axis)
-    total = graph.make_node("ReduceSum", [terms, consts(graph, [axis], dtypes.int64)], keepdims=0)
+    total = summed_over(graph, terms, [axis], False)
     loss = loss_reduced(
         graph, graph.make_node("Neg", [total]), SUM if reduction == MEAN else reduction
     )

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from ortable import dtypes
 from ortable.prelude import dim_of, dtype_of, rank_of
-from ortable.prelude_make import cast, const, consts, per_channel
+from ortable.prelude_make import cast, const, consts, per_channel, squeezed
 from ortable.prelude_nn import count_over, or_filled, scaled, wide_dtype, without
-from ortable.prelude_sums import summed_over
+from ortable.prelude_sums import mean_over, moments_over, summed_over
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -96,12 +96,9 @@ def batch_statistics(
     deviations [C])."""
     rank = rank_of(graph, input)
     axes = without([1], rank)
-    over = consts(graph, axes, dtypes.int64)
     wide = wide_dtype(dtype_of(graph, input))
     x = cast(graph, input, wide)
-    mean = graph.make_node("ReduceMean", [x, over], keepdims=0)
-    away = graph.make_node("Sub", [x, per_channel(graph, mean, rank)])
-    total = graph.make_node("ReduceSumSquare", [away, over], keepdims=0)
+    mean, total = (squeezed(graph, each, axes) for each in moments_over(graph, x, axes))
     count = const(graph, count_over(graph, input, axes), wide)
     variance = graph.make_node("Div", [total, count])
     shape = [dim_of(graph, input, 1)]
@@ -153,7 +150,6 @@ def batch_norm_backward(
     """
     rank = rank_of(graph, input)
     axes = without([1], rank)
-    over = consts(graph, axes, dtypes.int64)
     wide = wide_dtype(dtype_of(graph, input))
     grad, x = cast(graph, grad_out, wide), cast(graph, input, wide)
     mean, inverse = _used_statistics(
@@ -161,8 +157,8 @@ def batch_norm_backward(
     )
     away = graph.make_node("Sub", [x, per_channel(graph, mean, rank)])
     normal = graph.make_node("Mul", [away, per_channel(graph, inverse, rank)])
-    total = graph.make_node("ReduceSum", [grad, over], keepdims=0)
-    along = graph.make_node("ReduceSum", [graph.make_node("Mul", [grad, normal]), over], keepdims=0)
+    total = summed_over(graph, grad, axes, False)
+    along = summed_over(graph, graph.make_node("Mul", [grad, normal]), axes, False)
     grad_input = None
     if output_mask[0]:
         if train:
@@ -200,7 +196,7 @@ def layer_norm_backward(
     make, rank = graph.make_node, rank_of(graph, input)
     wide = wide_dtype(dtype_of(graph, input))
     rows = rank - len(normalized_shape)
-    inner = consts(graph, list(range(rows, rank)), dtypes.int64)
+    inner = list(range(rows, rank))
     grad, x, middle, inverse = (cast(graph, each, wide) for each in (grad_out, input, mean, rstd))
     normal = make("Mul", [make("Sub", [x, middle]), inverse])
     along = make("Mul", [grad, normal])
@@ -210,7 +206,7 @@ def layer_norm_backward(
         scaled_grad, scaled_along = (
             each if gain is None else make("Mul", [each, gain]) for each in (grad, along)
         )
-        level, slope = (make("ReduceMean", [x, inner]) for x in (scaled_grad, scaled_along))
+        level, slope = (mean_over(graph, each, inner, True) for each in (scaled_grad, scaled_along))
         away = make("Sub", [make("Sub", [scaled_grad, level]), make("Mul", [normal, slope])])
         found[0] = make("Mul", [away, inverse])
     for place, each in ((1, along), (2, grad)):

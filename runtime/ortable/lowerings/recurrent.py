@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortable import dtypes
 from ortable.dims import Dim
+from ortable.lowerings.recurrent_nan import Layer, with_nan
 from ortable.prelude import dim_of, shape_of, static
 from ortable.prelude_make import as_vec, consts, reshape_to
 
@@ -188,6 +189,10 @@ def _run(
             **{"direction": "bidirectional" if network.bidirectional else "forward"}
             | network.attributes,
         )
+        own = [start[layer] for start in starts]
+        backward = (network.attributes.get("direction") == "reverse", True)[:directions]
+        shape = Layer(x, tensors, own, len(network.gates), hidden, backward)
+        found = with_nan(graph, shape, found)
         x = _join_directions(graph, found[0], directions, hidden)
         for kept, state in zip(last, found[1:], strict=True):
             kept.append(state)

@@ -139,10 +139,6 @@ PROGRAMS = {
         lambda x: x * (1.0 / (x.norm() + 1e-6)).clamp(max=1.0),
         lambda n: (normal(n, 3),),
     ),
-    "fake quantize": (
-        lambda x: torch.fake_quantize_per_tensor_affine(x, 0.1, 0, -128, 127),
-        lambda n: (normal(n, 3),),
-    ),
     "straight through": (lambda x: x + (x.round() - x).detach(), lambda n: (normal(n, 3),)),
     "scan by hand": (
         lambda x: torch.stack([x[:, : i + 1].sum(1) for i in range(4)], 1),

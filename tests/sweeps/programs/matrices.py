@@ -105,6 +105,12 @@ PROGRAMS = {
     ),
     "qr": (lambda x: torch.linalg.qr(x)[1].abs(), lambda n: (normal(n, 4, 3),)),
     "eigvalsh": (lambda x: torch.linalg.eigvalsh(x + x.mT), lambda n: (normal(n, 3, 3),)),
+    "eigvals": Program(
+        lambda x: torch.linalg.eigvals(x).abs().sum(1), lambda n: (normal(n, 3, 3),), train=False
+    ),
+    "ldl_factor": Program(
+        lambda x: torch.linalg.ldl_factor(x + x.mT), lambda n: (normal(n, 3, 3),), train=False
+    ),
     "svdvals": (torch.linalg.svdvals, lambda n: (normal(n, 3, 4),)),
     "pinv": Program(torch.linalg.pinv, lambda n: (normal(n, 4, 3),), atol=1e-4, train=False),
     "matrix_power": (lambda x: torch.linalg.matrix_power(x, 3), lambda n: (normal(n, 3, 3),)),

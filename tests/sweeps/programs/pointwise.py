@@ -76,6 +76,8 @@ _ACTIVATIONS = [
     "softshrink",
     "hardshrink",
 ]
+# gradients at poles and at -0.0, where what torch decomposes them into has another sign
+_OTHER_SIGN = ("lgamma", "logit")
 # the gradient at NaN is 0 in torch's vectors, and passes in its scalars
 _VECTORS_DIFFER = ("relu6", "hardtanh", "hardshrink", "softshrink", "hardswish", "hardsigmoid")
 _BINARY = [
@@ -105,15 +107,19 @@ def _grid(n):
     return special(n)[:, None], special(n)[None, :]
 
 
-def _normal_grid(n):
-    # torch's own vectors give NaN for the remainder by a subnormal number, its scalars 0
-    whole = special(n)
-    return whole[:, None], whole[whole.abs() != 1e-45][None, :]
+def _moderate(n):
+    # torch's own vectors overflow or give NaN at the ends of the range, where its scalars do not
+    x = special(n)
+    return x[x.isnan() | x.isinf() | (x == 0) | ((x.abs() > 1e-20) & (x.abs() < 1e20))]
+
+
+def _moderate_grid(n):
+    return _moderate(n)[:, None], _moderate(n)[None, :]
 
 
 PROGRAMS = {
     **{
-        name: Program(getattr(torch, name), lambda n: (special(n),), train=name not in ("lgamma",))
+        name: Program(getattr(torch, name), lambda n: (special(n),), train=name not in _OTHER_SIGN)
         for name in _UNARY
     },
     **{
@@ -126,9 +132,11 @@ PROGRAMS = {
         f"F.{name} trained": (getattr(F, name), lambda n: (normal(n, 3),))
         for name in _VECTORS_DIFFER
     },
-    "F.gelu": (F.gelu, lambda n: (special(n)[3:],)),
+    "F.gelu": (F.gelu, lambda n: (_moderate(n)[3:],)),
+    "F.hardswish": Program(F.hardswish, lambda n: (_moderate(n),), train=False),
     **{f"{name} of all pairs": (getattr(torch, name), _grid) for name in (*_BINARY, *_COMPARE)},
-    "fmod of all pairs": (torch.fmod, _normal_grid),
+    "fmod of all pairs": (torch.fmod, _moderate_grid),
+    "remainder of all pairs": (torch.remainder, _moderate_grid),
     "gelu tanh": (lambda x: F.gelu(x, approximate="tanh"), lambda n: (special(n),)),
     "clamp both": (lambda x: x.clamp(-1, 1), lambda n: (special(n),)),
     "clamp low": (lambda x: x.clamp(min=0.5), lambda n: (special(n),)),
@@ -138,7 +146,7 @@ PROGRAMS = {
     "clamp ints": (lambda x: x.clamp(-2, 3), lambda n: (ints(9, n, low=-9),)),
     "div floor": (lambda a, b: torch.div(a, b, rounding_mode="floor"), _grid),
     "div trunc": (lambda a, b: torch.div(a, b, rounding_mode="trunc"), _grid),
-    "floor divide": (torch.floor_divide, _grid),
+    "floor divide": Program(torch.floor_divide, _grid, train=False),
     "pow of all pairs": Program(torch.pow, _grid, train=False),
     "pow 0.5": (lambda x: x**0.5, lambda n: (special(n),)),
     "pow -0.5": (lambda x: x**-0.5, lambda n: (special(n),)),

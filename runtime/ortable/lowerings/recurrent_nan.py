@@ -1,0 +1,115 @@
+"""NaN through LSTM, GRU and RNN, whose kernels in ONNX Runtime lose it: their activations cut what
+they read to a range, and NaN comes out finite. A network that has diverged must not look healthy.
+
+Called by `recurrent.py` after each layer. What is added to the results is 0, or NaN where torch has
+it: from step t on, in the order of the direction, for a row of the batch whose input at t has NaN;
+everywhere for a row whose state has it; for NaN in the weights of a unit, in this unit at the first
+step, and everywhere from the second on. What comes of constants is computed when a session starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from ortable import dtypes
+from ortable.prelude_make import const, consts, squeezed, unsqueezed
+from ortable.prelude_pointwise import const_like
+from ortable.prelude_shape import sliced
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder
+
+_END = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer as ONNX has it: input [T, N, I], weights [D, G*H, I], [D, G*H, H], [D, 2*G*H] or
+    None, first states [D, N, H]; and which of its directions run backward."""
+
+    input: str
+    weights: Sequence[str | None]
+    states: Sequence[str]
+    gates: int
+    hidden: int
+    backward: tuple[bool, ...]
+
+
+def with_nan(graph: GraphBuilder, layer: Layer, results: Sequence[str]) -> list[str]:
+    """``results``, all steps [T, D, N, H] and the last states [D, N, H], with the NaN of eager."""
+    gates = _gates(graph, layer)
+    units = graph.make_node("ReduceSum", [gates, consts(graph, [1], dtypes.int64)], keepdims=1)
+    over = consts(graph, [2], dtypes.int64)
+    start, *cells = [_traces(graph, state) for state in layer.states]
+    # a cell with NaN, which the kernel carries on in its own unit, and a unit spoil the next step
+    later = _total(graph, [graph.make_node("ReduceSum", [units, over], keepdims=1), *cells])
+    steps, last = _steps(graph, layer, start, later)
+    found = [_total(graph, [results[0], steps, units])]
+    for place, state in enumerate(results[1:]):
+        own = units if place == 0 else _without_output_gate(graph, gates)
+        found.append(_total(graph, [state, last, own]))
+    return found
+
+
+def _total(graph: GraphBuilder, parts: Sequence[str]) -> str:
+    return reduce(lambda left, right: str(graph.make_node("Add", [left, right])), parts)
+
+
+def _traces(graph: GraphBuilder, x: str) -> str:
+    """NaN where a row of the last of three axes has NaN, else 0; infinities are no NaN."""
+    zero = const_like(graph, 0, x)
+    over = consts(graph, [2], dtypes.int64)
+    return str(
+        graph.make_node("ReduceSum", [graph.make_node("Clip", [x, zero, zero]), over], keepdims=1)
+    )
+
+
+def _gates(graph: GraphBuilder, layer: Layer) -> str:
+    """[D, G, H]: NaN for a gate of a unit that has NaN among its weights, else 0."""
+    make, directions = graph.make_node, len(layer.backward)
+    sizes = [directions, layer.gates, layer.hidden]
+    rows = [_traces(graph, each) for each in layer.weights[:2] if each is not None]
+    found = make("Reshape", [_total(graph, rows), consts(graph, sizes, dtypes.int64)])
+    bias = layer.weights[2]
+    if bias is None:
+        return str(found)
+    zero = const_like(graph, 0, bias)
+    pairs = make("Reshape", [
+        make("Clip", [bias, zero, zero]), consts(graph, [directions, 2, *sizes[1:]], dtypes.int64)
+    ])  # fmt: skip
+    both = make("ReduceSum", [pairs, consts(graph, [1], dtypes.int64)], keepdims=0)
+    return str(make("Add", [found, both]))
+
+
+def _without_output_gate(graph: GraphBuilder, gates: str) -> str:
+    """[D, 1, H]: a cell reads all gates of its own step but the output gate, the second one."""
+    kept = graph.make_node("Gather", [gates, consts(graph, [0, 2, 3], dtypes.int64)], axis=1)
+    over = consts(graph, [1], dtypes.int64)
+    return str(graph.make_node("ReduceSum", [kept, over], keepdims=1))
+
+
+def _steps(graph: GraphBuilder, layer: Layer, start: str, later: str) -> tuple[str, str]:
+    """[T, D, N, 1] and, of the last step, [D, N, 1]: what input and states add to each row."""
+    make, axis = graph.make_node, const(graph, 0, dtypes.int64)
+    seen = unsqueezed(graph, _traces(graph, layer.input), [1])
+    steps, ends = [], []
+    for direction, backward in enumerate(layer.backward):
+        own = [
+            each if len(layer.backward) == 1 else sliced(graph, each, 0, direction, direction + 1)
+            for each in (start, later)
+        ]
+        turn = int(backward)
+        summed = [
+            make("CumSum", [make("Add", [seen, each]), axis], exclusive=place, reverse=turn)
+            for place, each in enumerate(own)
+        ]
+        found = make("Add", summed)
+        steps.append(found)
+        edges = (0, 1) if backward else (-1, _END)
+        ends.append(squeezed(graph, sliced(graph, found, 0, *edges), [0]))
+    if len(steps) == 1:
+        return str(steps[0]), str(ends[0])
+    return str(make("Concat", steps, axis=1)), str(make("Concat", ends, axis=0))
