@@ -176,3 +176,39 @@ def test_an_error_of_onnx_runtime_in_a_call():
         fast(torch.tensor([1, 2]))
         with pytest.raises(ProviderError, match="out of data bounds"):
             fast(torch.tensor([1, 9]))
+
+
+@torch.library.custom_op("failures::twice", mutates_args=())
+def twice(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+
+twice.register_fake(torch.empty_like)
+
+
+class Twice(torch.autograd.Function):
+    """Its gradient has no converter."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 1
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return torch.ops.failures.twice(gradient)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_backward_that_cannot_be_compiled_says_so_once_and_shortly(dynamic, caplog):
+    fn = torch.compile(lambda x: Twice.apply(x).sum(), backend="ortable", dynamic=dynamic)
+    x = torch.rand(3, 4, requires_grad=True)
+    with caplog.at_level("WARNING"):
+        loss = fn(x)  # torch compiles the backward of a dynamic graph here
+    assert "failed to eagerly compile" not in caplog.text
+    for _ in range(2):
+        with pytest.raises(FunctionNotFoundError) as error:
+            loss.backward(retain_graph=True)
+        text = str(error.value)
+        assert text.startswith("The backward of this graph cannot be compiled.")
+        assert "failures::twice, 1 call" in text and "test_failures.py" in text
+        assert "--DEBUG--" not in text and len(text.splitlines()) < 20

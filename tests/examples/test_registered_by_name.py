@@ -20,30 +20,62 @@ pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_declared_entry_point_exists():
+@pytest.mark.parametrize("name", ["ortable", "onnxrt"])
+def test_the_declared_entry_points_exist(name):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    target = project["entry-points"]["torch_dynamo_backends"]["ortable"]
-    module, _, name = target.partition(":")
-    assert callable(getattr(import_module(module), name))
+    target = project["entry-points"]["torch_dynamo_backends"][name]
+    assert target == f"ortable.backend.entry:{name}"
+    assert callable(getattr(import_module("ortable.backend.entry"), name))
+
+
+def declare(folder, distribution, *lines):
+    """A distribution that is found in `folder`, with its entry points."""
+    info = folder / f"{distribution}-0.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 0.0\n")
+    (info / "entry_points.txt").write_text("\n".join(["[torch_dynamo_backends]", *lines, ""]))
+
+
+@pytest.mark.parametrize("others", [False, True])
+def test_onnxrt_is_ours_unless_somebody_else_has_the_name(others, tmp_path, monkeypatch):
+    from ortable.backend.entry import _onnxrt, onnxrt, ortable
+
+    declare(tmp_path / "ours", "ours", "onnxrt = ortable.backend.entry:onnxrt")
+    monkeypatch.syspath_prepend(tmp_path / "ours")
+    if others:
+        declare(tmp_path / "theirs", "theirs", "onnxrt = theirs:compiler")
+        (tmp_path / "theirs" / "theirs.py").write_text(
+            "def compiler(gm, inputs, **settings):\n    return lambda *args: (settings, args)\n"
+        )
+        sys.path.append(str(tmp_path / "theirs"))  # torch finds ours first
+    _onnxrt.cache_clear()
+    try:
+        if others:
+            assert onnxrt(None, [], options={"a": 1})(2) == ({"options": {"a": 1}}, (2,))
+        else:
+            assert _onnxrt() is ortable
+            x = torch.rand(3)
+            torch.testing.assert_close(torch.compile(torch.sin, backend=onnxrt)(x), x.sin())
+    finally:
+        _onnxrt.cache_clear()
+        sys.path[:] = [each for each in sys.path if each != str(tmp_path / "theirs")]
 
 
 def test_listed_and_found_by_name(tmp_path):
     """In a process of its own, which sees the entry point and has not imported the package."""
-    info = tmp_path / "ortable_entry-0.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: ortable-entry\nVersion: 0.0\n")
-    (info / "entry_points.txt").write_text(
-        "[torch_dynamo_backends]\nortable = ortable.backend.entry:ortable\n"
-    )
+    names = ("ortable", "onnxrt")
+    declare(tmp_path, "ortable_entry", *(f"{n} = ortable.backend.entry:{n}" for n in names))
     script = textwrap.dedent(
         """
         import sys, torch
-        assert "ortable" in torch._dynamo.list_backends()
+        assert {"ortable", "onnxrt"} <= set(torch._dynamo.list_backends())
         assert "ortable" not in sys.modules
         model = torch.nn.Linear(3, 2)
         x = torch.randn(4, 3)
-        y = torch.compile(model, backend="ortable", fullgraph=True)(x)
-        torch.testing.assert_close(y, model(x))
+        for name in ("ortable", "onnxrt"):
+            torch._dynamo.reset()
+            y = torch.compile(model, backend=name, fullgraph=True)(x)
+            torch.testing.assert_close(y, model(x))
         print("ran by name")
         """
     )

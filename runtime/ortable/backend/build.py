@@ -4,6 +4,7 @@ Everything between the wiring (who calls) and the call path (what runs) goes thr
 from __future__ import annotations
 
 import contextlib
+import copy
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -43,7 +44,34 @@ Runner = Callable[[CompiledGraph, OrtOptions], Compiled]
 
 def compile_one(graph_module: GraphModule, options: OrtOptions, runner: Runner) -> Compiled:
     """Compiles one graph of AOTAutograd: what it returns takes a list of arguments, clears it, and
-    returns a list of results."""
+    returns a list of results.
+
+    An error in a backward graph is raised when that graph runs: torch compiles some before anybody
+    asks for gradients, and logs what that raises with all its frames.
+    """
+    try:
+        return compile_whole(graph_module, options, runner)
+    except OrtableError as error:
+        if graph_kind(graph_module) != "backward":
+            raise
+        return _failing(error, options.verbose)
+
+
+def _failing(error: OrtableError, verbose: int) -> Compiled:
+    """A compiled graph that raises `error`; without the account of the builder, unless asked."""
+    text = str(error) if verbose > 1 else str(error).partition("\n--DEBUG--")[0]
+
+    def fail(args: list[Any]) -> list[Any]:
+        raised = copy.copy(error)
+        raised.args = (f"The backward of this graph cannot be compiled. {text}",)
+        raise raised.with_traceback(None) from None
+
+    fail._boxed_call = True  # type: ignore[attr-defined]
+    return fail
+
+
+def compile_whole(graph_module: GraphModule, options: OrtOptions, runner: Runner) -> Compiled:
+    """The same, with every error raised at once."""
     # AOTAutograd's fake mode is on, and the constants of the graph are real tensors.
     static = static_arguments(graph_module)
     options = resolve(graph_module, options)

@@ -1,14 +1,17 @@
-"""The function that the entry point `ortable` of the group `torch_dynamo_backends` loads.
-It makes `torch.compile(model, backend="ortable")` work without an import of this package."""
+"""The functions that the entry points `ortable` and `onnxrt` of the group `torch_dynamo_backends`
+load. They make `torch.compile(model, backend="ortable")` work without an import of this package,
+and let libraries name the backend that know a fixed list of names only."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import entry_points
 from typing import Any
 
 from ortable.errors import OptionError
 
-__all__ = ["ortable"]
+__all__ = ["onnxrt", "ortable"]
 
 
 def ortable(
@@ -35,3 +38,22 @@ def ortable(
             "want to change in options={...}."
         )
     return compile_with_autograd(gm, example_inputs, OrtOptions.from_mapping(options))
+
+
+def onnxrt(gm: Any, example_inputs: Sequence[Any], **settings: Any) -> Callable[..., Any]:
+    """The same under the name that PyTorch's former backend had, which accelerate, and with it the
+    Trainer of transformers, still lists: `TrainingArguments(torch_compile_backend="onnxrt")`.
+
+    Another installed distribution that registers the name has it: torch takes whichever it finds
+    first, and this one hands over.  What torch itself registers comes before both.
+    """
+    return _onnxrt()(gm, example_inputs, **settings)
+
+
+@functools.cache
+def _onnxrt() -> Callable[..., Any]:
+    """Who has the name `onnxrt`: somebody else, where there is one."""
+    for found in entry_points(group="torch_dynamo_backends", name="onnxrt"):
+        if found.value.partition(":")[0] != __name__:
+            return found.load()  # type: ignore[no-any-return]
+    return ortable

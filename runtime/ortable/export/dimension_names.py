@@ -85,11 +85,11 @@ def _name_as_asked(program: Program, asked: Sequence[Leaf]) -> None:
         warnings.warn(
             "names of dynamic_shapes that the model does not use:\n" + "\n".join(lines),
             UserWarning,
-            stacklevel=_callers_level(),
+            stacklevel=callers_level(),
         )
 
 
-def _callers_level() -> int:
+def callers_level() -> int:
     """How far up the stack the caller of ortable is, for a warning of the function that asks."""
     frame, level = inspect.currentframe(), 0
     while frame is not None and frame.f_globals.get("__name__", "").startswith("ortable."):

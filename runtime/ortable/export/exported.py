@@ -16,6 +16,7 @@ from . import dynamic_shapes as shapes
 from .dimension_names import name_dimensions
 from .dynamic_shapes import Leaf
 from .functionalize import prepared
+from .guards import find_guards
 from .outputs import output_labels
 from .program import Program, ProgramOutput, Request, is_fake
 
@@ -49,7 +50,9 @@ def program_of(exported: ExportedProgram, request: Request) -> Program:
         program.notes.append(f"{fakes} weights have no data: they are inputs of the model")
     program.outputs = [_program_output(spec) for spec in signature.output_specs]
     _label_outputs(program, exported)
-    name_dimensions(program, _asked(program, exported, request))
+    asked = _asked(program, exported, request)
+    name_dimensions(program, asked)
+    program.guards = find_guards(exported, asked)
     return program
 
 

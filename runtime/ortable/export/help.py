@@ -252,7 +252,7 @@ def guard_lines(error: BaseException) -> list[UserLine]:
                 getattr(guard.sloc, "maybe_user_loc", None),
                 getattr(guard.sloc, "framework_loc", None),
             ):
-                line = _from_location(place)
+                line = from_location(place)
                 if line is not None and is_user_file(line.file):
                     found[line] = None
                     break
@@ -326,7 +326,7 @@ def _in_message(error: BaseException) -> list[UserLine]:
     ]
 
 
-def _from_location(place: Any) -> UserLine | None:
+def from_location(place: Any) -> UserLine | None:
     """What torch keeps about a guard: a frame, or (dynamo) text that ends in a shortened path."""
     if isinstance(place, traceback.FrameSummary):
         return UserLine(place.filename, place.lineno or 0, place.name)

@@ -22,8 +22,9 @@ def annotate(model: Any, program: Program) -> None:
     its initializers, which is the weight's name in the state_dict.
 
     Keys: ``ortable.version``, ``torch.version``, ``ortable.steps`` (what torch did to the graph),
+    ``ortable.guards`` (conditions on sizes under which the model is right),
     ``ortable.tied_weights`` (other names of a weight that the state_dict has several times); the
-    last two are absent when there is nothing to say.
+    last three are absent when there is nothing to say.
     """
     from .. import __version__
 
@@ -35,6 +36,8 @@ def annotate(model: Any, program: Program) -> None:
     properties = {"ortable.version": __version__, "torch.version": torch.__version__}
     if program.notes:
         properties["ortable.steps"] = "; ".join(program.notes)
+    if program.guards:
+        properties["ortable.guards"] = "; ".join(guard.short() for guard in program.guards)
     tied = [f"{other}={names[0]}" for names in program.initializers.values() for other in names[1:]]
     if tied:
         properties["ortable.tied_weights"] = "; ".join(tied)

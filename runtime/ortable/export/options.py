@@ -19,6 +19,7 @@ OLDEST_OPSET = 18
 DEFAULT_OPSET = 18
 RUNTIME_OPSET = 23  # the first with Attention, which rewrites for ONNX Runtime use
 TARGETS = (None, "onnxruntime")
+GUARDS = ("warn", "error", "ignore")
 DECOMPOSITIONS = (None, "none", "default", "all")
 INITIALIZER_NAMES = ("placeholders", "state_dict")
 
@@ -60,6 +61,9 @@ class ExportOptions:
             ``"subgraphs"`` (``torch.compiler.nested_compile_region``) and ``"custom_ops"`` (the
             Python bodies of operators of ``torch.library`` that have no converter);
             ``export_modules_as_functions=True`` includes the first two.
+        guards: what to do about conditions on dynamic sizes that the Python code decided for the
+            example, ``if x.shape[0] % 8 == 7``: ``"warn"``, ``"error"`` or ``"ignore"``. The
+            model's metadata (``ortable.guards``) has them in any case.
 
     Raises:
         OptionError: a value is not one of those.
@@ -78,6 +82,7 @@ class ExportOptions:
     value_info: bool = False
     function_weights: str = "auto"
     functions: Collection[str] = ()
+    guards: str = "warn"
 
     def __post_init__(self) -> None:
         object.__setattr__(
@@ -113,6 +118,8 @@ class ExportOptions:
                 "ExportOptions.progress is called with a phase and its seconds, or None, not "
                 f"{self.progress!r}"
             )
+        if self.guards not in GUARDS:
+            raise OptionError(f"ExportOptions.guards is one of {GUARDS}, not {self.guards!r}")
         if self.initializer_names not in INITIALIZER_NAMES:
             raise OptionError(
                 f"ExportOptions.initializer_names is one of {INITIALIZER_NAMES}, not "

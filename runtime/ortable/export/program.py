@@ -12,6 +12,7 @@ from torch.fx import GraphModule, Node
 
 from ..interpreter import results
 from ..interpreter.tables import Tables
+from .guards import Guard
 from .options import ExportOptions
 from .record import ExportRecord
 
@@ -37,7 +38,8 @@ class Program:
     ``user_inputs``: the placeholders that are inputs of the user's forward; ``output_structure``:
     what it returns, a TreeSpec; ``symbol_names``: torch's symbols -> names of dimensions, of which
     ``users_dims`` are the caller's; ``open_dims``: symbols for which the caller gave no smallest
-    size; ``notes``: what was done to get here; ``initializers``: initializer -> its names in the
+    size; ``notes``: what was done to get here; ``guards``: conditions on sizes
+    that it needs; ``initializers``: initializer -> its names in the
     state_dict (several for tied weights), filled by the conversion; ``tied``: placeholder -> the
     first of the same weight.
     """
@@ -55,6 +57,7 @@ class Program:
     open_dims: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
     exported: ExportedProgram | None = None
+    guards: list[Guard] = field(default_factory=list)
     initializers: dict[str, list[str]] = field(default_factory=dict)
     tied: dict[str, str] = field(default_factory=dict)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..rewrite.record import RewriteRecord
+from .guards import Guard
 
 # In the order in which they happen; a phase that did not happen is absent from ``seconds``.
 PHASES = ("export", "decompose", "convert", "rewrite", "serialise", "validate", "write")
@@ -21,15 +22,17 @@ class ExportRecord:
 
     ``strategy``: how the torch graph was made; empty when the caller gave one. ``steps``: what
     torch did to the graph before it was converted, in words. ``seconds``: wall-clock seconds by
-    phase, see ``PHASES``. ``comparisons``: what ``validate=True`` compared. ``rewrites``: which
-    rules fired where, how often each was tried, and why it was refused. ``assertions``: what the
-    program checks when it runs (``assert``, ``torch._check``) and the model does not, since ONNX
-    has no operator that raises.
+    phase, see ``PHASES``. ``guards``: conditions on sizes under which the model is the module.
+    ``comparisons``: what ``validate=True`` compared. ``rewrites``: which rules fired where, how
+    often each was tried, and why it was refused. ``assertions``: what the program checks when it
+    runs (``assert``, ``torch._check``) and the model does not, since ONNX has no operator that
+    raises.
     """
 
     strategy: str = ""
     steps: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
+    guards: list[Guard] = field(default_factory=list)
     comparisons: list[Any] = field(default_factory=list)
     rewrites: RewriteRecord = field(default_factory=RewriteRecord)
     assertions: list[str] = field(default_factory=list)

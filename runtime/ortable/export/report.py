@@ -64,6 +64,10 @@ def report_text(
         parts += ["## Error", f"```\n{lines}\n```"]
     parts += ["## Seconds", _seconds(record)]
     parts += ["## How torch made the graph", _steps(record, program)]
+    guards = record.guards or (program.guards if program is not None else [])
+    if guards:
+        lines = "\n".join(f"- {guard.short()}" for guard in guards)
+        parts += ["## Sizes that the model holds for", lines]
     if record.assertions:
         parts += ["## Assertions that the model does not make", _assertions(record)]
     if model is not None:

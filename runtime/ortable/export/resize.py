@@ -3,6 +3,7 @@ those of the example, repeated or cut, so that indices stay in range."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,15 +13,19 @@ from torch.utils import _pytree as pytree
 from .dim_expressions import value_of
 from .program import Program
 
+# Larger sizes that are tried for one dimension, and for several together.
+_MOST_STEPS, _MOST_TRIALS = 257, 1000
+
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 
-def other_sizes(program: Program, call: Call) -> list[tuple[str, Call]]:
+def other_sizes(program: Program, call: Call) -> list[tuple[str, Call | None]]:
     """Resized calls, each with its sizes in words (``"batch=6, length=9"``).
 
     One call has every dynamic dimension larger than the example, each by another amount; one has
-    the smallest that the program allows, but at least 1. A program without dynamic dimensions has
-    none.
+    the smallest that the program allows, but at least 1. Where a guard of the program does not
+    hold at these sizes, the next ones are taken; None instead of a call when there are none near.
+    A program without dynamic dimensions has none.
     """
     leaves, structure = pytree.tree_flatten(call)
     if len(leaves) != len(program.user_inputs):
@@ -29,19 +34,45 @@ def other_sizes(program: Program, call: Call) -> list[tuple[str, Call]]:
     hints = _hints(leaves, sizes)
     ranges = _ranges(program, sizes)
     tried = [hints]
-    found = []
+    found: list[tuple[str, Call | None]] = []
     names = {symbol: program.symbol_names.get(str(symbol), str(symbol)) for symbol in hints}
-    for wanted in (
+    for start in (
         _by_name(_larger(hints, ranges), names, min),
         _by_name(_smallest(hints, ranges), names, max),
     ):
+        wanted = _guarded(start, names, program, ranges)
+        if wanted is None:
+            found.append((_words(start, names), None))
+            continue
         if wanted in tried:
             continue
         tried.append(wanted)
         resized = [_resized(leaf, dims, wanted) for leaf, dims in zip(leaves, sizes, strict=True)]
-        words = {f"{names[symbol]}={value}": None for symbol, value in wanted.items()}
-        found.append((", ".join(words), pytree.tree_unflatten(resized, structure)))
+        found.append((_words(wanted, names), pytree.tree_unflatten(resized, structure)))
     return found
+
+
+def _words(values: Mapping[Any, int], names: Mapping[Any, str]) -> str:
+    return ", ".join(dict.fromkeys(f"{names[symbol]}={value}" for symbol, value in values.items()))
+
+
+def _guarded(
+    values: dict[Any, int], names: Mapping[Any, str], program: Program, ranges: Mapping[Any, Any]
+) -> dict[Any, int] | None:
+    """``values``, or the first larger ones within the ranges at which the guards of the program
+    hold."""
+    if not values or not program.guards:
+        return values
+    groups = list(dict.fromkeys(names.values()))
+    steps = range(_MOST_STEPS if len(groups) == 1 else int(_MOST_TRIALS ** (1 / len(groups))) + 1)
+    for offsets in sorted(itertools.product(steps, repeat=len(groups)), key=sum):
+        added = dict(zip(groups, offsets, strict=True))
+        moved = {symbol: value + added[names[symbol]] for symbol, value in values.items()}
+        inside = all(value <= _bounds(symbol, ranges)[1] for symbol, value in moved.items())
+        by_name = {str(symbol): value for symbol, value in moved.items()}
+        if inside and all(guard.holds(by_name) for guard in program.guards):
+            return moved
+    return None
 
 
 def _sizes(value: Any) -> Any:

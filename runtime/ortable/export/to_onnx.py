@@ -23,6 +23,7 @@ from .files import too_large_for_one_file, write_model
 from .function_bodies import FunctionBodies
 from .function_choices import FunctionChoices, function_choices
 from .functions import FunctionInterpreter
+from .guard_messages import tell_guards
 from .inputs import checked_call, name_inputs
 from .metadata import annotate, model_name, note_weights, weight_names
 from .options import (
@@ -165,8 +166,9 @@ def to_onnx(
 
     with reporting(report, request) as results:
         results["program"] = program = make_program(request)
-        record.steps = program.notes
+        record.steps, record.guards = program.notes, program.guards
         record.assertions = lost_assertions(program.graph_module)
+        tell_guards(program.guards, options.guards)
         record.say("export", *filter(None, [record.strategy]), *program.notes)
         given = chosen_inputs(program, input_names)
         returned = chosen_outputs(program, output_names, given)

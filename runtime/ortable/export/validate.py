@@ -90,10 +90,18 @@ def validate_model(
         return [
             comparison
             for words, each in calls
-            for comparison in _compared(
-                words, session, module, each, inputs, names, program, accepted
+            for comparison in (
+                _compared(words, session, module, each, inputs, names, program, accepted)
+                if each is not None
+                else [Comparison(words, problem=_outside(program))]
             )
         ]
+
+
+def _outside(program: Program) -> str:
+    """Why a size was not compared: no size near it is one that the model holds for."""
+    texts = " and ".join(guard.text for guard in program.guards)
+    return f"not compared: the model holds only for sizes with {texts}"
 
 
 def check_comparisons(found: Sequence[Comparison], verbose: bool = True) -> None:

@@ -11,7 +11,6 @@ or other options made.
 from __future__ import annotations
 
 import contextlib
-import functools
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -33,7 +32,6 @@ from ortable.rewrite.choose import content
 from ..compile import CompiledGraph
 from ..mixed import MixedGraph
 from ..options import OrtOptions
-from ..outputs import graph_kind
 from . import disk
 from .conversion import load_cached
 from .graph_key import Uncacheable, constant_text
@@ -159,20 +157,10 @@ def torch_cache(
 
 
 def _compiler(compile_it: Callable[[GraphModule], Compiled], options: OrtOptions) -> Any:
-    """A compiler for AOTAutograd whose results torch's cache may keep.
-
-    Backward graphs are compiled with the forward ones here.  An error of ortable is raised when the
-    graph is called, as it is without a cache, where nobody compiles a backward that is not run.
-    """
+    """A compiler for AOTAutograd whose results torch's cache may keep."""
 
     def compile_graph(graph_module: GraphModule, example_inputs: Sequence[Any]) -> Artifact:
-        try:
-            run = compile_it(graph_module)
-        except OrtableError as exc:
-            if graph_kind(graph_module) != "backward":
-                raise
-            run = functools.partial(_fail, exc)
-        return Artifact(run, options)
+        return Artifact(compile_it(graph_module), options)
 
     return SerializableAOTDispatchCompiler(Artifact, compile_graph)
 
@@ -195,10 +183,6 @@ def _kept(run: Compiled) -> tuple[tuple[str, ...] | None, str | None]:
             return None, None
         keys.append(compiled.key)
     return tuple(keys), text
-
-
-def _fail(error: OrtableError, inputs: Sequence[Any]) -> Any:
-    raise error
 
 
 def _salt(
