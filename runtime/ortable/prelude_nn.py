@@ -23,7 +23,7 @@ from ortable.prelude import (
     shape_of,
     static,
 )
-from ortable.prelude_factors import with_epsilon
+from ortable.prelude_factors import fits_attribute, with_epsilon
 from ortable.prelude_make import (
     as_vec,
     cast,
@@ -314,7 +314,8 @@ def rms_normalized(
     opset 23 on."""
     dtype = graph.get_type(x)
     first = rank_of(graph, x) - len(normalized)
-    if graph.opset >= 23 and is_short_layer(normalized):
+    short = is_short_layer(normalized) and fits_attribute(graph, eps, x)
+    if graph.opset >= 23 and short:
         factor = or_filled(graph, gain, normalized, 1, dtype)
         return graph.make_node("RMSNormalization", [x, factor], axis=first, epsilon=eps)
     axes = list(range(first, rank_of(graph, x)))
