@@ -23,7 +23,7 @@ from ortable.prelude import (
     shape_of,
     static,
 )
-from ortable.prelude_factors import with_epsilon
+from ortable.prelude_factors import fits_attribute, with_epsilon
 from ortable.prelude_make import (
     as_vec,
     cast,
@@ -314,7 +314,8 @@ def rms_normalized(
     opset 23 on."""
     dtype = graph.get_type(x)
     first = rank_of(graph, x) - len(normalized)
-    if graph.opset >= 23 and is_short_layer(normalized):
+    short = is_short_layer(normalized) and fits_attribute(graph, eps, x)
+    if graph.opset >= 23 and short:
         factor = or_filled(graph, gain, normalized, 1, dtype)
         return graph.make_node("RMSNormalization", [x, factor], axis=first, epsilon=eps)
     axes = list(range(first, rank_of(graph, x)))
@@ -330,6 +331,9 @@ def rms_normalized(
 def drawn_dropout(graph: Graph, x: Result, p: Float) -> Results:
     """Dropout in training: [output, mask], drawn by ONNX's operator.
 
+    The output is made of the mask: ONNX Runtime's EliminateDropout drops a Dropout whose mask
+    nobody reads, also in training.
+
     Raises:
         UnsupportedCase: the graph is built for ONNX Runtime inside torch, where only torch's own
             generator gives the numbers of eager.
@@ -339,7 +343,12 @@ def drawn_dropout(graph: Graph, x: Result, p: Float) -> Results:
             "dropout: ONNX Runtime would draw numbers of its own and ignore torch.manual_seed"
         )
     ratio, training = const(graph, p, dtypes.float32), const(graph, True, dtypes.boolean)
-    return list(graph.make_node("Dropout", [x, ratio, training], 2))
+    mask = graph.make_node("Dropout", [x, ratio, training], 2)[1]
+    kind = graph.get_type(x)
+    wide = wide_dtype(kind)
+    kept = cast(graph, const(graph, 1 / (1 - p), kind), wide)
+    factor = graph.make_node("Where", [mask, kept, const(graph, 0, wide)])
+    return [cast(graph, graph.make_node("Mul", [cast(graph, x, wide), factor]), kind), mask]
 
 
 # -- windows ------------------------------------------------------------------------------------

@@ -249,13 +249,25 @@ def triangle_indices(
 
 
 def int_range(graph: Graph, start: Scalar, count: Scalar, step: Scalar) -> Result:
-    """int64[count]: ``start``, ``start + step``, ...; each may be symbolic, floats are cut off."""
+    """int64[count]: ``start``, ``start + step``, ...; each may be symbolic, floats are cut off.
+
+    A Range that may hold negative numbers, or end at one, is written as numbers from 0 that are
+    multiplied and moved: where a Gather reads a Range, ONNX Runtime's GatherToSliceFusion makes a
+    Slice of both, for which -1 is the last element.
+    """
     if not isinstance(start, int | SymDim):
         start = int(start)
     if not isinstance(step, int | SymDim):
         step = int(step)
-    ends = [const(graph, each, dtypes.int64) for each in (start, start + count * step, step)]
-    return graph.make_node("Range", ends)
+    end = start + count * step
+    if start >= 0 and end >= 0:
+        return graph.make_node("Range", [const(graph, x, dtypes.int64) for x in (start, end, step)])
+    found = graph.make_node("Range", [const(graph, x, dtypes.int64) for x in (0, count, 1)])
+    if step == -1:
+        return graph.make_node("Sub", [const(graph, start, dtypes.int64), found])
+    if step != 1:
+        found = graph.make_node("Mul", [found, const(graph, step, dtypes.int64)])
+    return graph.make_node("Add", [found, const(graph, start, dtypes.int64)])
 
 
 def softplus_of(graph: Graph, x: Result) -> Result:

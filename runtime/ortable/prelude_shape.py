@@ -200,17 +200,16 @@ def numbered(items: Any) -> Any:
     return list(enumerate(items))
 
 
-def pad_pairs(pads: SymInts) -> SymInts:
-    """torch's pads, [before, after] of the last axis first, as ONNX's: all begins, then all ends,
-    first axis first."""
+def torch_pads(rank: Int, pads: SymInts) -> SymInts:
+    """torch's pads, [before, after] of the last axis first, as ONNX's of every axis: all begins,
+    then all ends, first axis first.
+
+    Pad has an input ``axes`` that would spare the zeros, but ONNX Runtime's transpose optimizer
+    permutes ``pads`` without a look at it.
+    """
+    rest: list[SymInt] = [0] * (rank - len(pads) // 2)
     begins, ends = list(pads[0::2])[::-1], list(pads[1::2])[::-1]
-    return [*begins, *ends]
-
-
-def last_axes(graph: Graph, x: Result, count: Int) -> Ints:
-    """The last ``count`` axes."""
-    rank = rank_of(graph, x)
-    return list(range(rank - count, rank))
+    return [*rest, *begins, *rest, *ends]
 
 
 def full_pads(rank: Int, axis: Int, before: SymInt, after: SymInt) -> SymInts:

@@ -17,7 +17,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("ortable.dims",),
     ("ortable.rules",),
     ("ortable_generated.onnx", "ortable_generated.kernels", "ortable_generated.decompositions"),
-    ("ortable_generated.coverage",),
+    ("ortable_generated.coverage", "ortable_generated.optimizers"),
     ("ortable.builder",),
     ("ortable.complex_value",),
     ("ortable.known", "ortable.draws"),

@@ -8,6 +8,7 @@ from ortable.errors import UnsupportedCase
 from ortable.known import given_shape, known_dtype, known_shape
 from ortable.lowerings.normalization import batch_norm_backward, batch_norm_of_batch, batch_norm_single, batch_norm_training, batch_norm_update, layer_norm_backward
 from ortable.prelude import axis_of, dim_of, dtype_of, is_used, rank_of, static
+from ortable.prelude_factors import fits_attribute
 from ortable.prelude_make import as_vec, cast, const, consts
 from ortable.prelude_nn import batch_norm_known, group_instances, group_normalized, is_short_group, is_short_layer, machine_epsilon, on_channels, or_filled, rms_normalized, rows_normalized, wide_dtype, without
 from ortable.prelude_sums import length_over, mean_over
@@ -115,12 +116,12 @@ def aten_layer_norm(graph: GraphBuilder, res: Res, input: Result, normalized_sha
     """aten::layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1.0000000000000001e-05, bool cudnn_enable=True) -> Tensor"""
     wide = wide_dtype(dtype_of(graph, input))
     first = 0 - len(normalized_shape)
-    if is_short_layer(normalized_shape):
+    if is_short_layer(normalized_shape) and fits_attribute(graph, eps, input):
         gain = or_filled(graph, weight, normalized_shape, 1, wide)
         shift = cast(graph, bias, wide) if bias is not None else None
         found = graph.make_node('LayerNormalization', [cast(graph, input, wide), gain, shift], axis=first, epsilon=eps)
         return cast(graph, found, dtype_of(graph, input))
-    # ONNX Runtime's kernel adds up a row one by one
+    # ONNX Runtime's kernel adds up a row one by one, and its epsilon is float32
     x = cast(graph, input, wide)
     found = rows_normalized(graph, x, normalized_shape, weight, bias, eps)[0]
     return cast(graph, found, dtype_of(graph, input))
@@ -159,8 +160,8 @@ def aten_native_layer_norm(graph: GraphBuilder, res: Res, input: Result, normali
         # LayerNormalization gives its statistics in float32
         found, mean, inverse = rows_normalized(graph, input, normalized_shape, weight, bias, eps)
         return (found, mean, inverse)
-    if not is_short_layer(normalized_shape):
-        # ONNX Runtime's kernel adds up a row one by one
+    if not is_short_layer(normalized_shape) or not fits_attribute(graph, eps, input):
+        # ONNX Runtime's kernel adds up a row one by one, and its epsilon is float32
         x = cast(graph, input, wide)
         found, mean, inverse = rows_normalized(graph, x, normalized_shape, weight, bias, eps)
         stats = dtype_of(graph, res[1])

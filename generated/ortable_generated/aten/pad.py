@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 from ortable.algorithms.complex_parts import each_part
 from ortable.known import known_dtype
-from ortable.prelude import dtype_of
+from ortable.prelude import dtype_of, rank_of
 from ortable.prelude_make import as_vec, const
 from ortable.prelude_places import edge_pad, wrapped_pad
-from ortable.prelude_shape import last_axes, no_crop, pad_pairs
+from ortable.prelude_shape import no_crop, torch_pads
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -26,23 +26,21 @@ def aten_constant_pad_nd(graph: GraphBuilder, res: Res, self: Result, pad: SymIn
     fill = 0 if value == 0 else value
     if len(pad) == 0:
         return self
-    axes = last_axes(graph, self, len(pad) // 2)
-    return graph.make_node('Pad', [self, as_vec(graph, pad_pairs(pad)), const(graph, fill, dtype_of(graph, self)), as_vec(graph, axes)], res.outputs)
+    return graph.make_node('Pad', [self, as_vec(graph, torch_pads(rank_of(graph, self), pad)), const(graph, fill, dtype_of(graph, self))], res.outputs)
 
 
 def aten_pad(graph: GraphBuilder, res: Res, self: Result, pad: SymInts, mode: Str = 'constant', value: Float | None = None) -> Result:
     '''aten::pad(Tensor self, SymInt[] pad, str mode="constant", float? value=None) -> Tensor'''
-    pads = pad_pairs(pad)
-    axes = last_axes(graph, self, len(pad) // 2)
+    pads = torch_pads(rank_of(graph, self), pad)
     fill = 0 if value is None else value
     if len(pad) == 0:
         return self
     if mode == 'constant':
-        return graph.make_node('Pad', [self, as_vec(graph, pads), const(graph, fill, dtype_of(graph, self)), as_vec(graph, axes)], res.outputs)
+        return graph.make_node('Pad', [self, as_vec(graph, pads), const(graph, fill, dtype_of(graph, self))], res.outputs)
     if mode == 'reflect':
-        return graph.make_node('Pad', [self, as_vec(graph, pads), None, as_vec(graph, axes)], res.outputs, mode='reflect')
+        return graph.make_node('Pad', [self, as_vec(graph, pads)], res.outputs, mode='reflect')
     if mode == 'replicate' and no_crop(pad):
-        return graph.make_node('Pad', [self, as_vec(graph, pads), None, as_vec(graph, axes)], res.outputs, mode='edge')
+        return graph.make_node('Pad', [self, as_vec(graph, pads)], res.outputs, mode='edge')
     if mode == 'replicate':
         # ONNX Runtime refuses to crop a whole axis and to pad it again
         return edge_pad(graph, self, pad)
@@ -51,17 +49,17 @@ def aten_pad(graph: GraphBuilder, res: Res, self: Result, pad: SymInts, mode: St
 
 def aten_reflection_pad1d(graph: GraphBuilder, res: Res, self: Result, padding: SymInts) -> Result:
     """aten::reflection_pad1d(Tensor self, SymInt[2] padding) -> Tensor"""
-    return graph.make_node('Pad', [self, as_vec(graph, pad_pairs(padding)), None, as_vec(graph, last_axes(graph, self, 1))], res.outputs, mode='reflect')
+    return graph.make_node('Pad', [self, as_vec(graph, torch_pads(rank_of(graph, self), padding))], res.outputs, mode='reflect')
 
 
 def aten_reflection_pad2d(graph: GraphBuilder, res: Res, self: Result, padding: SymInts) -> Result:
     """aten::reflection_pad2d(Tensor self, SymInt[4] padding) -> Tensor"""
-    return graph.make_node('Pad', [self, as_vec(graph, pad_pairs(padding)), None, as_vec(graph, last_axes(graph, self, 2))], res.outputs, mode='reflect')
+    return graph.make_node('Pad', [self, as_vec(graph, torch_pads(rank_of(graph, self), padding))], res.outputs, mode='reflect')
 
 
 def aten_reflection_pad3d(graph: GraphBuilder, res: Res, self: Result, padding: SymInts) -> Result:
     """aten::reflection_pad3d(Tensor self, SymInt[6] padding) -> Tensor"""
-    return graph.make_node('Pad', [self, as_vec(graph, pad_pairs(padding)), None, as_vec(graph, last_axes(graph, self, 3))], res.outputs, mode='reflect')
+    return graph.make_node('Pad', [self, as_vec(graph, torch_pads(rank_of(graph, self), padding))], res.outputs, mode='reflect')
 
 
 def aten_replication_pad1d(graph: GraphBuilder, res: Res, self: Result, padding: SymInts) -> Result:

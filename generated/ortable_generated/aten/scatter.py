@@ -164,9 +164,8 @@ def aten_select_backward(graph: GraphBuilder, res: Res, grad_output: Result, inp
     rank = len(input_sizes)
     axis = dim if dim >= 0 else dim + rank
     place = wrapped_index(index, input_sizes[axis])
-    pads = as_vec(graph, [place, input_sizes[axis] - place - 1])
-    zero = const(graph, 0, dtype_of(graph, grad_output))
-    return graph.make_node('Pad', [graph.make_node('Unsqueeze', [grad_output, as_vec(graph, axis)]), pads, zero, as_vec(graph, axis)], res.outputs)
+    pads = as_vec(graph, full_pads(rank, axis, place, input_sizes[axis] - place - 1))
+    return graph.make_node('Pad', [graph.make_node('Unsqueeze', [grad_output, as_vec(graph, axis)]), pads, const(graph, 0, dtype_of(graph, grad_output))], res.outputs)
 
 
 def aten_select_scatter(graph: GraphBuilder, res: Res, self: Result, src: Result, dim: Int, index: SymInt) -> Result:
@@ -185,8 +184,8 @@ def aten_slice_backward(graph: GraphBuilder, res: Res, grad_output: Result, inpu
     first = clamped_bound(start, size, 0)
     last = stretch_end(first, clamped_bound(end, size, size))
     if step == 1:
-        pads = as_vec(graph, [first, size - last])
-        return graph.make_node('Pad', [grad_output, pads, const(graph, 0, dtype_of(graph, grad_output)), as_vec(graph, axis)], res.outputs)
+        pads = as_vec(graph, full_pads(len(input_sizes), axis, first, size - last))
+        return graph.make_node('Pad', [grad_output, pads, const(graph, 0, dtype_of(graph, grad_output))], res.outputs)
     base = zeros_of(graph, input_sizes, dtype_of(graph, grad_output))
     places = counting(graph, first, dim_of(graph, grad_output, axis), step)
     return put_along(graph, base, axis, places, grad_output, 'none')

@@ -10,7 +10,7 @@ from ortable.prelude import count_of, dim_of, dtype_of, rank_of, shape_of, sprea
 from ortable.prelude_make import as_vec, cast, const, consts, permuted, reshape_to, squeezed, unsqueezed
 from ortable.prelude_order import fold_places, is_half, window_count, window_places
 from ortable.prelude_places import put_along
-from ortable.prelude_shape import as_flat, replaced_at, zeros_of
+from ortable.prelude_shape import as_flat, replaced_at, torch_pads, zeros_of
 from ortable_generated.aten.channels import aten_channel_shuffle, complex_aten_channel_shuffle, rule_aten_channel_shuffle
 
 if TYPE_CHECKING:
@@ -55,9 +55,9 @@ def aten_im2col(graph: GraphBuilder, res: Res, self: Result, kernel_size: Ints, 
     columns = window_count(dim_of(graph, self, -1), kernel[1], steps[1], gaps[1], pads[1])
     sizes = [*shape_of(graph, self)[:-3], dim_of(graph, self, -3) * kernel[0] * kernel[1], rows * columns]
     turn = [*range(lead + 1), lead + 2, lead + 4, lead + 1, lead + 3]
-    edges = as_vec(graph, [pads[0], pads[1], pads[0], pads[1]])
+    edges = as_vec(graph, torch_pads(lead + 3, [pads[1], pads[1], pads[0], pads[0]]))
     zero = const(graph, 0, dtype_of(graph, self))
-    wide = graph.make_node('Pad', [self, edges, zero, as_vec(graph, [lead + 1, lead + 2])]) if pads[0] + pads[1] > 0 else self
+    wide = graph.make_node('Pad', [self, edges, zero]) if pads[0] + pads[1] > 0 else self
     high = graph.make_node('Gather', [wide, window_places(graph, rows, kernel[0], steps[0], gaps[0])], axis=lead + 1)
     both = graph.make_node('Gather', [high, window_places(graph, columns, kernel[1], steps[1], gaps[1])], axis=lead + 3)
     return reshape_to(graph, graph.make_node('Transpose', [both], perm=turn), sizes)

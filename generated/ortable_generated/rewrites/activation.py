@@ -9,7 +9,7 @@ from ortable.rewrite.matcher import literal_equals
 from ortable.rewrite.rule import Match, Rule
 from ortable.rewrite.words import is_float32, number_of
 from ortable.rewrite.words_nets import is_near, is_wide, one_axis
-from ortable.rewrite.words_scalar import is_at_least
+from ortable.rewrite.words_scalar import is_above_zero, is_at_least, is_known_number
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -40,17 +40,21 @@ def match_clip_of_relu(m: Matcher, root: Node) -> Match | None:
     if not is_float(graph, x):
         m.refuse('is_float(x)')
         return None
-    if not number_of(graph, low) <= 0:
-        m.refuse('number_of(low) <= 0')
+    if not is_known_number(graph, low):
+        m.refuse('is_known_number(low)')
         return None
-    if not (high is None or number_of(graph, high) > 0):
-        m.refuse('high is None or number_of(high) > 0')
+    bound = number_of(graph, low)
+    if not is_at_least(graph, high, bound):
+        m.refuse('is_at_least(high, bound)')
         return None
-    return Match((root, n1), (root.outputs[0],), (x, high))
+    if not (bound > 0 or is_above_zero(graph, high)):
+        m.refuse('bound > 0 or is_above_zero(high)')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, high, bound))
 
 
-def make_clip_of_relu(graph: GraphBuilder, res: Res, x: Result, high: Result | None) -> Any:
-    return graph.make_node('Clip', [x, const(graph, 0, dtype_of(graph, x)), high], res.outputs)
+def make_clip_of_relu(graph: GraphBuilder, res: Res, x: Result, high: Result | None, bound: Any) -> Any:
+    return graph.make_node('Clip', [x, const(graph, max(bound, 0), dtype_of(graph, x)), high], res.outputs)
 
 
 def match_gelu_erf_1(m: Matcher, root: Node) -> Match | None:
@@ -1437,7 +1441,7 @@ RULES: tuple[Rule, ...] = (
         size=2,
         match=match_clip_of_relu,
         make=make_clip_of_relu,
-        why='a lower bound of zero cuts off what Relu cuts off',
+        why='a lower bound of zero, or above it, cuts off what Relu cuts off',
     ),
     Rule(
         name='gelu_erf',

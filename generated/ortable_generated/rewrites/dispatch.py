@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from ortable.rewrite.rule import Rule
 
-from . import activation, arithmetic, attention, casts, concat, convolution, dims, expand, gather, linear, masks, normalization, ort_attention, ort_norm, ort_pointwise, ort_rotary, reshape, rotary, selection, slice, training, transpose
+from . import activation, arithmetic, attention, casts, concat, convolution, dims, expand, gather, linear, masks, normalization, optimizers, ort_attention, ort_norm, ort_pointwise, ort_rotary, reshape, rotary, selection, slice, training, transpose
 
 RULES: tuple[Rule, ...] = (
     *activation.RULES,
@@ -18,6 +18,7 @@ RULES: tuple[Rule, ...] = (
     *linear.RULES,
     *masks.RULES,
     *normalization.RULES,
+    *optimizers.RULES,
     *ort_attention.RULES,
     *ort_norm.RULES,
     *ort_pointwise.RULES,

@@ -157,7 +157,7 @@ def _makes_double(attribute: AttributeProto) -> bool:
 
 
 def _has_double_in(model: ModelProto) -> bool:
-    """Whether products of float64 may be scaled: the fusion keeps factors in float32."""
+    """Whether anything in a model is of float64, whose factors MatMulScaleFusion would round."""
     if _has_double(model.graph):
         return True
     return any(
@@ -166,12 +166,17 @@ def _has_double_in(model: ModelProto) -> bool:
 
 
 def _harmful_optimizers(model: ModelProto) -> list[str]:
-    """Optimizers of ONNX Runtime that would break this model, by name."""
-    found = ["MatMulScaleFusion"] if _has_double_in(model) else []
-    # It writes output_dtype=INT8 where session.x64quantprecision then makes the codes unsigned.
+    """Optimizers of ONNX Runtime that do not keep the meaning of this model, by name: see
+    docs/optimizers.md."""
+    from ortable_generated.optimizers import DISABLED, DISABLED_FOR
+
+    found = list(DISABLED)
+    if _has_double_in(model):
+        found += DISABLED_FOR["float64"]
     # The passes leave no signed codes of activations; without them they are there.
-    quantized = any(node.op_type == "QuantizeLinear" for node in model.graph.node)
-    return [*found, "QDQPropagationTransformer"] if quantized and _has_signed(model) else found
+    if _has_signed(model):
+        found += DISABLED_FOR["int8 activations"]
+    return found
 
 
 def _has_signed(model: ModelProto) -> bool:
@@ -240,6 +245,8 @@ def _session_options(given: Any, training: bool) -> Any:
     options.add_session_config_entry(key, "0" if training else "1")
     # Without VNNI a product of uint8 and int8 saturates half-way; this makes the weights uint8.
     options.add_session_config_entry("session.x64quantprecision", "1")
+    # A product with a dequantized weight of four bits rounds the other factor to int8 otherwise.
+    options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
     if share_arena():
         options.add_session_config_entry("session.use_env_allocators", "1")
     _apply(options, given or {}, "session_options", options.add_session_config_entry)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ortable import dtypes
 from ortable.prelude import axis_of, dim_of, highest, lowest, rank_of, shape_of
-from ortable.prelude_make import as_scalar, as_vec, cast, const
+from ortable.prelude_make import as_scalar, as_vec, cast, const, consts
 from ortable.prelude_pointwise import log1p_of
 from ortable.prelude_shape import along_axis, cat_list, counting, sliced, stretched
 from ortable.prelude_sums import sum_dtype
@@ -141,10 +141,12 @@ def _accumulated(
         body.make_tensor_input(name, graph.get_type(state), tuple(shape))
     make, end, along = body.make_node, as_vec(graph, size), as_vec(graph, axis)
     zero = as_vec(graph, 0)
-    pads = make("Concat", [step, zero], axis=0)
+    sides = (axis, 2 * len(shape) - axis - 1)
+    others = [consts(body, [0] * count, dtypes.int64) for count in sides if count]
+    pads = make("Concat", [*others[: bool(axis)], step, *others[bool(axis) :]], axis=0)
     before = []
     for name, value in zip(after, neutral, strict=True):
-        padded = make("Pad", [name, pads, const(graph, value, body.get_type(name)), along])
+        padded = make("Pad", [name, pads, const(graph, value, body.get_type(name))])
         before.append(make("Slice", [padded, zero, end, along]))
         body.set_shape(before[-1], tuple(shape))
     found = combine(body, before, after)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortable import dtypes
 from ortable.prelude import dim_of, dtype_of, rank_of
+from ortable.prelude_factors import with_epsilon
 from ortable.prelude_make import cast, const, consts, per_channel, squeezed
 from ortable.prelude_nn import count_over, or_filled, scaled, wide_dtype, without
 from ortable.prelude_sums import mean_over, moments_over, summed_over
@@ -106,9 +107,9 @@ def batch_statistics(
         or_filled(graph, weight, shape, 1, wide),
         or_filled(graph, bias, shape, 0, wide),
         mean,
-        variance,
     ]
-    output = graph.make_node("BatchNormalization", [x, *tensors], epsilon=eps)
+    spread, least = with_epsilon(graph, variance, eps)
+    output = graph.make_node("BatchNormalization", [x, *tensors, spread], epsilon=least)
     spread_out = graph.make_node(
         "Sqrt", [graph.make_node("Add", [variance, const(graph, eps, wide)])]
     )

@@ -77,6 +77,11 @@ def is_at_least(graph: Graph, x: Result | None, bound: Float) -> Bool:
     return x is None or bool(number_of(graph, x) >= bound)
 
 
+def is_above_zero(graph: Graph, x: Result | None) -> Bool:
+    """Whether a bound that may be left out is, or is a constant above 0."""
+    return x is None or bool(number_of(graph, x) > 0)
+
+
 def is_interval(graph: Graph, low: Result, high: Result) -> Bool:
     """Whether two results are constants of rank 0, the first one not above the second."""
     known = is_scalar(graph, low) and is_scalar(graph, high)

@@ -226,9 +226,10 @@ def laid(graph: Graph, first: Result, second: Result, side: Opaque) -> Result:
     both = graph.make_node("Concat", parts, axis=side.axis)
     if not (side.before or side.after):
         return both
-    around = consts(graph, [side.before, side.after], dtypes.int64)
-    axes = consts(graph, [side.axis], dtypes.int64)
-    return graph.make_node("Pad", [both, around, "", axes])
+    rank = graph.get_rank(first)
+    around = [0] * (2 * rank)
+    around[side.axis], around[rank + side.axis] = side.before, side.after
+    return graph.make_node("Pad", [both, consts(graph, around, dtypes.int64)])
 
 
 def is_zero_fill(graph: Graph, x: Result | None) -> Bool:

@@ -1,0 +1,431 @@
+# Generated from specs/rewrites/optimizers.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ortable.prelude import is_constant, rank_of
+from ortable.prelude_make import as_vec
+from ortable.rewrite.rule import Match, Rule
+from ortable.rewrite.words import is_float32, number_of
+from ortable.rewrite.words_nets import are_usual, is_wide
+from ortable.rewrite.words_optimizers import is_rounded_in_float32, is_zero_in_float32, with_axes
+from ortable.rewrite.words_training import is_zero_fill
+
+if TYPE_CHECKING:
+    from ortable.builder import GraphBuilder, Res
+    from ortable.builder.node import Node
+    from ortable.prelude import Result
+    from ortable.rewrite.matcher import Matcher
+
+
+_PAD = {'mode': 'constant'}
+
+
+def match_max_before_power(m: Matcher, root: Node) -> Match | None:
+    """spread = Sqrt(Add(ReduceMean(Pow(x, power), axes, attrs=kept), small)); return Div(x, spread)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    x, spread = root.inputs
+    n1 = m.producer(spread, 'Sqrt')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1):
+        return None
+    r1 = n1.inputs[0]
+    n2 = m.producer(r1, 'Add')
+    if n2 is None or len(n2.inputs) != 2 or not m.plain(n2):
+        return None
+    for r2, small in m.orders(n2):
+        n3 = m.producer(r2, 'ReduceMean')
+        if n3 is None or len(n3.inputs) != 2:
+            continue
+        kept = dict(n3.attrs)
+        r3, axes = n3.inputs
+        if not axes:
+            continue
+        n4 = m.producer(r3, 'Pow')
+        if n4 is None or len(n4.inputs) != 2 or not m.plain(n4):
+            continue
+        r4, power = n4.inputs
+        if r4 != x:
+            continue
+        if not is_wide(graph, x):
+            m.refuse('is_wide(x)')
+            continue
+        if not not (number_of(graph, power) == 2 and is_float32(graph, x)):
+            m.refuse('not (number_of(power) == 2 and is_float32(x))')
+            continue
+        return Match((root, n1, n2, n3, n4), (root.outputs[0],), (x, power, axes, small, kept))
+    return None
+
+
+def make_max_before_power(graph: GraphBuilder, res: Res, x: Result, power: Result, axes: Result, small: Result, kept: Any) -> Any:
+    powers = graph.make_node('Pow', [graph.make_node('Max', [x]), power])
+    return graph.make_node('Div', [x, graph.make_node('Sqrt', [graph.make_node('Add', [graph.make_node('ReduceMean', [powers, axes], **kept), small])])], res.outputs)
+
+
+def match_max_between_conv_and_factor_1(m: Matcher, root: Node) -> Match | None:
+    """product = Conv(x, w, maybe(b), attrs=kept); return Mul(product, c)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for product, c in m.orders(root):
+        n1 = m.producer(product, 'Conv')
+        if n1 is None or not 2 <= len(n1.inputs) <= 3:
+            continue
+        kept = dict(n1.attrs)
+        x, w = n1.inputs[:2]
+        b = n1.inputs[2] or None if len(n1.inputs) > 2 else None
+        d = None
+        if not is_wide(graph, x):
+            m.refuse('is_wide(x)')
+            continue
+        factor = d if c is None else c
+        if not is_constant(graph, factor):
+            m.refuse('is_constant(factor)')
+            continue
+        if not not are_usual(graph, factor):
+            m.refuse('not are_usual(factor)')
+            continue
+        return Match((root, n1), (root.outputs[0],), (x, w, b, c, kept, d))
+    return None
+
+
+def match_max_between_conv_and_factor_2(m: Matcher, root: Node) -> Match | None:
+    """product = Conv(x, w, maybe(b), attrs=kept); return Div(product, d)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    product, d = root.inputs
+    n1 = m.producer(product, 'Conv')
+    if n1 is None or not 2 <= len(n1.inputs) <= 3:
+        return None
+    kept = dict(n1.attrs)
+    x, w = n1.inputs[:2]
+    b = n1.inputs[2] or None if len(n1.inputs) > 2 else None
+    c = None
+    if not is_wide(graph, x):
+        m.refuse('is_wide(x)')
+        return None
+    factor = d if c is None else c
+    if not is_constant(graph, factor):
+        m.refuse('is_constant(factor)')
+        return None
+    if not not are_usual(graph, factor):
+        m.refuse('not are_usual(factor)')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, w, b, c, kept, d))
+
+
+def make_max_between_conv_and_factor(graph: GraphBuilder, res: Res, x: Result, w: Result, b: Result | None, c: Result | None, kept: Any, d: Result | None) -> Any:
+    found = graph.make_node('Max', [graph.make_node('Conv', [x, w, b], **kept)])
+    return graph.make_node('Mul', [found, c], res.outputs) if d is None else graph.make_node('Div', [found, d], res.outputs)
+
+
+def match_max_between_pad_and_average(m: Matcher, root: Node) -> Match | None:
+    """padded = Pad(x, borders, maybe(value), maybe(axes)); return AveragePool(padded, attrs=kept)"""
+    graph = m.graph
+    if len(root.inputs) != 1:
+        return None
+    kept = dict(root.attrs)
+    padded = root.inputs[0]
+    n1 = m.producer(padded, 'Pad')
+    if n1 is None or not 2 <= len(n1.inputs) <= 4 or not m.plain(n1, (), _PAD):
+        return None
+    x, borders = n1.inputs[:2]
+    value = n1.inputs[2] or None if len(n1.inputs) > 2 else None
+    axes = n1.inputs[3] or None if len(n1.inputs) > 3 else None
+    if not is_wide(graph, x):
+        m.refuse('is_wide(x)')
+        return None
+    if not is_zero_fill(graph, value):
+        m.refuse('is_zero_fill(value)')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, borders, value, axes, kept))
+
+
+def make_max_between_pad_and_average(graph: GraphBuilder, res: Res, x: Result, borders: Result, value: Result | None, axes: Result | None, kept: Any) -> Any:
+    return graph.make_node('AveragePool', [graph.make_node('Max', [graph.make_node('Pad', [x, borders, value, axes])])], res.outputs, **kept)
+
+
+def match_max_between_pad_and_maximum(m: Matcher, root: Node) -> Match | None:
+    """padded = Pad(x, borders, maybe(value), maybe(axes)); return MaxPool(padded, attrs=kept)"""
+    graph = m.graph
+    if len(root.inputs) != 1:
+        return None
+    kept = dict(root.attrs)
+    padded = root.inputs[0]
+    n1 = m.producer(padded, 'Pad')
+    if n1 is None or not 2 <= len(n1.inputs) <= 4 or not m.plain(n1, (), _PAD):
+        return None
+    x, borders = n1.inputs[:2]
+    value = n1.inputs[2] or None if len(n1.inputs) > 2 else None
+    axes = n1.inputs[3] or None if len(n1.inputs) > 3 else None
+    if not is_wide(graph, x):
+        m.refuse('is_wide(x)')
+        return None
+    if not is_zero_fill(graph, value):
+        m.refuse('is_zero_fill(value)')
+        return None
+    return Match((root, n1), (root.outputs[0],), (x, borders, value, axes, kept))
+
+
+def make_max_between_pad_and_maximum(graph: GraphBuilder, res: Res, x: Result, borders: Result, value: Result | None, axes: Result | None, kept: Any) -> Any:
+    return graph.make_node('MaxPool', [graph.make_node('Max', [graph.make_node('Pad', [x, borders, value, axes])])], res.outputs, **kept)
+
+
+def match_max_between_quantizations(m: Matcher, root: Node) -> Match | None:
+    """numbers = DequantizeLinear(codes, scale, zero, attrs=kept); return QuantizeLinear(numbers, step, shift, attrs=more)"""
+    graph = m.graph
+    if len(root.inputs) != 3:
+        return None
+    more = dict(root.attrs)
+    numbers, step, shift = root.inputs
+    if not shift:
+        return None
+    n1 = m.producer(numbers, 'DequantizeLinear')
+    if n1 is None or len(n1.inputs) != 3:
+        return None
+    kept = dict(n1.attrs)
+    codes, scale, zero = n1.inputs
+    if not zero:
+        return None
+    if not is_float32(graph, scale):
+        m.refuse('is_float32(scale)')
+        return None
+    same = number_of(graph, scale) == number_of(graph, step) and number_of(graph, zero) == number_of(graph, shift)
+    if not not same:
+        m.refuse('not same')
+        return None
+    return Match((root, n1), (root.outputs[0],), (codes, scale, zero, step, shift, kept, more))
+
+
+def make_max_between_quantizations(graph: GraphBuilder, res: Res, codes: Result, scale: Result, zero: Result, step: Result, shift: Result, kept: Any, more: Any) -> Any:
+    numbers = graph.make_node('DequantizeLinear', [codes, scale, zero], **kept)
+    return graph.make_node('QuantizeLinear', [graph.make_node('Max', [numbers]), step, shift], res.outputs, **more)
+
+
+def match_max_between_quotient_and_factor(m: Matcher, root: Node) -> Match | None:
+    """return Mul(Div(one, x), z)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for r1, z in m.orders(root):
+        n1 = m.producer(r1, 'Div')
+        if n1 is None or len(n1.inputs) != 2 or not m.plain(n1):
+            continue
+        one, x = n1.inputs
+        if not number_of(graph, one) == 1:
+            m.refuse('number_of(one) == 1')
+            continue
+        return Match((root, n1), (root.outputs[0],), (one, x, z))
+    return None
+
+
+def make_max_between_quotient_and_factor(graph: GraphBuilder, res: Res, one: Result, x: Result, z: Result) -> Any:
+    return graph.make_node('Mul', [graph.make_node('Max', [graph.make_node('Div', [one, x])]), z], res.outputs)
+
+
+def match_sum_with_zero_1(m: Matcher, root: Node) -> Match | None:
+    """return Add(x, c)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for x, c in m.orders(root):
+        d = None
+        if not is_wide(graph, x):
+            m.refuse('is_wide(x)')
+            continue
+        small = d if c is None else c
+        if not is_zero_in_float32(graph, small):
+            m.refuse('is_zero_in_float32(small)')
+            continue
+        return Match((root,), (root.outputs[0],), (x, c, d))
+    return None
+
+
+def match_sum_with_zero_2(m: Matcher, root: Node) -> Match | None:
+    """return Sub(x, d)"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    x, d = root.inputs
+    c = None
+    if not is_wide(graph, x):
+        m.refuse('is_wide(x)')
+        return None
+    small = d if c is None else c
+    if not is_zero_in_float32(graph, small):
+        m.refuse('is_zero_in_float32(small)')
+        return None
+    return Match((root,), (root.outputs[0],), (x, c, d))
+
+
+def make_sum_with_zero(graph: GraphBuilder, res: Res, x: Result, c: Result | None, d: Result | None) -> Any:
+    return graph.make_node('Sum', [x, c], res.outputs) if d is None else graph.make_node('Sum', [x, graph.make_node('Neg', [d])], res.outputs)
+
+
+def match_wide_factor_1(m: Matcher, root: Node) -> Match | None:
+    """scaled = Mul(x, c); return scaled"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    for x, c in m.orders(root):
+        scaled = root.outputs[0]
+        d = None
+        factor = d if c is None else c
+        if not is_rounded_in_float32(graph, factor, x, scaled):
+            m.refuse('is_rounded_in_float32(factor, x, scaled)')
+            continue
+        if not rank_of(graph, factor) <= rank_of(graph, x):
+            m.refuse('rank_of(factor) <= rank_of(x)')
+            continue
+        return Match((root,), (root.outputs[0],), (x, d, factor))
+    return None
+
+
+def match_wide_factor_2(m: Matcher, root: Node) -> Match | None:
+    """scaled = Div(x, d); return scaled"""
+    graph = m.graph
+    if len(root.inputs) != 2 or not m.plain(root):
+        return None
+    x, d = root.inputs
+    c = None
+    scaled = root.outputs[0]
+    factor = d if c is None else c
+    if not is_rounded_in_float32(graph, factor, x, scaled):
+        m.refuse('is_rounded_in_float32(factor, x, scaled)')
+        return None
+    if not rank_of(graph, factor) <= rank_of(graph, x):
+        m.refuse('rank_of(factor) <= rank_of(x)')
+        return None
+    return Match((root,), (root.outputs[0],), (x, d, factor))
+
+
+def make_wide_factor(graph: GraphBuilder, res: Res, x: Result, d: Result | None, factor: Any) -> Any:
+    wide = with_axes(graph, factor, rank_of(graph, x) + 1)
+    return graph.make_node('Squeeze', [graph.make_node('Mul', [x, wide]) if d is None else graph.make_node('Div', [x, wide]), as_vec(graph, 0)], res.outputs)
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        name='max_before_power',
+        file='specs/rewrites/optimizers.yaml',
+        stage='arrange',
+        root='Div',
+        child='Sqrt',
+        size=5,
+        match=match_max_before_power,
+        make=make_max_before_power,
+        why="ONNX Runtime's LayerNormFusion does not look at the exponent",
+    ),
+    Rule(
+        name='max_between_conv_and_factor',
+        file='specs/rewrites/optimizers.yaml',
+        stage='arrange',
+        root='Mul',
+        child='Conv',
+        size=2,
+        match=match_max_between_conv_and_factor_1,
+        make=make_max_between_conv_and_factor,
+        why="ONNX Runtime's ConvMulFusion moves a factor into the weight also where that overflows, or makes NaN",
+    ),
+    Rule(
+        name='max_between_conv_and_factor',
+        file='specs/rewrites/optimizers.yaml',
+        stage='arrange',
+        root='Div',
+        child='Conv',
+        size=2,
+        match=match_max_between_conv_and_factor_2,
+        make=make_max_between_conv_and_factor,
+        why="ONNX Runtime's ConvMulFusion moves a factor into the weight also where that overflows, or makes NaN",
+    ),
+    Rule(
+        name='max_between_pad_and_average',
+        file='specs/rewrites/optimizers.yaml',
+        stage='arrange',
+        root='AveragePool',
+        child='Pad',
+        size=2,
+        match=match_max_between_pad_and_average,
+        make=make_max_between_pad_and_average,
+        why="ONNX Runtime's Pad_Fusion lets a pool pad more than its window, which no session accepts",
+    ),
+    Rule(
+        name='max_between_pad_and_maximum',
+        file='specs/rewrites/optimizers.yaml',
+        stage='arrange',
+        root='MaxPool',
+        child='Pad',
+        size=2,
+        match=match_max_between_pad_and_maximum,
+        make=make_max_between_pad_and_maximum,
+        why="ONNX Runtime's Pad_Fusion takes the zeros for the padding of the pool, which is -inf",
+    ),
+    Rule(
+        name='max_between_quantizations',
+        file='specs/rewrites/optimizers.yaml',
+        stage='arrange',
+        root='QuantizeLinear',
+        child='DequantizeLinear',
+        size=2,
+        match=match_max_between_quantizations,
+        make=make_max_between_quantizations,
+        why="ONNX Runtime's DoubleQDQPairsRemover quantizes once what is quantized twice with other scales",
+    ),
+    Rule(
+        name='max_between_quotient_and_factor',
+        file='specs/rewrites/optimizers.yaml',
+        stage='arrange',
+        root='Mul',
+        child='Div',
+        size=2,
+        match=match_max_between_quotient_and_factor,
+        make=make_max_between_quotient_and_factor,
+        why="ONNX Runtime's DivMulFusion makes z / x of (1 / x) * z, which rounds otherwise and may have fewer axes",
+    ),
+    Rule(
+        name='sum_with_zero',
+        file='specs/rewrites/optimizers.yaml',
+        stage='arrange',
+        root='Add',
+        child='',
+        size=1,
+        match=match_sum_with_zero_1,
+        make=make_sum_with_zero,
+        why="ONNX Runtime's NoopElimination drops a zero that makes 0.0 of -0.0, and what is zero in float32",
+    ),
+    Rule(
+        name='sum_with_zero',
+        file='specs/rewrites/optimizers.yaml',
+        stage='arrange',
+        root='Sub',
+        child='',
+        size=1,
+        match=match_sum_with_zero_2,
+        make=make_sum_with_zero,
+        why="ONNX Runtime's NoopElimination drops a zero that makes 0.0 of -0.0, and what is zero in float32",
+    ),
+    Rule(
+        name='wide_factor',
+        file='specs/rewrites/optimizers.yaml',
+        stage='arrange',
+        root='Mul',
+        child='',
+        size=1,
+        match=match_wide_factor_1,
+        make=make_wide_factor,
+        why="ONNX Runtime's MatMulScaleFusion keeps factors of float64 as float32, its NoopElimination takes 1 + 1e-9 for 1",
+    ),
+    Rule(
+        name='wide_factor',
+        file='specs/rewrites/optimizers.yaml',
+        stage='arrange',
+        root='Div',
+        child='',
+        size=1,
+        match=match_wide_factor_2,
+        make=make_wide_factor,
+        why="ONNX Runtime's MatMulScaleFusion keeps factors of float64 as float32, its NoopElimination takes 1 + 1e-9 for 1",
+    ),
+)
