@@ -54,12 +54,12 @@ def test_a_spec_error_writes_nothing_and_exits_with_1(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     root = _copy_specs(tmp_path)
-    spec = root / "specs" / "aten" / "reduce.yaml"
-    spec.write_text(spec.read_text().replace("ReduceSum(", "ReduceSumm("))
+    spec = root / "specs" / "aten" / "pad.yaml"
+    spec.write_text(spec.read_text().replace("return Pad(", "return Padd("))
     assert main(["generate", "--root", str(root)]) == 1
     printed = capsys.readouterr().err
-    assert "specs/aten/reduce.yaml:" in printed
-    assert "ONNX has no operator 'ReduceSumm'" in printed
+    assert "specs/aten/pad.yaml:" in printed
+    assert "ONNX has no operator 'Padd'" in printed
     assert "nothing was written" in printed
     assert list((root / "generated").iterdir()) == []
 
