@@ -27,7 +27,7 @@ $(READY): pyproject.toml constraints.txt
 run: $(READY)  ## train a small model through ONNX Runtime and print its graphs
 	$(BIN)/python examples/train_diabetes.py $(ARGS)
 
-test: $(READY)  ## all tests
+test: $(READY)  ## the tests; heavy ones have targets of their own: sweeps, opsets, conformance
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal $(ARGS)
 
 codegen: $(READY)  ## write generated/ from specs/ (only the files that change)
@@ -43,8 +43,9 @@ format: $(READY)  ## lay out the sources
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-sweeps: $(READY)  ## programs and models that others wrote, against eager
+sweeps: $(READY)  ## programs and models that others wrote, random graphs, several processes
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/sweeps tests/rewrites/test_random_graphs.py --sweeps $(ARGS)
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/backend -m slow --sweeps $(ARGS)
 
 opsets: $(READY)  ## every sample call of every spec, at every opset, against eager
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/specs --opsets all $(ARGS)

@@ -46,6 +46,16 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests marked as slow run with the sweeps."""
+    if config.getoption("--sweeps"):
+        return
+    slow = [item for item in items if item.get_closest_marker("slow") is not None]
+    if slow:
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if item.get_closest_marker("slow") is None]
+
+
 def pytest_configure(config: pytest.Config) -> None:
     # One thread in torch, and so in the sessions of the backend: the tests are many small graphs
     # in parallel processes, and sums come out in the same order on every machine.

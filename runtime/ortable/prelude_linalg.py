@@ -299,7 +299,6 @@ def noise_floor(
     defaults for matrices whose longer side is ``size``."""
     make, own = graph.make_node, graph.get_type(values)
     zero = const(graph, 0, own)
-    last = _last_axis(graph, values)
     atol = None if atol is None else cast(graph, atol, own)
     if rtol is None:
         rtol = make("Mul", [const(graph, machine_epsilon(own), own), const(graph, size, own)])
@@ -311,7 +310,8 @@ def noise_floor(
     floor = make("Mul", [cast(graph, rtol, own), most])
     if atol is not None:
         floor = make("Max", [floor, atol])
-    return make("Unsqueeze", [floor, last])
+    # a tolerance may have more axes than what it bounds
+    return make("Unsqueeze", [floor, consts(graph, [-1], dtypes.int64)])
 
 
 def pseudo_inverse(

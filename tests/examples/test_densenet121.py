@@ -11,7 +11,7 @@ import torch
 
 from tests.models.densenet import DenseNet, densenet121
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("fresh_dynamo")]
+pytestmark = [pytest.mark.usefixtures("fresh_dynamo")]
 
 BUFFERS = ("running_mean", "running_var", "num_batches_tracked")
 

@@ -115,6 +115,18 @@ class Likelihood(torch.nn.Module):
         return normal.log_prob(x * 2) + kinds.entropy()
 
 
+@pytest.fixture
+def checked_distributions():
+    """torch.distributions as a fresh process has them: dynamo switches their checks off for good
+    when it first compiles."""
+    distribution = torch.distributions.Distribution
+    before = distribution._validate_args
+    distribution.set_default_validate_args(True)
+    yield
+    distribution.set_default_validate_args(before)
+
+
+@pytest.mark.usefixtures("checked_distributions")
 @pytest.mark.parametrize("strict", [False, True])
 def test_distributions_with_their_default_checks(strict) -> None:
     x, shapes = torch.randn(4, 3), {"x": {0: Dim("n")}}

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from ortable import to_onnx
-from ortable.errors import ExportError
+from ortable.errors import ExportError, UnsupportedCase
 
 X = torch.rand(3)
 
@@ -39,8 +39,13 @@ def test_a_dtype_of_a_newer_opset(dtype, first, back) -> None:
     assert "test_dtype_versions.py" in str(caught.value) and "y = x.to(self.dtype)" in str(
         caught.value
     )
+    if dtype == torch.float8_e8m0fnu:
+        with pytest.raises(UnsupportedCase, match="float8_e8m0fnu"):  # the two round differently
+            to_onnx(Narrow(dtype, back), (X,), target_opset=first)
+        return
     model = to_onnx(Narrow(dtype, back), (X,), target_opset=first)
-    assert [node.op_type for node in model.graph.node] == ["Cast"] * (2 if back else 1)
+    casts = 2 if back else 1
+    assert [node.op_type for node in model.graph.node][-casts:] == ["Cast"] * casts
 
 
 def test_an_input_of_a_newer_opset() -> None:

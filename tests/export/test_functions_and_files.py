@@ -91,7 +91,7 @@ def test_a_file_is_written_whole_and_nothing_else_is_left(tmp_path) -> None:
 
 
 def test_a_missing_folder_is_named(tmp_path) -> None:
-    with pytest.raises(ExportError, match=r"folder '.*nowhere' of the file"):
+    with pytest.raises(ExportError, match=r"folder '.*nowhere' of the ONNX file"):
         export(Neuron(), (torch.rand(5, 3),), filename=tmp_path / "nowhere" / "model.onnx")
 
 

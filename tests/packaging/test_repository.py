@@ -114,3 +114,16 @@ def test_makefile_targets_are_the_documented_ones() -> None:
     phony = re.search(r"^\.PHONY: (.*)$", makefile, flags=re.MULTILINE)
     assert phony is not None
     assert set(phony.group(1).split()) == targets
+
+
+def test_slow_tests_lie_where_the_sweeps_look_for_them() -> None:
+    """`make test` leaves them out, so what `make sweeps` does not collect would never run."""
+    marked = [
+        name
+        for name in files(".py")
+        if name.startswith("tests/")
+        and name != HERE
+        and "mark.slow" in (ROOT / name).read_text(encoding="utf-8")
+    ]
+    assert marked
+    assert all(name.startswith(("tests/backend/", "tests/sweeps/")) for name in marked), marked
