@@ -13,7 +13,6 @@ import torch
 import ortable
 from tests.models.bert import bert, bert_inputs
 
-
 OUTPUTS = ("last_hidden_state", "pooler_output")
 TOLERANCE = 1e-4
 
