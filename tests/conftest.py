@@ -47,8 +47,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests marked as slow run with the sweeps."""
-    if config.getoption("--sweeps"):
+    """Tests marked as slow run with the sweeps, and with all opsets."""
+    if config.getoption("--sweeps") or config.getoption("--opsets") == "all":
         return
     slow = [item for item in items if item.get_closest_marker("slow") is not None]
     if slow:

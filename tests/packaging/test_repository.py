@@ -126,4 +126,6 @@ def test_slow_tests_lie_where_the_sweeps_look_for_them() -> None:
         and "mark.slow" in (ROOT / name).read_text(encoding="utf-8")
     ]
     assert marked
-    assert all(name.startswith(("tests/backend/", "tests/sweeps/")) for name in marked), marked
+    assert all(
+        name.startswith(("tests/backend/", "tests/sweeps/", "tests/specs/")) for name in marked
+    ), marked

@@ -80,6 +80,7 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
+@pytest.mark.slow
 def test_without_one_case_the_entry_fails_and_nothing_else(
     key: str, case: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
