@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ortable.dtypes import bfloat16, boolean, float32, int64
+from ortable.dtypes import bfloat16, boolean, float32, float64, int64
 from ortable.errors import UnsupportedCase
 from ortable.known import known_dtype, known_shape, scalar_shape
 from ortable.prelude import differs, dim_of, dtype_of, is_float, product, rank_of, shape_of, swapped
@@ -129,9 +129,9 @@ def aten_bmm(graph: GraphBuilder, res: Res, self: Result, mat2: Result) -> Resul
 def aten_dot(graph: GraphBuilder, res: Res, self: Result, tensor: Result) -> Result:
     """aten::dot(Tensor self, Tensor tensor) -> Tensor"""
     if is_float(graph, self) and dim_of(graph, self, 0) > 256:
-        # ONNX Runtime adds up the products of a vector one by one
-        terms = graph.make_node('Mul', [opmath(graph, self), opmath(graph, tensor)])
-        return cast(graph, summed_over(graph, terms, [0], False), dtype_of(graph, self))
+        # ONNX Runtime adds up the products of a vector one by one; float64 holds those of float32
+        terms = graph.make_node('Mul', [cast(graph, self, float64), cast(graph, tensor, float64)])
+        return cast(graph, graph.make_node('ReduceSum', [terms, consts(graph, [0], int64)], keepdims=0), dtype_of(graph, self))
     return matrix_product(graph, self, tensor)
 
 
