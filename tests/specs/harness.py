@@ -33,6 +33,7 @@ from torch.fx.experimental.symbolic_shapes import (
 from ortable import dims, dtypes
 from ortable.builder import GraphBuilder
 from ortable.interpreter import DynamoInterpreter
+from ortable.prelude_factors import float32_holds
 from ortable_generated.aten.dispatch import RULES
 from ortablegen.model import Sample
 from ortablegen.samples import Expression, TensorSample, evaluate, parse_sample
@@ -289,6 +290,17 @@ def check_rule(schema: OpSchema, sample: Sample) -> None:
             assert tuple(shape) == tuple(result.shape), f"rule of {schema.key} says {shape}"
 
 
+def narrowed_attributes(builder: GraphBuilder) -> list[str]:
+    """Numbers that nodes over float64 keep in attributes, which are float32, and cannot hold."""
+    return [
+        f"{node.op_type}.{name} = {value}"
+        for node in builder.nodes
+        if any(each and builder.get_type(each) == dtypes.float64 for each in node.inputs)
+        for name, value in node.attrs.items()
+        if isinstance(value, float) and not float32_holds(value)
+    ]
+
+
 def run_onnx(model: onnx.ModelProto, feeds: dict[str, torch.Tensor]) -> list[torch.Tensor]:
     """Run a model in ONNX Runtime; bfloat16 travels through its bits."""
     return run_session(session_of(model.SerializeToString()), feeds)
@@ -387,6 +399,8 @@ class SampleCheck:
             return converted
         onnx.checker.check_model(converted.model, full_check=False)
         assert not unsafe_nodes(converted.model), "ONNX Runtime's optimizers misread such nodes"
+        narrowed = narrowed_attributes(converted.interpreter.builder)
+        assert not narrowed, f"float64 is computed with numbers of float32: {narrowed}"
         session = session_of(text) if converted.model.graph.output else None
         dynamic = bool(_names(list(parse_sample(sample, self.schema).values())))
         for grow in (0, 3) if dynamic else (0,):
