@@ -14,7 +14,7 @@ from ortable.rules import broadcast
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.known import Rules
-    from ortable.prelude import Bool, Result, Scalar, Str
+    from ortable.prelude import Bool, Float, Result, Scalar, Str
 
 
 def aten__prelu_kernel_backward(graph: GraphBuilder, res: Res, grad_output: Result, self: Result, weight: Result) -> Any:
@@ -104,6 +104,17 @@ def aten_log_sigmoid_backward(graph: GraphBuilder, res: Res, grad_output: Result
     """aten::log_sigmoid_backward(Tensor grad_output, Tensor self, Tensor buffer) -> Tensor"""
     x = opmath(graph, self)
     return cast(graph, graph.make_node('Mul', [opmath(graph, grad_output), graph.make_node('Sigmoid', [graph.make_node('Neg', [x])])]), dtype_of(graph, self))
+
+
+def aten_logit_backward(graph: GraphBuilder, res: Res, grad_output: Result, self: Result, eps: Float | None = None) -> Result:
+    """aten::logit_backward(Tensor grad_output, Tensor self, float? eps=None) -> Tensor"""
+    low = 0 if eps is None else max(eps, 0)
+    otherwise = float('nan') if eps is None or eps < 0 else 0
+    x = opmath(graph, self)
+    divisor = graph.make_node('Abs', [graph.make_node('Mul', [x, graph.make_node('Sub', [const_like(graph, 1, x), x])])])
+    outside = graph.make_node('Or', [graph.make_node('Less', [x, const_like(graph, low, x)]), graph.make_node('Greater', [x, const_like(graph, 1 - low, x)])])
+    slope = graph.make_node('Div', [opmath(graph, grad_output), divisor])
+    return cast(graph, graph.make_node('Where', [outside, const_like(graph, otherwise, x), slope]), dtype_of(graph, self))
 
 
 def aten_mish_backward(graph: GraphBuilder, res: Res, grad_output: Result, self: Result) -> Result:
@@ -203,6 +214,10 @@ def rule_aten_leaky_relu_backward(graph: GraphBuilder, grad_output: Result, self
 
 
 def rule_aten_log_sigmoid_backward(graph: GraphBuilder, grad_output: Result, self: Result, buffer: Result) -> Rules:
+    return ((known_dtype(graph, self), known_shape(graph, self)),)
+
+
+def rule_aten_logit_backward(graph: GraphBuilder, grad_output: Result, self: Result, eps: Float | None = None) -> Rules:
     return ((known_dtype(graph, self), known_shape(graph, self)),)
 
 

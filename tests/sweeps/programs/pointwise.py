@@ -76,8 +76,8 @@ _ACTIVATIONS = [
     "softshrink",
     "hardshrink",
 ]
-# gradients at poles and at -0.0, where what torch decomposes them into has another sign
-_OTHER_SIGN = ("lgamma", "logit")
+# gradients at poles, where what torch decomposes them into has another sign
+_OTHER_SIGN = ("lgamma",)
 # the gradient at NaN is 0 in torch's vectors, and passes in its scalars
 _VECTORS_DIFFER = ("relu6", "hardtanh", "hardshrink", "softshrink", "hardswish", "hardsigmoid")
 _BINARY = [
