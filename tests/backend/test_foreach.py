@@ -22,6 +22,10 @@ def argument(arg):
         return [torch.rand(shape, generator=generator) / 2 + 0.3 for shape in shapes]
     if kind == "Tensor":
         return torch.tensor([0.5, 2.0]) if arg.name == "scalars" else torch.tensor(1.5)
+    if arg.name == "dtype":
+        return torch.float64
+    if kind == "bool":
+        return False
     return [0.5, 2.0] if kind.startswith("List[") else 2.0
 
 
@@ -29,6 +33,21 @@ def argument(arg):
 def test_each_overload_is_the_operator_of_one_tensor(name):
     op = TABLE[name]
     given = [argument(a) for a in op._schema.arguments if not a.has_default_value()]
+    got = foreach_table()[op](*given)
+    torch.testing.assert_close(got, list(op(*given)), rtol=1e-6, atol=1e-6)
+
+
+OPTIONAL = [
+    name
+    for name, op in TABLE.items()
+    if any(a.has_default_value() and not a.kwarg_only for a in op._schema.arguments)
+]
+
+
+@pytest.mark.parametrize("name", OPTIONAL)
+def test_optional_arguments_may_go_by_position(name):
+    op = TABLE[name]
+    given = [argument(a) for a in op._schema.arguments if not a.kwarg_only]
     got = foreach_table()[op](*given)
     torch.testing.assert_close(got, list(op(*given)), rtol=1e-6, atol=1e-6)
 

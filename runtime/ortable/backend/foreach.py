@@ -20,7 +20,8 @@ _NAMES = {
     "maximum.Scalar": "clamp_min", "maximum.ScalarList": "clamp_min",
     "minimum.Scalar": "clamp_max", "minimum.ScalarList": "clamp_max",
 }  # fmt: skip
-_FACTOR = ("addcmul", "addcdiv")  # their last argument goes by name for one tensor
+# the positional argument that goes by name for one tensor: where it stands, and that name
+_BY_NAME = {"norm": (2, "dtype"), "addcmul": (3, "value"), "addcdiv": (3, "value")}
 
 
 def foreach_table() -> dict[Any, Callable[..., Any]]:
@@ -35,16 +36,19 @@ def foreach_table() -> dict[Any, Callable[..., Any]]:
         listed = getattr(torch.ops.aten, name.removeprefix("aten::"))
         op = getattr(listed, overload or "default")
         if single is not None and not op._schema.is_mutable:
-            found[op] = partial(_one_by_one, single, each in _FACTOR)
+            found[op] = partial(_one_by_one, single, _BY_NAME.get(each))
     return found
 
 
-def _one_by_one(single: Any, has_factor: bool, *args: Any, **kwargs: Any) -> list[Any]:
+def _one_by_one(
+    single: Any, by_name: tuple[int, str] | None, *args: Any, **kwargs: Any
+) -> list[Any]:
     """`single` of the first element of every list, of the second, and so on."""
-    if has_factor and len(args) > 3:
-        args, kwargs = args[:3], {**kwargs, "value": args[3]}
+    if by_name is not None and len(args) > by_name[0]:
+        index, name = by_name
+        args, kwargs = args[:index], {**kwargs, name: args[index]}
     count = next(len(arg) for arg in (*args, *kwargs.values()) if isinstance(arg, list | tuple))
-    if has_factor and isinstance(kwargs.get("value"), torch.Tensor):
+    if isinstance(kwargs.get("value"), torch.Tensor):
         return _scaled(single, args, kwargs["value"].unbind())
     return [
         single(
