@@ -111,7 +111,7 @@ class OrtBackend:
     def source(self) -> str:
         """The source text of what a call does now, for people."""
         if self._source is None:
-            self._source = self._written(self._constant, self._bindable())
+            self._source = self._call_source(self._constant, self._bindable())
         return self._source.text
 
     def _choose(self, args: list[Any]) -> list[Any]:
@@ -200,7 +200,7 @@ class OrtBackend:
             return None
         values = {"changed": changed, **frozen.expected()}
         rest = tuple(i for i in self._bindable() if i not in positions)
-        frozen.call = self._function(self._written(positions, rest), session, values)
+        frozen.call = self._function(self._call_source(positions, rest), session, values)
         self._sets[key] = frozen
         self._call, self.session = frozen.call, session
         return frozen.call
@@ -238,12 +238,12 @@ class OrtBackend:
                 self._plain_session = shared_session(
                     self._key, (), lambda: make(self.compiled.model, None)
                 )
-            source = self._written((), self._bindable())
+            source = self._call_source((), self._bindable())
             self._plain = self._function(source, self._plain_session, {})
         self.session = self._plain_session
         return self._plain
 
-    def _written(self, constants: Sequence[int], bound: Sequence[int]) -> CallSource:
+    def _call_source(self, constants: Sequence[int], bound: Sequence[int]) -> CallSource:
         return CallSource(self.compiled, constants, bound, self._resizable)
 
     def _function(self, source: CallSource, session: Any, values: Mapping[str, Any]) -> Call:

@@ -183,9 +183,8 @@ class _RoleBuilder:
         if traced is None:
             self._check_place(result, value)
         base = self.copies.get(base, base)
-        if (
-            not promised or base in self.inputs.position
-        ):  # of arguments, AOTAutograd makes views anew
+        # what is saved needs no relation to others; of arguments, AOTAutograd makes views anew
+        if not promised or base in self.inputs.position:
             steps = tuple(step for step in steps if step.op is not DETACH)
         if base in self.inputs.position:
             kind = OutputKind.INPUT if base is result else OutputKind.VIEW

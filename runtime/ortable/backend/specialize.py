@@ -35,10 +35,13 @@ def specialize(graph_module: GraphModule, error: OrtableError, verbose: int = 0)
         env = value.node.shape_env
         if env.frozen or symbol not in env.backed_var_to_val:
             continue
-        known = int(value)  # evaluates the symbol: torch guards on its value
+        # evaluates the symbol: torch guards on its value, and replaces it
+        size = float(value) if isinstance(value, torch.SymFloat) else int(value)
+        if env.replace(symbol) == symbol:
+            continue  # the next conversion would find what this one found
         if verbose:
             why = str(error).partition("\n")[0]
-            print(f"[ortable] compiled for {symbol} = {known} alone: {why}")
+            print(f"[ortable] compiled for {symbol} = {size} alone: {why}")
         found = True
     return found
 
