@@ -47,13 +47,22 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests marked as slow run with the sweeps, and with all opsets."""
-    if config.getoption("--sweeps") or config.getoption("--opsets") == "all":
+    """Tests marked as slow run with the sweeps, and with all opsets; the sweeps leave out what
+    `make test` runs in the same way."""
+    sweeps = config.getoption("--sweeps")
+    if config.getoption("--opsets") == "all" and not sweeps:
         return
-    slow = [item for item in items if item.get_closest_marker("slow") is not None]
-    if slow:
-        config.hook.pytest_deselected(items=slow)
-        items[:] = [item for item in items if item.get_closest_marker("slow") is None]
+    left_out = [item for item in items if _is_of_the_sweeps(item, sweeps) != sweeps]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
+
+
+def _is_of_the_sweeps(item: pytest.Item, sweeps: bool) -> bool:
+    """Whether a test is one of the sweeps; what does more there counts where they are asked for."""
+    if item.get_closest_marker("slow") is not None or "sweeps" in item.path.parts:
+        return True
+    return sweeps and item.get_closest_marker("sweep") is not None
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -20,8 +20,8 @@ row(
     [{"x": CORNERS}, {"x": EMPTY}],
 )  # fmt: skip
 row(
-    "EliminateSlice", "whole", LINE + "{ a = Abs(x) b = Slice(a, s, e, a_, t) y = Neg(b) }"
-    .replace("a_", "ax"), [{"x": CORNERS}, {"x": EMPTY}],
+    "EliminateSlice", "whole", LINE + "{ a = Abs(x) b = Slice(a, s, e, ax, t) y = Neg(b) }",
+    [{"x": CORNERS}, {"x": EMPTY}],
     {"s": [0], "e": [2**63 - 1], "ax": [0], "t": [1]},
 )  # fmt: skip
 for name, changed in (
@@ -51,18 +51,18 @@ row(
     "EliminateDropout", "training", DROPOUT, {"x": np.ones(256, F)},
     {"r": F(0.5), "t": True}, outcome="wrong",
 )  # fmt: skip
-for size, known, outcome in ((1, "n", "equal"), (5, "5", "equal"), (0, "1", "wrong")):
+for length, size, outcome in ((1, "n", "equal"), (5, "5", "equal"), (0, "1", "wrong")):
     row(
-        "ExpandElimination", f"to {size}",
-        f"(float[{known}] x) => (float[k] y) {{ a = Abs(x) b = Expand(a, s) y = Neg(b) }}",
-        {"x": CORNERS[:5] if known != "1" else CORNERS[:1]}, {"s": [size]}, outcome=outcome,
+        "ExpandElimination", f"to {length}",
+        f"(float[{size}] x) => (float[k] y) {{ a = Abs(x) b = Expand(a, s) y = Neg(b) }}",
+        {"x": CORNERS[:5] if size != "1" else CORNERS[:1]}, {"s": [length]}, outcome=outcome,
     )  # fmt: skip
-for name, known, sizes in (("stretched", "1", [5]), ("more axes", "5", [1, 5])):
+for name, size, sizes in (("stretched", "1", [5]), ("more axes", "5", [1, 5])):
     out = ",".join("pq"[: len(sizes)])
     row(
         "ExpandElimination", name,
-        f"(float[{known}] x) => (float[{out}] y) {{ a = Abs(x) b = Expand(a, s) y = Neg(b) }}",
-        {"x": CORNERS[: int(known)]}, {"s": sizes}, fires=False,
+        f"(float[{size}] x) => (float[{out}] y) {{ a = Abs(x) b = Expand(a, s) y = Neg(b) }}",
+        {"x": CORNERS[: int(size)]}, {"s": sizes}, fires=False,
     )  # fmt: skip
 row("CastElimination", "same", LINE + "{ a = Abs(x) b = Cast<to=1>(a) y = Neg(b) }", {"x": CORNERS})
 for kind, x in ((10, [70000, 1e-9, 1.0001]), (7, [2.5, 1e9, -1.5]), (9, [2.5, 0, NAN])):
@@ -155,12 +155,12 @@ row(
     "(float[1,3] a, float[3,4] b, float[5,4] c) => (float[p,q] y) { g = Gemm(a, b) y = Sum(g, c) }",
     {"a": numbers(1, 3), "b": numbers(3, 4), "c": numbers(5, 4)}, tolerance=1e-6, fires=False,
 )  # fmt: skip
-for turned in (0, 1):
+for transposed in (0, 1):
     row(
-        "GemmTransposeFusion", f"transA={turned}",
+        "GemmTransposeFusion", f"transA={transposed}",
         f"(float[m,k] x, float[k2,4] b, float[4] c) => (float[p,q] y) "
-        f"{{ a = Transpose(x) g = Gemm<transA={turned}>(a, b, c) y = Neg(g) }}",
-        {"x": numbers(2, 3) if turned else numbers(3, 2), "b": numbers(3, 4), "c": numbers(4)},
+        f"{{ a = Transpose(x) g = Gemm<transA={transposed}>(a, b, c) y = Neg(g) }}",
+        {"x": numbers(2, 3) if transposed else numbers(3, 2), "b": numbers(3, 4), "c": numbers(4)},
         tolerance=1e-6,
     )  # fmt: skip
 for name, b in (("alike", "n"), ("broadcast", "2,1")):

@@ -117,7 +117,6 @@ row(
     "(bool[n] c, uint8[n] q) => (uint8[n] y) { d = DequantizeLinear(q, s, z) w = Where(c, d, k) y = QuantizeLinear(w, s, z) }",
     {"c": A([1, 0, 1], bool), "q": A([1, 200, 3], np.uint8)}, {**Q, "k": F(-1.5)},
 )  # fmt: skip
-INTEGERS = "p = MatMulInteger(q, w, z) f = Cast<to=1>(p) {0}"
 row(
     "MatMulIntegerToFloatFusion", "scaled",
     "(uint8[n,3] q, float k) => (float[n,4] y) { p = MatMulInteger(q, w, z) f = Cast<to=1>(p) t = Mul(k, sw) y = Mul(f, t) }",

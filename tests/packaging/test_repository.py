@@ -123,9 +123,8 @@ def test_slow_tests_lie_where_the_sweeps_look_for_them() -> None:
         for name in files(".py")
         if name.startswith("tests/")
         and name != HERE
-        and "mark.slow" in (ROOT / name).read_text(encoding="utf-8")
+        and re.search(r"mark\.(slow|sweep)\b", (ROOT / name).read_text(encoding="utf-8"))
     ]
     assert marked
-    assert all(
-        name.startswith(("tests/backend/", "tests/sweeps/", "tests/specs/")) for name in marked
-    ), marked
+    folders = ("tests/backend/", "tests/rewrites/", "tests/specs/", "tests/sweeps/")
+    assert all(name.startswith(folders) for name in marked), marked

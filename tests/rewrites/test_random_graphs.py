@@ -129,6 +129,7 @@ def largest(model: onnx.ModelProto, feeds: dict[str, torch.Tensor]) -> float:
     return found
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("names", "target", "number"),
     [

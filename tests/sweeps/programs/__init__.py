@@ -25,8 +25,7 @@ class Program:
 
     ``make(n)`` gives its arguments. ``dynamic``: whether sizes may change between calls; ``train``:
     whether gradients are compared; ``rtol`` and ``atol`` replace those of the dtype; ``strides``:
-    whether the results lie in memory as eager's; ``seeded``: it draws random numbers; ``patches``:
-    settings of dynamo that it needs.
+    whether the results lie in memory as eager's; ``patches``: settings of dynamo that it needs.
     """
 
     fn: Callable[..., Any]
@@ -36,7 +35,6 @@ class Program:
     rtol: float | None = None
     atol: float | None = None
     strides: bool = True
-    seeded: bool = False
     patches: tuple[str, ...] = ()
 
 

@@ -59,14 +59,16 @@ def _run(program: Program, fn: Any, size: int, train: bool) -> tuple[Any, list[A
 def _leaf(value: Any, train: bool) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
-    copy = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype)
     if 0 in value.stride():  # expanded: elements share memory
         copy = value.clone(memory_format=torch.contiguous_format)[
             tuple(slice(0, 1) if step == 0 else slice(None) for step in value.stride())
         ].expand(value.shape)
         return copy.detach().requires_grad_(train and value.is_floating_point())
+    count = value.untyped_storage().nbytes() // value.element_size()
+    memory = torch.empty(count, dtype=value.dtype)
+    copy = memory.as_strided(value.shape, value.stride(), value.storage_offset())
     copy.copy_(value)
-    return copy.requires_grad_(train and value.is_floating_point())
+    return copy.detach().requires_grad_(train and value.is_floating_point())
 
 
 def _weighted(x: torch.Tensor) -> torch.Tensor:

@@ -121,7 +121,6 @@ PROGRAMS = {
     "fractional": Program(
         lambda x: F.fractional_max_pool2d(x, 2, output_size=(3, 3)),
         lambda n: (_image(n),),
-        seeded=True,
     ),
     "nearest": (_up("nearest", scale_factor=2.0), lambda n: (_image(n),)),
     "nearest to a size": (_up("nearest", size=(7, 5)), lambda n: (_image(n),)),

@@ -62,44 +62,31 @@ PROGRAMS = {
         ),
         lambda n: (normal(2, 32),),
     ),
-    "dropout": Program(lambda x: F.dropout(x, 0.5), lambda n: (normal(n, 40),), seeded=True),
+    "dropout": Program(lambda x: F.dropout(x, 0.5), lambda n: (normal(n, 40),)),
     "dropout eval": (lambda x: F.dropout(x, 0.5, training=False), lambda n: (normal(n, 4),)),
     "dropout twice": Program(
-        lambda x: F.dropout(F.dropout(x, 0.3).relu(), 0.2), lambda n: (normal(n, 40),), seeded=True
+        lambda x: F.dropout(F.dropout(x, 0.3).relu(), 0.2), lambda n: (normal(n, 40),)
     ),
-    "rand_like": Program(lambda x: x + torch.rand_like(x), lambda n: (normal(n, 4),), seeded=True),
-    "randn": Program(
-        lambda x: x * torch.randn(x.shape[0], 4), lambda n: (normal(n, 4),), seeded=True
-    ),
-    "randint": Program(
-        lambda x: x + torch.randint(0, 9, x.shape), lambda n: (normal(n, 4),), seeded=True
-    ),
-    "randperm": Program(
-        lambda x: x[torch.randperm(x.shape[0])], lambda n: (normal(n, 4),), seeded=True
-    ),
+    "rand_like": Program(lambda x: x + torch.rand_like(x), lambda n: (normal(n, 4),)),
+    "randn": Program(lambda x: x * torch.randn(x.shape[0], 4), lambda n: (normal(n, 4),)),
+    "randint": Program(lambda x: x + torch.randint(0, 9, x.shape), lambda n: (normal(n, 4),)),
+    "randperm": Program(lambda x: x[torch.randperm(x.shape[0])], lambda n: (normal(n, 4),)),
     "bernoulli": Program(
-        lambda x: torch.bernoulli(x.sigmoid()), lambda n: (normal(n, 4),), seeded=True, train=False
+        lambda x: torch.bernoulli(x.sigmoid()), lambda n: (normal(n, 4),), train=False
     ),
     "multinomial": Program(
         lambda x: torch.multinomial(x.softmax(1), 2),
         lambda n: (normal(n, 4),),
-        seeded=True,
         train=False,
     ),
-    "normal_": Program(
-        lambda x: x + torch.empty_like(x).normal_(1, 2), lambda n: (normal(n, 4),), seeded=True
-    ),
+    "normal_": Program(lambda x: x + torch.empty_like(x).normal_(1, 2), lambda n: (normal(n, 4),)),
     "exponential": Program(
-        lambda x: x + torch.empty_like(x).exponential_(), lambda n: (normal(n, 4),), seeded=True
+        lambda x: x + torch.empty_like(x).exponential_(), lambda n: (normal(n, 4),)
     ),
-    "gumbel": Program(lambda x: F.gumbel_softmax(x, dim=1), lambda n: (normal(n, 4),), seeded=True),
-    "rrelu training": Program(
-        lambda x: F.rrelu(x, training=True), lambda n: (normal(n, 4),), seeded=True
-    ),
+    "gumbel": Program(lambda x: F.gumbel_softmax(x, dim=1), lambda n: (normal(n, 4),)),
+    "rrelu training": Program(lambda x: F.rrelu(x, training=True), lambda n: (normal(n, 4),)),
     "alpha_dropout": Program(
-        lambda x: F.alpha_dropout(x, 0.5, training=True), lambda n: (normal(n, 8),), seeded=True
+        lambda x: F.alpha_dropout(x, 0.5, training=True), lambda n: (normal(n, 8),)
     ),
-    "dropout2d": Program(
-        lambda x: F.dropout2d(x, 0.5), lambda n: (normal(n, 4, 2, 2),), seeded=True
-    ),
+    "dropout2d": Program(lambda x: F.dropout2d(x, 0.5), lambda n: (normal(n, 4, 2, 2),)),
 }

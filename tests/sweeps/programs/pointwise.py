@@ -132,7 +132,8 @@ PROGRAMS = {
         f"F.{name} trained": (getattr(F, name), lambda n: (normal(n, 3),))
         for name in _VECTORS_DIFFER
     },
-    "F.gelu": (F.gelu, lambda n: (_moderate(n)[3:],)),
+    # eager's float32 kernel has NaN at infinity, where float64 and the form with tanh have infinity
+    "F.gelu": (F.gelu, lambda n: (_moderate(n)[_moderate(n) != torch.inf],)),
     "F.hardswish": Program(F.hardswish, lambda n: (_moderate(n),), train=False),
     **{f"{name} of all pairs": (getattr(torch, name), _grid) for name in (*_BINARY, *_COMPARE)},
     "fmod of all pairs": (torch.fmod, _moderate_grid),

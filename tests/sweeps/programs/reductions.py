@@ -31,8 +31,8 @@ def _holes(n):
 
 PROGRAMS = {
     **{name: (_three_ways(name), _cube) for name in _SIMPLE},
-    **{
-        f"{name} with holes": Program(_three_ways(name), _holes, train=name in ("sum", "mean"))
+    **{  # prod: torch's decomposition has other gradients, with every backend
+        f"{name} with holes": Program(_three_ways(name), _holes, train=name != "prod")
         for name in _SIMPLE
     },
     "all of it": (lambda x: (x.sum(), x.mean(), x.max(), x.min(), x.std(), x.var()), _cube),
@@ -43,7 +43,7 @@ PROGRAMS = {
     "std": (lambda x: (x.std(1), x.std(2, keepdim=True)), _cube),
     "var_mean": (lambda x: torch.var_mean(x, 1), _cube),
     "std_mean": (lambda x: torch.std_mean(x, (0, 2), correction=0), _cube),
-    "var far from 0": Program(lambda x: x.var(0), lambda n: (normal(64, n) + 1000,), rtol=1e-3),
+    "var far from 0": Program(lambda x: x.var(0), lambda n: (normal(64, n) + 1000,)),
     "max with indices": (lambda x: x.max(1), _cube),
     "min with indices": (lambda x: x.min(0, keepdim=True), _cube),
     "extremes with nan": Program(
