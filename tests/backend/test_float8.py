@@ -55,6 +55,16 @@ def test_every_size(dtype):
         assert_same_bytes(run(x), (x.float() * 2).to(dtype))
 
 
+def test_results_are_no_views():
+    for grad in (False, True):
+        x = torch.randn(4, 4, requires_grad=grad)
+        with torch.set_grad_enabled(grad):
+            results = compiled(lambda x: [x.to(dtype) for dtype in FLOAT8])(x)
+        for result in results:
+            assert not result._is_view()
+            assert grad or result._base is None
+
+
 @pytest.mark.parametrize("source", [torch.float64, torch.bfloat16, torch.int32, torch.bool])
 def test_casts_from_other_types(source):
     x = torch.arange(-300, 300).to(source)
