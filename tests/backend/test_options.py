@@ -27,7 +27,20 @@ def test_unknown_option_lists_the_known_and_the_closest():
 @pytest.mark.parametrize(
     ("name", "values"),
     [
-        ("providers", [[], "", [""], [3], ("CPUExecutionProvider", {}), ["A", "A"]]),
+        (
+            "providers",
+            [
+                [],
+                "",
+                [""],
+                [("", {})],
+                [("CPUExecutionProvider", {}), " "],
+                [3],
+                [()],
+                ("CPUExecutionProvider", {}),
+                ["A", "A"],
+            ],
+        ),
         ("target_opset", ["18", True, 5, 99, {}, {"com.microsoft": 1}, {"": True}, {"": 99}]),
         ("target_opset", [{"": 18, "my.domain": 1}, {"": 18, "com.microsoft": 7}, {1: 18}, [18]]),
         ("optimize", [1, None, "no"]),
