@@ -31,7 +31,7 @@ def measure_model(name: str, options: argparse.Namespace) -> dict[str, Any]:
     import torch
 
     from benchmarks import candidates, harness
-    from benchmarks.models import build
+    from benchmarks.models.inference import build
 
     candidates.prepare(options.threads)
     model, arguments = build(name, small=options.small)
@@ -79,7 +79,7 @@ def measure_overhead(options: argparse.Namespace) -> dict[str, Any]:
     import torch
 
     from benchmarks import candidates, harness
-    from benchmarks.models import build
+    from benchmarks.models.inference import build
 
     candidates.prepare(options.threads)
 
@@ -121,7 +121,7 @@ def measure_overhead(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def parse() -> argparse.Namespace:
-    from benchmarks.models import MODELS
+    from benchmarks.models.inference import MODELS
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--models", help="names, separated by commas; default: all")

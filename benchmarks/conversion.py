@@ -20,7 +20,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:
-    sys.path.insert(0, str(ROOT))  # the models stand in tests/models
+    sys.path.insert(0, str(ROOT))
 
 RESULTS = ROOT / "benchmarks" / "results"
 DEPTHS = (12, 24, 48, 96)
@@ -152,7 +152,7 @@ def parse() -> argparse.Namespace:
     options.modes = [mode for mode in (False, True) if _wanted(mode, options)]
     if options.one or options.from_json:
         return options
-    from tests.models.architectures import ARCHITECTURES
+    from benchmarks.models.architectures import ARCHITECTURES
 
     options.names = list(ARCHITECTURES) if options.models == "all" else options.models.split(",")
     unknown = [name for name in options.names if name not in ARCHITECTURES]

@@ -26,7 +26,7 @@ from benchmarks.conversion_measure import (
     timed,
     torch_onnx,
 )
-from benchmarks.models import MODELS, build
+from benchmarks.models.inference import MODELS, build
 
 __all__ = ["LONGER", "Size", "measure", "measure_depth", "rounds_for", "size_of"]
 

@@ -25,11 +25,11 @@ import torch
 
 ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:
-    sys.path.insert(0, str(ROOT))  # the models stand in tests/models
+    sys.path.insert(0, str(ROOT))
 
 from benchmarks.harness import settle  # noqa: E402
-from tests.models.densenet import DenseNet  # noqa: E402
-from tests.models.training import (  # noqa: E402
+from benchmarks.models.densenet import DenseNet  # noqa: E402
+from benchmarks.models.training import (  # noqa: E402
     Classifier,
     Recommender,
     Recurrent,

@@ -12,7 +12,7 @@ import torch
 from benchmarks import rewrites_report as report
 from benchmarks.conversion_measure import difference
 from benchmarks.harness import count_for
-from benchmarks.models import MODELS
+from benchmarks.models.inference import MODELS
 from benchmarks.rewrites import merged
 from benchmarks.rewrites_measure import LONGER, Size, figures, rounds_for, size_of
 
