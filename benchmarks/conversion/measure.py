@@ -1,4 +1,4 @@
-"""What benchmarks/conversion.py measures of one model, in a process of its own: seconds of both
+"""What benchmarks.conversion measures of one model, in a process of its own: seconds of both
 exporters, phases, nodes, memory, and the latency of both graphs in ONNX Runtime."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from benchmarks import harness
+from benchmarks import measure as harness
 
 __all__ = [
     "deep_bert", "difference", "exported", "measure", "measure_depth", "operators", "quiet",
