@@ -6,7 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import gcd
 
-from .dims_poly import (
+from ortable.errors import BuilderError
+
+from .expression import (
     DIV_CACHE,
     FLOORDIV,
     MAX,
@@ -28,7 +30,6 @@ from .dims_poly import (
     split_constant,
     terms_of,
 )
-from .errors import BuilderError
 
 
 def floordiv(a: Dim, b: Dim) -> Dim:

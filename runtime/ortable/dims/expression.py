@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from math import gcd
 from typing import Any, TypeAlias
 
-from .errors import BuilderError
+from ortable.errors import BuilderError
 
 Monomial: TypeAlias = "tuple[int, ...]"  # sorted atom numbers, repeated for powers; () is 1
 Terms: TypeAlias = "tuple[tuple[Monomial, int], ...]"
@@ -82,26 +82,26 @@ class SymDim:
     def __floordiv__(self, other: Dim) -> Dim:
         found = DIV_CACHE.get((self, other))
         if found is None:
-            from .dims_division import floordiv  # it needs this module
+            from .division import floordiv  # it needs this module
 
             found = floordiv(self, other)
         return found
 
     def __rfloordiv__(self, other: int) -> Dim:
-        from .dims_division import floordiv
+        from .division import floordiv
 
         return floordiv(other, self)
 
     def __mod__(self, other: Dim) -> Dim:
         found = MOD_CACHE.get((self, other))
         if found is None:
-            from .dims_division import mod
+            from .division import mod
 
             found = mod(self, other)
         return found
 
     def __rmod__(self, other: int) -> Dim:
-        from .dims_division import mod
+        from .division import mod
 
         return mod(other, self)
 
@@ -135,7 +135,7 @@ class SymDim:
 
     def __str__(self) -> str:
         if self._text is None:
-            from .dims_text import render
+            from .text import render
 
             self._text = render(self)
         return self._text
@@ -144,7 +144,7 @@ class SymDim:
         return f"SymDim({self})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        from .dims_text import flatten, rebuild
+        from .text import flatten, rebuild
 
         return (rebuild, (flatten(self),))
 

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .dims_poly import ATOMS, Dim, SymDim
+from .expression import ATOMS, Dim, SymDim
 
 # An int is the place of an argument, a float itself, a tuple an operator and its inputs.
 Recipe = int | float | tuple[Any, ...]

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .dims_division import OPERATIONS
-from .dims_poly import (
+from .division import OPERATIONS
+from .expression import (
     ATOMS,
     FLOORDIV,
     MAX,
