@@ -4,7 +4,7 @@ parsed."""
 
 from __future__ import annotations
 
-from .division import ceildiv, floordiv, maximum, minimum, mod
+from .expression import ceildiv, floordiv, maximum, minimum, mod
 from .expression import Dim, Shape, SymDim, differs, opaque, symbol
 from .float_recipes import Recipe, recipe_of
 from .symints import from_torch

@@ -1,5 +1,5 @@
 """Integers that torch computes through floats (``ceil(n / 0.5)``): the steps that lead to them, in
-double as torch takes them. ``dims_torch`` notes the steps, sessions and calls follow them.
+double as torch takes them. `symints` notes the steps, sessions and calls follow them.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 from ortable.errors import BuilderError
 
-from .division import ceildiv, floordiv, maximum, minimum, mod
+from .expression import ceildiv, floordiv, maximum, minimum, mod
 from .expression import SYMBOL, Atom, Dim, SymDim, opaque, symbol
 from .float_recipes import note_recipe
 from .traverse import map_atoms, prod, symbols
