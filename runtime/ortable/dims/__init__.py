@@ -4,8 +4,19 @@ parsed."""
 
 from __future__ import annotations
 
-from .expression import ceildiv, floordiv, maximum, minimum, mod
-from .expression import Dim, Shape, SymDim, differs, opaque, symbol
+from .expression import (
+    Dim,
+    Shape,
+    SymDim,
+    ceildiv,
+    differs,
+    floordiv,
+    maximum,
+    minimum,
+    mod,
+    opaque,
+    symbol,
+)
 from .float_recipes import Recipe, recipe_of
 from .symints import from_torch
 from .traverse import Part, evaluate, is_symbol, parts, prod, same, substitute, symbols

@@ -1,6 +1,6 @@
 """The algebra of dimensions: interned polynomials with integer coefficients over symbols and opaque
-atoms (floor division, remainder, maximum, minimum), their sums, products, bounds and proofs of sign,
-their text and what pickle keeps. Equal polynomials are one object. Import `ortable.dims` instead."""
+atoms (floor division, remainder, maximum, minimum); sums, products, bounds, proofs of sign, their
+text and what pickle keeps. Equal polynomials are one object. `ortable.dims` is what to import."""
 
 from __future__ import annotations
 

@@ -9,8 +9,19 @@ from weakref import WeakKeyDictionary
 
 from ortable.errors import BuilderError
 
-from .expression import ceildiv, floordiv, maximum, minimum, mod
-from .expression import SYMBOL, Atom, Dim, SymDim, opaque, symbol
+from .expression import (
+    SYMBOL,
+    Atom,
+    Dim,
+    SymDim,
+    ceildiv,
+    floordiv,
+    maximum,
+    minimum,
+    mod,
+    opaque,
+    symbol,
+)
 from .float_recipes import note_recipe
 from .traverse import map_atoms, prod, symbols
 

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from ortable.errors import BuilderError
 
-from .expression import OPERATIONS
-from .expression import ATOMS, OPAQUE, SYMBOL, Atom, Dim, SymDim, from_atom
+from .expression import ATOMS, OPAQUE, OPERATIONS, SYMBOL, Atom, Dim, SymDim, from_atom
 from .float_recipes import computed
 
 
