@@ -76,6 +76,14 @@ def test_casts_from_other_types(source):
         assert_same_bytes(got, expected)
 
 
+@every_float8
+def test_float64_beside_a_limit_is_rounded_through_float32(dtype):
+    limits = torch.tensor([61440, 464, 248, 240, 1.125, 2.0**-7], dtype=torch.float64)
+    x = torch.cat([limits, limits.nextafter(limits * 0), limits.nextafter(limits * 2)])
+    x = torch.cat([x, -x])
+    assert_same_bytes(compiled(lambda x: x.to(dtype))(x), x.to(dtype))
+
+
 def test_weights_are_read_at_every_call():
     class Linear(torch.nn.Module):
         def __init__(self):
