@@ -258,6 +258,7 @@ with torch.no_grad():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform does not fork")
 @pytest.mark.parametrize("freeze", ["auto", "off"])
 def test_a_forked_child_makes_sessions_of_its_own(freeze):
