@@ -128,3 +128,13 @@ def test_what_is_pickled_says_how_it_is_computed():
     )
     ran = subprocess.run([sys.executable, "-c", code], input=text, capture_output=True, check=True)
     assert ran.stdout.split() == [b"8", b"False"]
+
+
+@pytest.mark.parametrize(("size", "why"), [(0, "division by zero"), (10**308, "infinity")])
+def test_what_a_float_cannot_tell_is_an_error_that_names_the_expression(size, why):
+    from torch.utils._sympy.functions import CeilToInt, FloatTrueDiv, ToFloat
+
+    wide = ToFloat(S0) * sympy.Float(1e300) if size else 1 / sympy.Float(0.5)
+    dim = dims.from_torch(CeilToInt(FloatTrueDiv(wide, ToFloat(S0) if not size else S0)))
+    with pytest.raises(BuilderError, match=rf"CeilToInt.* has no value for s0={size}: .*{why}"):
+        dims.evaluate(dim, {"s0": size})
