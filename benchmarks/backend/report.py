@@ -1,0 +1,172 @@
+"""Tables and plot of benchmarks.backend, from its records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measure import geomean
+
+__all__ = ["insert", "markdown", "one_line", "plot", "table"]
+
+Record = Mapping[str, Any]
+COLUMNS = ("bare session", "inductor", "inductor, freezing", "ortable", "ortable, grad on")
+PLOTTED = COLUMNS[:4]
+COMPILED = ("inductor", "inductor, freezing", "bare session", "ortable")
+
+
+def one_line(record: Record) -> str:
+    """What is printed when a model is done."""
+    if "failed" in record:
+        return f"{record['name']}: FAILED, {record['failed']}"
+    if "microseconds" in record:
+        return f"{record['name']}: done"
+    ratios = ", ".join(f"{name} {value:.2f}" for name, value in record["ratio"].items())
+    errors = "".join(f"; {name}: {text}" for name, text in record["errors"].items())
+    return f"{record['name']}: ratios to eager: {ratios}{errors}"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+def _cell(values: Mapping[str, float], errors: Mapping[str, str], name: str, digits: int) -> str:
+    if name in values:
+        return f"{values[name]:.{digits}f}"
+    return "fails" if name in errors else "-"
+
+
+def _means(records: Sequence[Record], key: str, names: Sequence[str], digits: int) -> list[str]:
+    """Geometric means of columns over the models that have all of them."""
+    found = [{n: r[key][n] for n in names if n in r[key]} for r in records]
+    cells = []
+    for name in names:
+        values = [values[name] for values in found if name in values]
+        cells.append(f"{geomean(values):.{digits}f}" if values else "-")
+    return cells
+
+
+def latency(records: Sequence[Record]) -> str:
+    """Ratios to eager; ortable to the bare session, with the A/A band; difference from eager."""
+    head = ["model", "eager, ms", *COLUMNS, "ortable / bare", "A/A band", "max difference"]
+    rows = []
+    for r in records:
+        cells = [_cell(r["ratio"], r["errors"], name, 2) for name in COLUMNS]
+        against = f"{r['to_bare']:.3f}" if "to_bare" in r else "-"
+        noise = f"{100 * r['band']:.1f} %" if "band" in r else "-"
+        apart = f"{r['difference']['ortable']:.0e}" if "ortable" in r["difference"] else "-"
+        milliseconds = f"{1e3 * r['seconds']['eager']:.3g}"
+        rows.append([r["name"], milliseconds, *cells, against, noise, apart])
+    to_bare = [r["to_bare"] for r in records if "to_bare" in r]
+    last = f"{geomean(to_bare):.3f}" if to_bare else "-"
+    rows.append(["geometric mean", "", *_means(records, "ratio", COLUMNS, 2), last, "", ""])
+    return table(head, rows)
+
+
+def compilation(records: Sequence[Record]) -> str:
+    """Seconds of the first call; for the bare session, of the export and of its creation."""
+    head = ["model", *COMPILED, "inductor / ortable"]
+    rows = []
+    quotients = []
+    for r in records:
+        cells = [_cell(r["compile"], r["errors"], name, 2) for name in COMPILED]
+        quotient = "-"
+        if "inductor" in r["compile"] and "ortable" in r["compile"]:
+            quotients.append(r["compile"]["inductor"] / r["compile"]["ortable"])
+            quotient = f"{quotients[-1]:.1f}"
+        rows.append([r["name"], *cells, quotient])
+    last = f"{geomean(quotients):.1f}" if quotients else "-"
+    rows.append(["geometric mean", *_means(records, "compile", COMPILED, 2), last])
+    return table(head, rows)
+
+
+def overhead(record: Record) -> str:
+    """Microseconds per call; the last row is what a call of ortable adds to the floor."""
+    columns = list(record["microseconds"])
+    labels = list(dict.fromkeys(n for c in columns for n in record["microseconds"][c]))
+    rows = []
+    for label in labels:
+        cells = [_cell(record["microseconds"][c], record["errors"], label, 1) for c in columns]
+        rows.append([label, *cells])
+    own = []
+    for column in columns:
+        found = record["microseconds"][column]
+        both = "ortable" in found and "AOTAutograd floor" in found
+        own.append(f"{found['ortable'] - found['AOTAutograd floor']:.1f}" if both else "-")
+    rows.append(["ortable over the floor", *own])
+    return table(["microseconds per call", *columns], rows)
+
+
+def markdown(records: Sequence[Record], machine: str) -> str:
+    """The tables, with what they mean."""
+    models = [r for r in records if "ratio" in r]
+    parts = [
+        f"{machine}. Inference under `torch.no_grad()`, weights as they are after a few calls."
+    ]
+    if models:
+        parts.append(
+            "Latency as ratios to eager, medians of rounds in which all candidates take turns. "
+            "`grad on` is evaluation without `no_grad`: weights are not frozen."
+        )
+        parts.append(latency(models))
+        if not any("inductor" in r["ratio"] for r in models):
+            parts.append("inductor: not measured (no C++ compiler, or `--no-inductor`).")
+        parts.append("Seconds of the first call, no caches; bare session: export and creation.")
+        parts.append(compilation(models))
+    calls = next((r for r in records if "microseconds" in r), None)
+    if calls is not None:
+        parts += ["Call overhead, 2 x 16 inputs:", overhead(calls)]
+    lost = [f"`{r['name']}`: {r['failed']}" for r in records if "failed" in r]
+    lost += [f"`{r['name']}`, {name}: {text}" for r in models for name, text in r["errors"].items()]
+    if lost:
+        parts.append("Did not run:\n\n" + "\n".join(f"- {line}" for line in lost))
+    return "\n\n".join(parts)
+
+
+def insert(page: Path, text: str, script: str = "benchmarks.backend") -> None:
+    """Replaces what stands between the two marks of a script in a page.
+
+    :raises ValueError: the page has no such marks
+    """
+    first, last = f"<!-- {script}: begin -->", f"<!-- {script}: end -->"
+    before, begin, rest = page.read_text().partition(first)
+    _, end, after = rest.partition(last)
+    if not begin or not end:
+        raise ValueError(f"{page} has no part between {first} and {last}")
+    page.write_text(f"{before}{first}\n\n{text}\n\n{last}{after}")
+
+
+def plot(records: Sequence[Record], machine: str, path: Path) -> None:
+    """Bars of the ratios to eager, on a logarithmic axis."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "ortable"  # the same figures give the same file
+    from matplotlib import pyplot
+
+    models = [r for r in records if "ratio" in r]
+    columns = [name for name in PLOTTED if any(name in r["ratio"] for r in models)]
+    width = 0.8 / max(1, len(columns))
+    figure, axes = pyplot.subplots(figsize=(max(6, 0.75 * len(models)), 4))
+    for number, name in enumerate(columns):
+        places = [i + width * number for i, r in enumerate(models) if name in r["ratio"]]
+        heights = [r["ratio"][name] for r in models if name in r["ratio"]]
+        axes.bar(places, heights, width, label=name)
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter("{x:g}")
+    low, high = axes.get_ylim()
+    ticks = [m * 10.0**e for e in range(-2, 3) for m in (1, 2, 5)]
+    axes.set_yticks([tick for tick in ticks if low <= tick <= high])
+    axes.minorticks_off()
+    axes.axhline(1, color="black", linewidth=0.8)
+    middle = [i + width * (len(columns) - 1) / 2 for i in range(len(models))]
+    axes.set_xticks(middle, [r["name"] for r in models], rotation=45, ha="right")
+    axes.set_ylabel("time / time of eager")
+    axes.set_title(machine, fontsize=8)
+    axes.legend(fontsize=8)
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
+    pyplot.close(figure)

@@ -1,0 +1,326 @@
+"""What benchmarks.conversion measures of one model, in a process of its own: seconds of both
+exporters, phases, nodes, memory, and the latency of both graphs in ONNX Runtime."""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import contextlib
+import ctypes
+import gc
+import io
+import logging
+import statistics
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks import measure as harness
+
+__all__ = [
+    "deep_bert", "difference", "exported", "measure", "measure_depth", "operators", "quiet",
+    "session", "timed", "torch_onnx",
+]  # fmt: skip
+
+OURS, THEIRS = "ortable", "torch.onnx"
+LARGE, WHOLE = "weights left in torch", "one ModelProto"
+Record = dict[str, Any]
+
+
+def quiet() -> None:
+    """No warnings and no progress lines: they are not what is measured."""
+    warnings.simplefilter("ignore")
+    for name in ("torch.onnx", "onnxscript", "transformers", "torch.export"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+
+
+def timed(function: Callable[[], Any]) -> tuple[float, Any]:
+    """Seconds of one call, garbage collected before; and what it returned."""
+    gc.collect()
+    started = time.perf_counter()
+    result = function()
+    return time.perf_counter() - started, result
+
+
+def exported(
+    name: str, small: bool, dynamic: bool, layers: int | None = None
+) -> tuple[torch.nn.Module, Any, torch.export.ExportedProgram]:
+    """Module, call and ExportedProgram of an architecture; ``layers`` is read by bert alone."""
+    from benchmarks.models.architectures import ARCHITECTURES, build
+    from benchmarks.models.bert import bert
+
+    architecture = ARCHITECTURES[name]
+    module = build(name, small) if layers is None else bert(layers).requires_grad_(False)
+    sizes = architecture.small if small else architecture.sizes
+    if dynamic:  # torch.export takes a size of 1 for a constant
+        sizes = {name: max(size, 2) for name, size in sizes.items()}
+    args, kwargs = call = architecture.call(small, **sizes)
+    dims: Any = architecture.dynamic_shapes(small) if dynamic else None
+    program = torch.export.export(module, args, kwargs, dynamic_shapes=dims, strict=False)
+    return module, call, program
+
+
+def torch_onnx(
+    ep: torch.export.ExportedProgram, opset: int | None = None
+) -> torch.onnx.ONNXProgram:
+    """``torch.onnx.export(ep, dynamo=True)`` with its optimizer, without its progress lines; None
+    is the opset that torch takes by default."""
+    with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = torch.onnx.export(ep, dynamo=True, opset_version=opset, verbose=False)
+    assert program is not None
+    return program
+
+
+def one_round(
+    ep: torch.export.ExportedProgram, opset: int, found: dict[str, list[float]], theirs: bool
+) -> Record:
+    """Each conversion once, results dropped before the next one starts; the seconds go to
+    ``found``. Returns the seconds of ortable's phases, by result."""
+    import ortable
+
+    phases = {}
+    for label in (LARGE, WHOLE):
+        seconds, (model, builder) = timed(
+            lambda large=label == LARGE: ortable.to_onnx(
+                ep, target_opset=opset, large_model=large, return_builder=True
+            )
+        )
+        found.setdefault(f"{OURS}, {label}", []).append(seconds)
+        phases[label] = dict(builder.record.seconds)
+        del model, builder
+        if theirs and label == LARGE:
+            seconds, program = timed(lambda: torch_onnx(ep, opset))
+            found.setdefault(f"{THEIRS}, {LARGE}", []).append(seconds)
+            # Their weights enter the protobuf when the property is read: both parts count.
+            more, proto = timed(lambda made=program: made.model_proto)
+            found.setdefault(f"{THEIRS}, {WHOLE}", []).append(seconds + more)
+            del program, proto
+    return phases
+
+
+def measure(name: str, dynamic: bool, options: argparse.Namespace) -> Record:
+    """One model with fixed or free dimensions."""
+    quiet()
+    torch.set_num_threads(options.threads)
+    seconds, (module, call, ep) = timed(
+        lambda: exported(name, options.small, dynamic, options.layers)
+    )
+    weights = {id(t): t.numel() * t.element_size() for t in module.state_dict().values()}
+    record: Record = {
+        "name": name if options.layers is None else f"{name}, {options.layers} layers",
+        "dynamic": dynamic,
+        "fx_nodes": len(ep.graph.nodes),
+        "megabytes": sum(weights.values()) / 1e6,
+        "export": seconds,
+        "errors": {},
+    }
+    _measure_conversions(ep, options, record)
+    _measure_models(module, call, ep, options, record)
+    return record
+
+
+def _measure_conversions(
+    ep: torch.export.ExportedProgram, options: argparse.Namespace, record: Record
+) -> None:
+    """Seconds, ratios and phases."""
+    theirs = not options.no_torch
+    try:
+        one_round(ep, options.opset, {}, theirs)  # warm-up: imports, caches
+    except Exception as error:  # torch.onnx lacks operators of some models
+        if not theirs or "torch" not in type(error).__module__:
+            raise
+        record["errors"][THEIRS] = f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
+        theirs = False
+        one_round(ep, options.opset, {}, theirs)
+    found: dict[str, list[float]] = {}
+    phases = [one_round(ep, options.opset, found, theirs) for _ in range(options.rounds)]
+    record["seconds"] = found
+    record["median"] = {label: statistics.median(times) for label, times in found.items()}
+    record["phases"] = {
+        label: {
+            phase: statistics.median(each[label].get(phase, 0.0) for each in phases)
+            for phase in phases[0][label]
+        }
+        for label in (LARGE, WHOLE)
+    }
+    if theirs:
+        record["ratio"] = {
+            label: harness.median_ratio(found, f"{THEIRS}, {label}", f"{OURS}, {label}")
+            for label in (LARGE, WHOLE)
+        }
+
+
+def _measure_models(
+    module: torch.nn.Module,
+    call: Any,
+    ep: torch.export.ExportedProgram,
+    options: argparse.Namespace,
+    record: Record,
+) -> None:
+    """Nodes, peak memory, and latency of both models."""
+    import ortable
+
+    makers = {OURS: lambda: ortable.to_onnx(ep, target_opset=options.opset)}
+    if not options.no_torch and THEIRS not in record["errors"]:
+        makers[THEIRS] = lambda: torch_onnx(ep, options.opset).model_proto
+    models: dict[str, Any] = {}
+    record["memory"], record["nodes"], record["operators"] = {}, {}, {}
+    for label, maker in makers.items():
+        before = reset_peak()
+        models[label] = maker()
+        if before is not None:
+            record["memory"][label] = (peak() - before) / 1e6
+        found = collections.Counter(operators(models[label].graph))
+        record["nodes"][label] = sum(found.values())
+        record["operators"][label] = dict(sorted(found.items()))
+    if not options.no_latency:
+        _measure_latency(module, call, models, options, record)
+
+
+def operators(graph: Any) -> list[str]:
+    """Operators of the graph and of the graphs inside its nodes."""
+    found = []
+    for node in graph.node:
+        found.append(node.op_type)
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                found += operators(inner)
+    return found
+
+
+def session(model: Any, threads: int) -> Any:
+    """A session whose threads go to sleep after a call; weights beside the model in a file, when
+    they do not fit into one."""
+    import onnx
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 3
+    options.add_session_config_entry("session.force_spinning_stop", "1")
+    providers = ["CPUExecutionProvider"]
+    if model.ByteSize() < 2**31:
+        return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=providers)
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "model.onnx")
+        onnx.save(model, path, save_as_external_data=True, convert_attribute=False)
+        return onnxruntime.InferenceSession(path, options, providers=providers)
+
+
+def _measure_latency(
+    module: torch.nn.Module,
+    call: Any,
+    models: dict[str, Any],
+    options: argparse.Namespace,
+    record: Record,
+) -> None:
+    """Milliseconds of both sessions and of eager, in turns, and the difference from eager. A second
+    session of ortable's model gives the band in which nothing can be told."""
+    args, kwargs = call
+    leaves = torch.utils._pytree.tree_leaves(call)
+    values = [leaf.numpy() for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+    def eager() -> Any:
+        with torch.no_grad():
+            return module(*args, **kwargs)
+
+    returned = torch.utils._pytree.tree_leaves(eager())
+    expected = [leaf for leaf in returned if isinstance(leaf, torch.Tensor)]
+    calls: dict[str, Callable[[], Any]] = {"eager": eager}
+    record["difference"] = {}
+    for label in (*models, f"{OURS}, again"):
+        made = session(models[label.partition(",")[0]], options.threads)
+        feeds = dict(zip([x.name for x in made.get_inputs()], values, strict=True))
+        calls[label] = lambda made=made, feeds=feeds: made.run(None, feeds)
+        record["difference"][label] = max(map(difference, calls[label](), expected), default=0.0)
+    found = harness.interleave(calls, options.latency_rounds)
+    record["latency"] = {label: statistics.median(times) for label, times in found.items()}
+    record["band"] = harness.band(found, OURS, f"{OURS}, again")
+    if THEIRS in found:
+        record["latency_ratio"] = harness.median_ratio(found, OURS, THEIRS)
+
+
+def difference(value: Any, wanted: torch.Tensor) -> float:
+    """Largest difference, relative to the largest value."""
+    if not wanted.is_floating_point() or not wanted.numel():
+        return float(not torch.equal(torch.as_tensor(value), wanted))
+    given = torch.as_tensor(value)
+    same = (given == wanted) | (given.isnan() & wanted.isnan())
+    gap = (given - wanted).abs().nan_to_num(float("inf")).masked_fill(same, 0.0)
+    finite = wanted[wanted.isfinite()].abs()
+    return float(gap.max() / (finite.max().clamp_min(1e-12) if finite.numel() else 1.0))
+
+
+def reset_peak() -> int | None:
+    """Bytes of resident memory now; the peak is counted from here on. None where the system cannot
+    say (not Linux)."""
+    gc.collect()
+    try:
+        ctypes.CDLL(None).malloc_trim(0)  # freed memory would be used again unseen
+        Path("/proc/self/clear_refs").write_text("5")
+    except (OSError, AttributeError):
+        return None
+    return _status("VmRSS")
+
+
+def peak() -> int:
+    """Bytes of the largest resident memory since reset_peak."""
+    return _status("VmHWM")
+
+
+def _status(field: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    line = next(line for line in lines if line.startswith(f"{field}:"))
+    return 1024 * int(line.split()[1])
+
+
+def deep_bert(layers: int, dynamic: bool) -> torch.export.ExportedProgram:
+    """A BERT of that many narrow layers: what a node costs does not depend on how wide it is."""
+    from benchmarks.models.architectures import ARCHITECTURES
+    from benchmarks.models.bert import bert
+
+    narrow: dict[str, Any] = {
+        "hidden_size": 64,
+        "num_attention_heads": 4,
+        "intermediate_size": 128,
+        "vocab_size": 1000,
+    }
+    architecture = ARCHITECTURES["bert"]
+    args, kwargs = architecture.call(small=True)
+    return torch.export.export(
+        bert(layers, **narrow),
+        args,
+        kwargs,
+        dynamic_shapes=architecture.dynamic_shapes() if dynamic else None,
+        strict=False,
+    )
+
+
+def measure_depth(layers: int, dynamic: bool, options: argparse.Namespace) -> Record:
+    """Microseconds of ortable for each FX node of a BERT of that many narrow layers, weights left
+    in torch."""
+    import ortable
+
+    quiet()
+    torch.set_num_threads(options.threads)
+    ep = deep_bert(layers, dynamic)
+
+    def convert() -> Any:
+        return ortable.to_onnx(ep, target_opset=options.opset, large_model=True)
+
+    convert()
+    times = [timed(convert)[0] for _ in range(options.rounds)]
+    count = len(ep.graph.nodes)
+    return {
+        "layers": layers,
+        "dynamic": dynamic,
+        "fx_nodes": count,
+        "seconds": statistics.median(times),
+        "microseconds_per_node": 1e6 * statistics.median(times) / count,
+    }

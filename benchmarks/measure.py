@@ -1,0 +1,143 @@
+"""Measuring: candidates take turns in one process, and every figure is a median over the rounds.
+
+A ratio is formed inside a round, between calls that lie close together, so that a machine that
+slows down for a while slows both. One candidate is measured twice; how far its two series differ
+is the band in which nothing can be told (the A/A band).
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+__all__ = [
+    "band", "count_for", "geomean", "in_process", "interleave", "machine", "median_ratio",
+    "seconds", "settle",
+]  # fmt: skip
+
+Call = Callable[[], object]
+
+
+def seconds(function: Call) -> float:
+    """Seconds of one call, garbage collected before."""
+    gc.collect()
+    begin = time.perf_counter()
+    function()
+    return time.perf_counter() - begin
+
+
+def settle() -> None:
+    """Waits until the threads of whoever ran before have gone to sleep: OpenMP's and ONNX Runtime's
+    wait for more work for up to 20 ms, on the processors that the next candidate needs."""
+    time.sleep(0.03)
+
+
+def _block(call: Call, count: int) -> float:
+    """Seconds per call of `count` calls in a row, after one that is not counted."""
+    settle()
+    call()
+    begin = time.perf_counter()
+    for _ in range(count):
+        call()
+    return (time.perf_counter() - begin) / count
+
+
+def count_for(once: float, block: float) -> int:
+    """How many calls of so many seconds fill a block."""
+    return max(1, min(2000, round(block / max(once, 1e-7))))
+
+
+def interleave(
+    calls: Mapping[str, Call],
+    rounds: int,
+    block: float = 0.03,
+    once: Mapping[str, float] | None = None,
+) -> dict[str, list[float]]:
+    """Seconds per call of every candidate, one figure per round.
+
+    :param calls: name -> call; each round starts at the next one
+    :param block: seconds that the calls in a row of one candidate should last
+    :param once: seconds of one call of each, when they are known; they are taken here otherwise
+    """
+    names = list(calls)
+    counts = {}
+    for name, call in calls.items():
+        first = once[name] if once is not None else min(_block(call, 1) for _ in range(3))
+        counts[name] = count_for(first, block)
+    found: dict[str, list[float]] = {name: [] for name in names}
+    gc.collect()
+    gc.disable()
+    try:
+        for number in range(rounds):
+            shift = number % len(names)
+            for name in names[shift:] + names[:shift]:
+                found[name].append(_block(calls[name], counts[name]))
+    finally:
+        gc.enable()
+    return found
+
+
+def median_ratio(found: Mapping[str, Sequence[float]], name: str, base: str) -> float:
+    """Median over the rounds of `name` / `base`."""
+    return statistics.median(a / b for a, b in zip(found[name], found[base], strict=True))
+
+
+def band(found: Mapping[str, Sequence[float]], name: str, again: str) -> float:
+    """Half the width of the band in which a ratio says nothing: between two series of one
+    candidate, the difference of the medians or the middle half of the ratios, whichever is more."""
+    ratios = sorted(a / b for a, b in zip(found[name], found[again], strict=True))
+    middle = abs(statistics.median(ratios) - 1)
+    quarter = len(ratios) // 4
+    return max(middle, (ratios[-1 - quarter] - ratios[quarter]) / 2)
+
+
+def geomean(values: Sequence[float]) -> float:
+    """Geometric mean; NaN for no values."""
+    return statistics.geometric_mean(values) if values else float("nan")
+
+
+def in_process(module: str, job: str, passed: Sequence[str], threads: int) -> dict[str, Any]:
+    """The record of one job of a package (``--one``, ``--json``), measured by a process of its own;
+    ``failed`` in it says why there is none."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "record.json"
+        done = subprocess.run(
+            [sys.executable, "-m", module, *passed, "--one", job, "--json", str(path)],
+            env={**os.environ, "OMP_NUM_THREADS": str(threads)},
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode or not path.exists():
+            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            return {"failed": f"exit code {done.returncode}: {last}"}
+        return dict(json.loads(path.read_text()))
+
+
+def machine(threads: int) -> str:
+    """The processors, as far as they matter to a ratio."""
+    import platform
+
+    import torch
+
+    flags: set[str] = set()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        line = next((x for x in cpuinfo.read_text().splitlines() if x.startswith("flags")), "")
+        flags = set(line.split())
+    known = ("avx512f", "AVX-512"), ("avx2", "AVX2"), ("avx", "AVX")
+    vectors = next((text for flag, text in known if flag in flags), "")
+    cores = os.cpu_count()
+    kind = platform.machine().replace("_", "-").lower()
+    return (
+        f"{cores} cores, {kind}{f' with {vectors}' if vectors else ''}, {threads} threads; "
+        f"torch {torch.__version__.split('+')[0]}, Python {platform.python_version()}"
+    )

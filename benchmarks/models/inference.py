@@ -1,0 +1,265 @@
+"""The model set: architectures people run, built from configurations with random weights.
+
+``MODELS[name]`` builds a model and example arguments at the size of the benchmark, or at a small
+one for tests. Nothing is downloaded; transformers is a development dependency.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+__all__ = ["MODELS", "Case", "build"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One model of the set.
+
+    `make(small)` returns the model, `inputs(small, batch)` its arguments, all of them tensors;
+    `batch` is the usual batch size.
+    """
+
+    name: str
+    make: Callable[[bool], nn.Module]
+    inputs: Callable[[bool, int], tuple[torch.Tensor, ...]]
+    batch: int = 1
+
+
+class Wrapped(nn.Module):
+    """A transformers model that takes tensors by position and returns its first result."""
+
+    def __init__(self, model: nn.Module, *names: str) -> None:
+        super().__init__()
+        self.model = model
+        self.names = names
+
+    def forward(self, *args: torch.Tensor) -> torch.Tensor:
+        given = dict(zip(self.names, args, strict=True))
+        return self.model(**given, return_dict=False)[0]
+
+
+def _images(size: int, small_size: int) -> Callable[[bool, int], tuple[torch.Tensor, ...]]:
+    def inputs(small: bool, batch: int) -> tuple[torch.Tensor, ...]:
+        side = small_size if small else size
+        return (torch.randn(batch, 3, side, side),)
+
+    return inputs
+
+
+def _tokens(length: int, masked: bool = False) -> Callable[[bool, int], tuple[torch.Tensor, ...]]:
+    def inputs(small: bool, batch: int) -> tuple[torch.Tensor, ...]:
+        steps = 16 if small else length
+        ids = torch.randint(0, 100, (batch, steps))
+        return (ids, torch.ones_like(ids)) if masked else (ids,)
+
+    return inputs
+
+
+def _mlp(small: bool) -> nn.Module:
+    width = 64 if small else 1024
+    layers = [nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(width, 10))
+
+
+def _mlp_inputs(small: bool, batch: int) -> tuple[torch.Tensor, ...]:
+    return (torch.randn(batch, 64 if small else 1024),)
+
+
+def _tiny(small: bool) -> nn.Module:
+    return nn.Sequential(nn.Linear(16, 16), nn.ReLU())
+
+
+def _resnet18(small: bool) -> nn.Module:
+    from benchmarks.models.vision import resnet18
+
+    return resnet18(width=8, classes=10) if small else resnet18()
+
+
+def _resnet50(small: bool) -> nn.Module:
+    from benchmarks.models.vision import resnet50
+
+    return resnet50(width=8, classes=10) if small else resnet50()
+
+
+def _densenet(small: bool) -> nn.Module:
+    from benchmarks.models.densenet import DenseNet, densenet121
+
+    return DenseNet(layers=(2, 2), growth=8, stem=16) if small else densenet121()
+
+
+def _mobilenet(small: bool) -> nn.Module:
+    from benchmarks.models.vision import MobileNet
+
+    return MobileNet(width=0.25, classes=10) if small else MobileNet()
+
+
+def _unet(small: bool) -> nn.Module:
+    from benchmarks.models.vision import UNet
+
+    return UNet(width=8, depth=3) if small else UNet()
+
+
+def _vit(small: bool) -> nn.Module:
+    from transformers import ViTConfig, ViTModel
+
+    layers, side = (2, 32) if small else (12, 224)
+    config = ViTConfig(
+        num_hidden_layers=layers,
+        hidden_size=192,
+        num_attention_heads=3,
+        intermediate_size=768,
+        image_size=side,
+        patch_size=16,
+    )
+    return Wrapped(ViTModel(config, add_pooling_layer=False), "pixel_values")
+
+
+def _convnext(small: bool) -> nn.Module:
+    from transformers import ConvNextConfig, ConvNextModel
+
+    sizes = (16, 32, 64, 128) if small else (96, 192, 384, 768)
+    depths = (1, 1, 2, 1) if small else (3, 3, 9, 3)
+    config = ConvNextConfig(hidden_sizes=list(sizes), depths=list(depths))
+    return Wrapped(ConvNextModel(config), "pixel_values")
+
+
+def _swin(small: bool) -> nn.Module:
+    from transformers import SwinConfig, SwinModel
+
+    config = SwinConfig(
+        image_size=56 if small else 224,
+        embed_dim=24 if small else 96,
+        depths=[2, 2] if small else [2, 2, 6, 2],
+        num_heads=[2, 4] if small else [3, 6, 12, 24],
+    )
+    return Wrapped(SwinModel(config, add_pooling_layer=False), "pixel_values")
+
+
+def _bert(small: bool) -> nn.Module:
+    from benchmarks.models.bert import bert
+
+    tiny = {"hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 128}
+    settings: dict[str, int] = {**tiny, "vocab_size": 100} if small else {}
+    return Wrapped(bert(2 if small else 12, **settings), "input_ids", "attention_mask")
+
+
+def _gpt2(small: bool) -> nn.Module:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    layers, width, heads, words = (2, 64, 4, 100) if small else (12, 768, 12, 50257)
+    config = GPT2Config(
+        n_layer=layers,
+        n_embd=width,
+        n_head=heads,
+        use_cache=False,
+        vocab_size=words,
+        bos_token_id=0,
+        eos_token_id=0,
+    )
+    return Wrapped(GPT2LMHeadModel(config), "input_ids")
+
+
+def _llama(small: bool) -> nn.Module:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    layers, width, inner = (2, 64, 128) if small else (8, 512, 1376)
+    config = LlamaConfig(
+        num_hidden_layers=layers,
+        hidden_size=width,
+        intermediate_size=inner,
+        num_attention_heads=8,
+        num_key_value_heads=2,
+        vocab_size=100 if small else 32000,
+        use_cache=False,
+    )
+    return Wrapped(LlamaForCausalLM(config), "input_ids")
+
+
+def _t5(small: bool) -> nn.Module:
+    from transformers import T5Config, T5EncoderModel
+
+    layers, width, inner = (2, 64, 128) if small else (6, 512, 2048)
+    config = T5Config(
+        num_layers=layers, d_model=width, d_ff=inner, d_kv=width // 8, vocab_size=1000
+    )
+    return Wrapped(T5EncoderModel(config), "input_ids")
+
+
+def _whisper(small: bool) -> nn.Module:
+    from transformers import WhisperConfig
+    from transformers.models.whisper.modeling_whisper import WhisperEncoder
+
+    config = WhisperConfig(
+        encoder_layers=2 if small else 4,
+        d_model=64 if small else 384,
+        encoder_attention_heads=4 if small else 6,
+        encoder_ffn_dim=128 if small else 1536,
+        max_source_positions=32 if small else 500,
+    )
+    return Wrapped(WhisperEncoder(config), "input_features")
+
+
+def _whisper_inputs(small: bool, batch: int) -> tuple[torch.Tensor, ...]:
+    return (torch.randn(batch, 80, 64 if small else 1000),)
+
+
+def _lstm(small: bool) -> nn.Module:
+    from benchmarks.models.other import LstmTagger
+
+    return LstmTagger(100, 16) if small else LstmTagger()
+
+
+def _dlrm(small: bool) -> nn.Module:
+    from benchmarks.models.other import Dlrm
+
+    return Dlrm(tables=3, rows=100, width=8) if small else Dlrm()
+
+
+def _dlrm_inputs(small: bool, batch: int) -> tuple[torch.Tensor, ...]:
+    tables, rows, bag = (3, 100, 3) if small else (8, 10000, 10)
+    arguments = [torch.randn(batch, 13)]
+    for _ in range(tables):
+        arguments += [torch.randint(0, rows, (batch * bag,)), torch.arange(0, batch * bag, bag)]
+    return tuple(arguments)
+
+
+_CASES = (
+    Case("tiny_mlp", _tiny, lambda small, batch: (torch.randn(batch, 16),), batch=2),
+    Case("mlp", _mlp, _mlp_inputs, batch=8),
+    Case("resnet18", _resnet18, _images(224, 64)),
+    Case("resnet50", _resnet50, _images(224, 64)),
+    Case("densenet121", _densenet, _images(224, 64)),
+    Case("mobilenet", _mobilenet, _images(224, 64)),
+    Case("unet", _unet, _images(128, 32)),
+    Case("vit", _vit, _images(224, 32)),
+    Case("convnext", _convnext, _images(224, 64)),
+    Case("swin", _swin, _images(224, 56)),
+    Case("bert", _bert, _tokens(128, masked=True)),
+    Case("gpt2", _gpt2, _tokens(128)),
+    Case("llama", _llama, _tokens(128)),
+    Case("t5_encoder", _t5, _tokens(128)),
+    Case("whisper_encoder", _whisper, _whisper_inputs),
+    Case("lstm", _lstm, _tokens(32), batch=4),
+    Case("dlrm", _dlrm, _dlrm_inputs, batch=64),
+)
+
+MODELS = {case.name: case for case in _CASES}
+
+
+def build(
+    name: str, *, small: bool = False, batch: int | None = None
+) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    """The model `name` in eval mode and arguments for it; `batch` replaces the usual batch size.
+
+    The same call gives the same weights and arguments. Dimension 0 of every argument follows the
+    batch, so it is the one to mark dynamic.
+    """
+    case = MODELS[name]
+    torch.manual_seed(0)
+    model = case.make(small).eval()
+    size = batch if batch is not None else max(case.batch, 2) if small else case.batch
+    return model, case.inputs(small, size)
