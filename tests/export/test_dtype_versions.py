@@ -76,12 +76,3 @@ def test_a_dtype_that_no_opset_has_is_the_error() -> None:
     words = r"complex32 has no ONNX element type[\s\S]*node 'view_as_complex' .1/4.[\s\S]*source: "
     with pytest.raises(UnsupportedCase, match=words):
         to_onnx(Half(), (torch.rand(3, 2).half(),))
-
-
-def test_a_newer_dtype_behind_one_that_no_opset_has() -> None:
-    class Both(torch.nn.Module):
-        def forward(self, x, y):
-            return torch.view_as_complex(x).abs(), y.to(torch.float8_e5m2)
-
-    with pytest.raises(ExportError, match="float8_e5m2 .* from opset 19 on"):
-        to_onnx(Both(), (torch.rand(3, 2).half(), torch.rand(3)))
