@@ -3,12 +3,13 @@ index writes into one place."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ortable import dims, dtypes
 from ortable.errors import UnsupportedCase
+from ortable.ir import Graph
 from ortable.known import known_shape
 from ortable.prelude import (
     Bool,
@@ -41,10 +42,8 @@ from ortable.prelude_nn import wide_dtype
 from ortable.prelude_places import put_elements, scatter_word, sort_keys
 from ortable.prelude_pointwise import floor_quotient, in_dtype
 from ortable.prelude_shape import counting, other_axes, replaced_at, sliced, stretched
-from ortable.rules import broadcast
 
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder as Graph
+from .inference import broadcast
 
 
 def sorted_places(graph: Graph, x: Result, axis: Int) -> Result:

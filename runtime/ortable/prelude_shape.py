@@ -7,11 +7,13 @@ graph.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ortable import dims, dtypes
 from ortable.dims import SymDim
 from ortable.errors import BuilderError, UnsupportedCase
+from ortable.inference.shape import broadcast
+from ortable.ir import Graph
 from ortable.known import known_shape
 from ortable.prelude import (
     Bool,
@@ -38,12 +40,8 @@ from ortable.prelude_make import (
     unsqueezed,
 )
 from ortable.promotion import result_type
-from ortable.rules import normalize_axis
-from ortable.rules_shape import broadcast
 
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder as Graph
-
+from .inference import normalize_axis
 
 # -- sizes ----------------------------------------------------------------------------------------
 

@@ -10,9 +10,9 @@ which wrap around as torch's do.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from ortable import dims, dtypes
+from ortable.ir import Graph
 from ortable.prelude import (
     Bool,
     Dtype,
@@ -35,9 +35,6 @@ from ortable.prelude_make import (
     permuted,
     reshape_to,
 )
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder as Graph
 
 _FEW_ROWS = 8  # below, a sum and a product cost the same
 # How many elements one kernel adds up as exactly as torch: along the last axes it has eight sums
@@ -334,8 +331,8 @@ def _ends_open(graph: Graph, x: str, axes: Ints) -> bool:
 
 
 def product_over(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
-    """The product over non-negative ``axes`` in the dtype of ``x``; ints wrap around, of bools it is
-    whether all are true."""
+    """The product over non-negative ``axes`` in the dtype of ``x``; ints wrap around, and of bools
+    it is whether all are true."""
     kind = graph.get_type(x)
     if not axes:
         return x

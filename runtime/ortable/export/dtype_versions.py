@@ -11,8 +11,9 @@ import torch
 from onnx import defs
 from torch.fx import GraphModule, Node
 
+from ortable.ir.schemas import find_schema
+
 from .. import dtypes
-from ..builder.schemas import find_schema
 from ..errors import ExportError, OrtableError, UnsupportedDtype
 from .program import Program
 

@@ -228,7 +228,7 @@ def _array(leaf: Any) -> Any:
     """A leaf of the call as numpy array."""
     import numpy as np
 
-    from ..builder import initializers
+    from ortable.ir import initializers
 
     if isinstance(leaf, torch.Tensor):
         return initializers.to_numpy(real_tensor(leaf).detach().cpu().contiguous())
