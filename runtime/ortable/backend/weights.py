@@ -194,10 +194,10 @@ def refresh(target: Any = None) -> None:
 
     Call it after writes that torch does not count, through `p.data`, numpy or dlpack, into a part
     of a weight of more than 4 KB: `p.data[3] = 0`, `p.data *= mask`.  Of such a weight a call
-    compares four samples of 64 bytes, from the first element to the last; without `refresh` a write that
-    changes none of them is not noticed, and results are those of the weight before.  Changes that
-    torch counts, assignments, optimizers' steps, and writes that change a whole weight are noticed
-    without it, unless rounding leaves all four samples as they were.
+    compares four samples of 64 bytes, from the first element to the last; without `refresh` a write
+    that changes none of them is not noticed, and results are those of the weight before.  Changes
+    that torch counts, assignments, optimizers' steps, and writes that change a whole weight are
+    noticed without it, unless rounding leaves all four samples as they were.
 
     :param target: a module, compiled or not, or a tensor: only graphs that hold its memory as
         constants are concerned; None: all graphs
