@@ -9,7 +9,7 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from ortable import get_decomposition_table
-from ortable.backend.foreach import foreach_table
+from ortable.backend.aot.foreach import foreach_table
 
 TABLE = {op.name().removeprefix("aten::_foreach_"): op for op in foreach_table()}
 
