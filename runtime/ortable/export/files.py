@@ -8,12 +8,12 @@ from typing import Any
 
 import onnx
 
+from ortable.export.request.record import ExportRecord
+from ortable.export.signature.arguments import checked_path
 from ortable.ir.proto import write_model as proto_files
 from ortable.ir.proto.atomic_files import FileSet
 
 from ..errors import ExportError
-from .arguments import checked_path
-from .record import ExportRecord
 
 
 def too_large_for_one_file(
