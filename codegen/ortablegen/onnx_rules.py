@@ -20,7 +20,7 @@ from ortablegen.onnx_schemas import (
 from ortablegen.yamlsource import YMap, YNode, YScalar, YSeq, load
 
 _KEYS = ("onnx", "domain", "shape", "shapes", "dtype", "value", "values", "python", "why", "note")
-_PYTHON = "ortable.rules."
+_PYTHON = "ortable.inference."
 
 
 def load_onnx_rules(spec_dir: Path, diagnostics: Diagnostics) -> OnnxModel:
@@ -141,7 +141,7 @@ class _EntryReader:
         if not text.startswith(_PYTHON) or name not in rule_words():
             self.diagnostics.error(
                 node.span,
-                f"'{text}' is not a function of ortable.rules{suggestion(name, rule_words())}",
+                f"'{text}' is not a function of ortable.inference{suggestion(name, rule_words())}",
             )
             return None
         if rule_words()[name].least != 4:

@@ -4,6 +4,7 @@ and met by the sizes of validation."""
 from __future__ import annotations
 
 import io
+import itertools
 import warnings
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,10 @@ from torch.export import Dim
 
 from ortable import ExportOptions, to_onnx
 from ortable.errors import ExportError, OptionError
+from ortable.export import resize
 from ortable.export.guard_proofs import implied
+from ortable.export.guards import Guard
+from ortable.export.program import Program
 
 THIS = Path(__file__).name
 
@@ -53,6 +57,26 @@ class Chunks(torch.nn.Module):
         if pad > 0:
             y = y[:, :steps]
         return y
+
+
+class Cut(torch.nn.Module):
+    """A slice that has every row of the example."""
+
+    def forward(self, x):
+        y = x[:10]
+        return y.reshape(y.shape[0] * 3)
+
+
+class Head(torch.nn.Module):
+    def forward(self, x):
+        y = x[:5]
+        return y.reshape(y.shape[0] * 3)
+
+
+class Last(torch.nn.Module):
+    def forward(self, x):
+        y = x[-10:]
+        return y.reshape(y.shape[0] * 3)
 
 
 class Always(torch.nn.Module):
@@ -121,6 +145,27 @@ def test_a_branch_on_a_size_is_told(module, args, shapes, expected, strict) -> N
     assert not any(comparison.problem for comparison in record.comparisons)
 
 
+@pytest.mark.parametrize(
+    ("module", "code", "expected"),
+    [
+        (Cut(), "y = x[:10]", "rows < 10"),
+        (Head(), "y = x[:5]", "rows >= 5"),
+        (Last(), "y = x[-10:]", "rows < 10"),
+    ],
+)
+def test_the_end_of_a_slice_is_told(module, code, expected) -> None:
+    """torch asks by itself, and eager raises at no size; dynamo keeps the line that it read."""
+    for strict in (False, True):
+        model, record, told = export(module, (X,), ROWS, strict=strict)
+        assert [guard.text for guard in record.guards] == [expected]
+        assert f"the model holds only for sizes with\n  {expected}\n" in told
+        place = f" ({THIS}:{line_of(code)})" if strict else ""
+        assert metadata(model) == expected + place
+        assert not any(comparison.failed for comparison in record.comparisons)
+    shapes = {"x": {0: Dim.DYNAMIC(min=5, max=9)}}
+    assert export(module, (X,), shapes)[1].guards == []
+
+
 def test_the_message_quotes_the_line() -> None:
     _, record, told = export(Residue(), (X,), ROWS)
     code = "if x.shape[0] % 8 == 7:"
@@ -174,6 +219,25 @@ def test_guards_of_programs_and_of_saved_ones(tmp_path: Path) -> None:
         assert export(given, (), None)[2] == ""
 
 
+class Below(torch.nn.Module):
+    """A branch far from the sizes of the example."""
+
+    def __init__(self, bound: int, step: int = 1) -> None:
+        super().__init__()
+        self.bound, self.step = bound, step
+
+    def forward(self, x):
+        return x * 2 if x.shape[0] // self.step < self.bound else x
+
+
+@pytest.mark.parametrize(("bound", "step"), [(300, 1), (1_000_000, 1), (200, 8)])
+def test_a_saved_guard_is_tried_around_its_own_numbers(bound: int, step: int) -> None:
+    program = torch.export.export(Below(bound, step), (X,), dynamic_shapes=[{0: Dim.AUTO}])
+    expected = f"x.shape[0]{f' // {step}' * (step > 1)} < {bound}"
+    model, _, told = export(_saved(program), (), None)
+    assert metadata(model) == expected and expected in told
+
+
 def record_line() -> int:
     return line_of("return x.sum() + y if x.shape[0] > y.shape[0] + 1 else x.sum() - y")
 
@@ -190,6 +254,27 @@ def test_the_report_lists_them(tmp_path: Path) -> None:
     options = ExportOptions(guards="ignore")
     to_onnx(Short(), (X,), dynamic_shapes=ROWS, export_options=options, report=path)
     assert f"## Sizes that the model holds for\n\n- rows < 10 ({THIS}:" in path.read_text()
+
+
+def test_sizes_that_meet_a_guard_are_looked_for_in_bounds() -> None:
+    """Twenty dimensions have a million combinations; the nearest are tried, in this order."""
+    seen: list[dict[str, int]] = []
+
+    def holds(values: Any) -> bool:
+        assert len(seen) < 2000
+        seen.append(dict(values))
+        return False
+
+    symbols = [sympy.Symbol(f"s{index}") for index in range(20)]
+    names = {symbol: str(symbol) for symbol in symbols}
+    program = Program(torch.fx.GraphModule({}, torch.fx.Graph()))
+    program.guards = [Guard("never", None, holds)]
+    assert resize._guarded(dict.fromkeys(symbols, 3), names, program, {}) is None
+    assert 100 < len(seen) <= 1000
+    sums = [sum(trial.values()) for trial in seen]
+    assert sums == sorted(sums) and len({tuple(trial.values()) for trial in seen}) == len(seen)
+    every = sorted(itertools.product(range(4), repeat=3), key=sum)
+    assert list(resize._by_sum(3, 4)) == every
 
 
 def test_proofs() -> None:

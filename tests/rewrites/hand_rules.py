@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from ortable.builder import GraphBuilder
-from ortable.builder.node import Node
-from ortable.rewrite.matcher import Matcher
-from ortable.rewrite.rule import Match, Rule
+from ortable.ir.node import Node
+from ortable.passes.rewrite.matcher import Matcher
+from ortable.passes.rewrite.rule import Match, Rule
 
 from .runs import Runner, checked_model
 

@@ -8,7 +8,7 @@ from itertools import islice, product
 import pytest
 from onnx import defs
 
-from ortable.rules import ValueInfo
+from ortable.inference.value_info import ValueInfo
 from ortable_generated.onnx.dispatch import INFER
 from ortablegen.onnx_rules import bound_dtype, element_type
 from ortablegen.onnx_schemas import OnnxSchema, operators, versions_between

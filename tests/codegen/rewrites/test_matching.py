@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ortable.builder.versions import ORT_MAX_OPSET
+from ortable.ir.versions import ORT_MAX_OPSET
 from ortablegen.diagnostics import Diagnostics
 from ortablegen.rewrites_emit import rewrites_text
 from ortablegen.rewrites_model import Rewrite, RewriteCase

@@ -1,0 +1,153 @@
+"""Words of dtype rules, on ONNX element types: torch's promotion lattice and the types that
+attributes ask for.
+The promotion table is written out so that a conversion never imports torch; a test compares it with
+torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ortable.dtypes import (
+    bfloat16,
+    boolean,
+    complex64,
+    complex128,
+    float8e4m3fn,
+    float8e4m3fnuz,
+    float8e5m2,
+    float8e5m2fnuz,
+    float8e8m0,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    is_complex_type,
+    is_float_type,
+    is_int_type,
+    name,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from ortable.errors import BuilderError
+
+_FLOATS = (float16, bfloat16, float32, float64)
+_RANK = {uint8: 0, int8: 1, int16: 2, int32: 3, int64: 4}
+# torch promotes these only to floats (the wide unsigned ones) or not at all (the 8 bit floats)
+_UNSIGNED = (uint16, uint32, uint64)
+_FLOAT8 = (float8e4m3fn, float8e4m3fnuz, float8e5m2, float8e5m2fnuz, float8e8m0)
+INDEX_TYPES = (int64, int32)
+_LIMIT = {int64: 1 << 63, int32: 1 << 31}
+
+
+def _promote_pair(a: int, b: int) -> int | None:
+    """torch.promote_types on element types; None where torch refuses."""
+    if a == b:
+        return a
+    if a in _FLOAT8 or b in _FLOAT8:
+        return None
+    if a in _FLOATS and b in _FLOATS:
+        return float32 if {a, b} == {float16, bfloat16} else max(a, b, key=_FLOATS.index)
+    if a in _FLOATS or b in _FLOATS:
+        number, other = (a, b) if a in _FLOATS else (b, a)
+        if is_complex_type(other):
+            return complex128 if number == float64 else other
+        return number
+    if a in _UNSIGNED or b in _UNSIGNED:
+        return None
+    if is_complex_type(a) or is_complex_type(b):
+        return complex128 if complex128 in (a, b) else complex64
+    if boolean in (a, b):
+        return b if a == boolean else a
+    if {a, b} == {uint8, int8}:
+        return int16
+    return max(a, b, key=_RANK.__getitem__)
+
+
+def _promotions() -> dict[tuple[int, int], int]:
+    known = (boolean, *_RANK, *_UNSIGNED, *_FLOATS, *_FLOAT8, complex64, complex128)
+    pairs = {(a, b): _promote_pair(a, b) for a in known for b in known}
+    return {pair: found for pair, found in pairs.items() if found is not None}
+
+
+PROMOTIONS = _promotions()
+
+
+def promote_types(a: int | None, b: int | None) -> int | None:
+    """``torch.promote_types`` on element types; None when one is unknown.
+
+    Raises:
+        BuilderError: torch has no promotion for the pair (uint16 with int8, float8 with float16).
+    """
+    if a == b:
+        return a
+    if a is None or b is None:
+        return None
+    found = PROMOTIONS.get((a, b))
+    if found is None:
+        raise BuilderError(
+            f"torch promotes {name(a)} and {name(b)} to no common type; cast one of them"
+        )
+    return found
+
+
+def promote_to_float(*dtypes: int | None) -> int | None:
+    """Type of an operation that computes in floating point: the promoted type, float32 when that
+    is bool or an integer."""
+    result: int | None = dtypes[0]
+    for dtype in dtypes[1:]:
+        result = promote_types(result, dtype)
+    if result is None or is_float_type(result) or is_complex_type(result):
+        return result
+    return float32
+
+
+def accumulate(dtype: int | None) -> int | None:
+    """Type of a sum or product: integers and bool accumulate in int64, everything else in its own
+    type."""
+    return int64 if dtype == boolean or is_int_type(dtype) else dtype
+
+
+def required(attrs: dict[str, Any], key: str, op: str) -> Any:
+    """The value of an attribute that ``op`` cannot do without.
+
+    Raises:
+        BuilderError: the node does not have it.
+    """
+    value = attrs.get(key)
+    if value is None:
+        raise BuilderError(f"{op} needs its attribute '{key}'")
+    return value
+
+
+def dtype_attr(value: Any, default: int | None = None) -> int | None:
+    """The element type an attribute asks for; ``default`` when the attribute is absent or 0."""
+    return int(value) if value else default
+
+
+def tensor_dtype(value: Any, default: int | None = None) -> int | None:
+    """Element type of a tensor attribute: a TensorProto or a numpy array; ``default`` when there
+    is none."""
+    if value is None:
+        return default
+    if hasattr(value, "data_type"):
+        return int(value.data_type)
+    from ortable.dtypes import from_numpy
+
+    return from_numpy(value.dtype)
+
+
+def fit(dtype: int | None, value: Any) -> Any:
+    """``value`` if every int of it fits ``dtype`` (int32 or int64, else nothing does): wrapped
+    content is not known content."""
+    limit = _LIMIT.get(dtype or 0)
+    if limit is None or value is None:
+        return None
+    for item in value if type(value) is tuple else (value,):
+        if type(item) is int and not -limit <= item < limit:
+            return None
+    return value

@@ -1,0 +1,243 @@
+"""Shape rules of matrix products, attention, normalization statistics and recurrent layers.
+Everything works on shapes with symbolic dims; what cannot be proven stays unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ortable import dims
+from ortable.errors import BuilderError
+
+from .shape import Dim, Shape, broadcast, differ, normalize_axis, show
+
+
+def matmul(a: Shape | None, b: Shape | None) -> Shape | None:
+    """MatMul with numpy's rules: vectors lose their axis, leading axes broadcast.
+
+    Raises:
+        BuilderError: the inner sizes are provably different, or a scalar is given.
+    """
+    if a is None or b is None:
+        return None
+    if not a or not b:
+        raise BuilderError(f"MatMul of {show(a)} and {show(b)}: a scalar has no inner axis")
+    if differ(a[-1], b[-2] if len(b) > 1 else b[0]):
+        raise BuilderError(f"MatMul of {show(a)} and {show(b)}: the inner sizes differ")
+    if len(a) > 2 or len(b) > 2:
+        batch = broadcast(a[:-2], b[:-2])
+        if batch is None:
+            return None
+    else:
+        batch = ()
+    return batch + a[-2:-1] + (b[-1:] if len(b) > 1 else ())
+
+
+def fused_matmul(
+    a: Shape | None,
+    b: Shape | None,
+    trans_a: int,
+    trans_b: int,
+    trans_batch_a: int,
+    trans_batch_b: int,
+) -> Shape | None:
+    """com.microsoft FusedMatMul: MatMul of transposed operands; a moved batch axis is left
+    unknown."""
+    if a is None or b is None or trans_batch_a or trans_batch_b or len(a) < 2 or len(b) < 2:
+        return None
+    left = a[:-2] + (a[-1], a[-2]) if trans_a else a
+    right = b[:-2] + (b[-1], b[-2]) if trans_b else b
+    return matmul(left, right)
+
+
+def gemm(a: Shape | None, b: Shape | None, trans_a: int = 0, trans_b: int = 0) -> Shape | None:
+    """Gemm: ``(M, K), (K, N) -> (M, N)``, operands transposed first.
+
+    Raises:
+        BuilderError: an operand is no matrix, or the inner sizes are provably different.
+    """
+    if a is None or b is None:
+        return None
+    if len(a) != 2 or len(b) != 2:
+        raise BuilderError(f"Gemm needs two matrices, not {show(a)} and {show(b)}")
+    m, k = a if not trans_a else a[::-1]
+    inner, n = b if not trans_b else b[::-1]
+    if differ(k, inner):
+        raise BuilderError(
+            f"Gemm of {show(a)} and {show(b)} (transA={trans_a}, transB={trans_b}): "
+            "the inner sizes differ"
+        )
+    return m, n
+
+
+def einsum(equation: str, shapes: Sequence[Shape | None]) -> Shape | None:
+    """Einsum: letters stand for sizes, ``...`` for axes that broadcast.
+
+    Raises:
+        BuilderError: a term does not fit its shape, or one letter stands for provably different
+        sizes.
+    """
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    terms = left.split(",")
+    if None in shapes or len(terms) != len(shapes):
+        return None
+    sizes: dict[str, Dim | None] = {}
+    batches: list[Shape] = []
+    for term, shape in zip(terms, shapes, strict=True):
+        assert shape is not None
+        head, dots, tail = term.partition("...")
+        if len(head) + len(tail) > len(shape) or (not dots and len(head) != len(shape)):
+            raise BuilderError(f"Einsum {equation}: {term} does not fit {show(shape)}")
+        if dots:
+            batches.append(shape[len(head) : len(shape) - len(tail)])
+        named = shape[: len(head)] + (shape[len(shape) - len(tail) :] if tail else ())
+        for letter, size in zip(head + tail, named, strict=True):
+            sizes[letter] = _letter_size(equation, letter, sizes.get(letter, size), size)
+    if not arrow:
+        letters = left.replace(",", "").replace(".", "")
+        once = sorted(c for c in set(letters) if letters.count(c) == 1)
+        right = ("..." if batches else "") + "".join(once)
+    batch = broadcast(*batches) if batches else ()
+    head, dots, tail = right.partition("...")
+    found = [sizes.get(c) for c in head + tail]
+    if batch is None or None in found:
+        return None
+    known: Shape = tuple(found)  # type: ignore[arg-type]
+    return known[: len(head)] + (batch if dots else ()) + known[len(head) :]
+
+
+def _letter_size(equation: str, letter: str, known: Dim | None, size: Dim) -> Dim | None:
+    """Size of a letter that stands for two sizes: they are equal, or one is a 1 that stretches."""
+    if known is None or known is size:
+        return known
+    try:
+        both = broadcast((known,), (size,))
+    except BuilderError:
+        raise BuilderError(f"Einsum {equation}: {letter} is both {known} and {size}") from None
+    return None if both is None else both[0]
+
+
+def det(x: Shape | None) -> Shape | None:
+    """Det: the two matrix axes go."""
+    return None if x is None else x[:-2]
+
+
+def norm_stats(x: Shape | None, axis: int) -> Shape | None:
+    """Mean of LayerNormalization: the normalized axes, from ``axis`` on, are 1."""
+    if x is None:
+        return None
+    axis = normalize_axis(axis, len(x))
+    return x[:axis] + (1,) * (len(x) - axis)
+
+
+def rnn(
+    x: Shape | None, r: Shape | None, hidden_size: int | None, direction: str, layout: int
+) -> Shape | None:
+    """Y of RNN, GRU, LSTM: ``(seq, directions, batch, hidden)``, or batch first with layout 1."""
+    if x is None or len(x) != 3:
+        return None
+    hidden: Dim | None = hidden_size or (r[-1] if r else None)
+    if hidden is None:
+        return None
+    ways = 2 if direction == "bidirectional" else 1
+    return (x[0], x[1], ways, hidden) if layout else (x[0], ways, x[1], hidden)
+
+
+def rnn_state(
+    x: Shape | None, r: Shape | None, hidden_size: int | None, direction: str, layout: int
+) -> Shape | None:
+    """Y_h and Y_c of RNN, GRU, LSTM: ``(directions, batch, hidden)``, or batch first with layout
+    1."""
+    full = rnn(x, r, hidden_size, direction, layout)
+    if full is None:
+        return None
+    return (full[0], full[2], full[3]) if layout else full[1:]
+
+
+def attention(
+    q: Shape | None,
+    k: Shape | None,
+    v: Shape | None,
+    q_num_heads: int | None,
+    kv_num_heads: int | None,
+) -> Shape | None:
+    """Y of Attention: like Q with the head size of V. Raises BuilderError for Q and V of different
+    rank."""
+    if q is None or v is None:
+        return None
+    _check_heads(q, k, v, q_num_heads, kv_num_heads)
+    if len(q) == 4:
+        return q[:3] + v[3:]
+    assert q_num_heads and kv_num_heads
+    return q[:2] + (q_num_heads * dims.floordiv(v[2], kv_num_heads),)
+
+
+def _check_heads(
+    q: Shape, k: Shape | None, v: Shape, q_heads: int | None, kv_heads: int | None
+) -> None:
+    if len(q) not in (3, 4) or len(q) != len(v) or (k is not None and len(k) != len(q)):
+        raise BuilderError(
+            f"Attention needs Q, K and V of one rank, 3 or 4, "
+            f"not {show(q)}, {show(k)} and {show(v)}"
+        )
+    if len(q) == 3 and not (q_heads and kv_heads):
+        raise BuilderError("Attention with inputs of rank 3 needs q_num_heads and kv_num_heads")
+
+
+def attention_present(
+    new: Shape | None, past: Shape | None, kv_num_heads: int | None
+) -> Shape | None:
+    """present_key, present_value of Attention: ``(batch, kv heads, past + new, head size)``;
+    ``past`` () when omitted."""
+    if new is None or past is None:
+        return None
+    if len(new) == 3:
+        if not kv_num_heads:
+            return None
+        new = (new[0], kv_num_heads, new[1], dims.floordiv(new[2], kv_num_heads))
+    if len(new) != 4:
+        return None
+    return new[:2] + (new[2] + (past[2] if past else 0), new[3])
+
+
+def attention_scores(
+    q: Shape | None, k: Shape | None, past: Shape | None, q_num_heads: int | None
+) -> Shape | None:
+    """qk_matmul_output of Attention: ``(batch, q heads, q length, total length)``; ``past`` ()
+    when omitted."""
+    if q is None or k is None or past is None or len(q) != len(k):
+        return None
+    old = past[2] if past else 0
+    if len(q) == 4:
+        return q[:3] + (k[2] + old,)
+    return None if not q_num_heads else (q[0], q_num_heads, q[1], k[1] + old)
+
+
+def ms_multi_head_attention(query: Shape | None, value: Shape | None) -> Shape | None:
+    """Output of com.microsoft MultiHeadAttention for unpacked (batch, length, hidden) operands,
+    else unknown."""
+    if query is None or value is None or len(query) != 3:
+        return None
+    if len(value) == 3:
+        return query[:2] + value[2:]
+    return query[:2] + (value[1] * value[3],) if len(value) == 4 else None
+
+
+def ms_attention(
+    x: Shape | None, weights: Shape | None, qkv_hidden_sizes: Sequence[int] | None
+) -> Shape | None:
+    """Output of com.microsoft Attention: ``(batch, length, hidden size of v)``."""
+    if x is None or len(x) != 3:
+        return None
+    if qkv_hidden_sizes:
+        return x[:2] + (qkv_hidden_sizes[2],)
+    return None if weights is None else x[:2] + (dims.floordiv(weights[1], 3),)
+
+
+def loss(target: Shape | None, reduction: str) -> Shape | None:
+    """NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss: a scalar unless ``reduction`` is none."""
+    return target if reduction == "none" else ()
+
+
+def window(size: Dim | None) -> Shape | None:
+    """HannWindow and the like: a vector of ``size``."""
+    return None if size is None else (size,)

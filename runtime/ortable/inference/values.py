@@ -1,0 +1,312 @@
+"""Rules for the content of small integer results: what Shape, Gather, Concat, Add... make of known
+dims.
+A value is a dim (rank 0), a tuple of dims (rank 1), or None; a rule that is not sure says None."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ortable import dims
+
+from .dtype import INDEX_TYPES
+from .shape import Dim, Shape
+from .view import Value, scalar, slice_length, static_ints, vector
+
+# Longer vectors are data, not shapes.
+LIMIT = 64
+
+
+def shape_value(shape: Shape | None, start: int = 0, end: int | None = None) -> Value:
+    """Shape: the dims from ``start`` to ``end``, clamped as a Python slice is."""
+    return None if shape is None else shape[start:end]
+
+
+def shape_of_shape(shape: Shape | None, start: int = 0, end: int | None = None) -> Shape | None:
+    """Shape of the result of Shape: how many dims it holds."""
+    return None if shape is None else (len(shape[start:end]),)
+
+
+def size_value(shape: Shape | None) -> Value:
+    """Size: the product of the dims."""
+    return None if shape is None else dims.prod(shape)
+
+
+def each(function: Callable[..., Dim | None], *values: Value) -> Value:
+    """``function`` on every element, scalars and vectors of one broadcast."""
+    if None in values:
+        return None
+    vectors = [v for v in values if isinstance(v, tuple)]
+    if not vectors:
+        return function(*values)
+    size = max(len(v) for v in vectors)
+    if 0 in map(len, vectors):
+        size = 0
+    columns = []
+    for value in values:
+        items = value if isinstance(value, tuple) else (value,)
+        if len(items) not in (1, size):
+            return None
+        columns.append(items * size if len(items) == 1 else items)
+    result = tuple(function(*row) for row in zip(*columns, strict=True))
+    return None if None in result else result  # type: ignore[return-value]
+
+
+def _add(a: Dim, b: Dim) -> Dim:
+    return a + b
+
+
+def _sub(a: Dim, b: Dim) -> Dim:
+    return a - b
+
+
+def _mul(a: Dim, b: Dim) -> Dim:
+    return a * b
+
+
+def _div(a: Dim, b: Dim) -> Dim | None:
+    # ONNX rounds towards zero; the floor is the same only where both are known to be positive
+    if type(a) is int and type(b) is int:
+        return None if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+    return dims.floordiv(a, b) if a >= 0 and b > 0 else None
+
+
+def _mod(a: Dim, b: Dim) -> Dim | None:
+    return dims.mod(a, b) if b > 0 else None
+
+
+def _fmod(a: Dim, b: Dim) -> Dim | None:
+    return dims.mod(a, b) if a >= 0 and b > 0 else None
+
+
+def _abs(a: Dim) -> Dim | None:
+    if a >= 0:
+        return a
+    return -a if a <= 0 else None
+
+
+def add_value(a: Value, b: Value) -> Value:
+    """Add."""
+    return None if a is None or b is None else each(_add, a, b)
+
+
+def sub_value(a: Value, b: Value) -> Value:
+    """Sub."""
+    return None if a is None or b is None else each(_sub, a, b)
+
+
+def mul_value(a: Value, b: Value) -> Value:
+    """Mul."""
+    return None if a is None or b is None else each(_mul, a, b)
+
+
+def div_value(a: Value, b: Value) -> Value:
+    """Div, which rounds towards zero: known for sizes that cannot be negative."""
+    return None if a is None or b is None else each(_div, a, b)
+
+
+def mod_value(a: Value, b: Value, fmod: int = 0) -> Value:
+    """Mod: the sign of the divisor, or of the dividend with ``fmod``."""
+    return None if a is None or b is None else each(_fmod if fmod else _mod, a, b)
+
+
+def neg_value(a: Value) -> Value:
+    """Neg."""
+    return each(lambda x: -x, a)
+
+
+def abs_value(a: Value) -> Value:
+    """Abs, of what has a known sign."""
+    return each(_abs, a)
+
+
+def max_value(values: Sequence[Value]) -> Value:
+    """Max of any number of inputs."""
+    return each(dims.maximum, *values)
+
+
+def min_value(values: Sequence[Value]) -> Value:
+    """Min of any number of inputs."""
+    return each(dims.minimum, *values)
+
+
+def sum_value(values: Sequence[Value]) -> Value:
+    """Sum of any number of inputs."""
+    return each(lambda *items: sum(items[1:], start=items[0]), *values)
+
+
+def clip_value(value: Value, low: Value, high: Value) -> Value:
+    """Clip; an omitted bound is ()."""
+    if value is not None and low != ():
+        value = each(dims.maximum, value, scalar(low))
+    if value is not None and high != ():
+        value = each(dims.minimum, value, scalar(high))
+    return value
+
+
+def where_value(a: Value, b: Value) -> Value:
+    """Where: known only when both choices are the same."""
+    return a if a is not None and a == b else None
+
+
+def cast_value(value: Value, source: int | None, target: int | None) -> Value:
+    """Cast between the types that index: the content stays."""
+    return value if source in INDEX_TYPES and target in INDEX_TYPES else None
+
+
+def concat_value(values: Sequence[Value]) -> Value:
+    """Concat of vectors."""
+    if not all(isinstance(value, tuple) for value in values):
+        return None
+    joined = tuple(item for value in values if isinstance(value, tuple) for item in value)
+    return joined if len(joined) <= LIMIT else None
+
+
+def gather_value(data: Value, indices: Value) -> Value:
+    """Gather from a vector."""
+    if not isinstance(data, tuple) or indices is None:
+        return None
+    picks = static_ints(indices)
+    if picks is None or not all(-len(data) <= i < len(data) for i in picks):
+        return None
+    return tuple(data[i] for i in picks) if isinstance(indices, tuple) else data[picks[0]]
+
+
+def slice_value(data: Value, starts: Value, ends: Value, axes: Value, steps: Value) -> Value:
+    """Slice of a vector."""
+    first, last = static_ints(starts), static_ints(ends)
+    which, stride = static_ints(axes), static_ints(steps)
+    if not isinstance(data, tuple) or not first or not last or which is None or stride is None:
+        return None
+    if len(first) != 1 or (which and which[0] not in (0, -1)):
+        return None
+    step = stride[0] if stride else 1
+    if step == 0 or slice_length(len(data), first[0], last[0], step) is None:
+        return None
+    return data[slice(first[0], last[0], step)]
+
+
+def squeeze_value(value: Value) -> Value:
+    """Squeeze of a vector of one."""
+    return value[0] if isinstance(value, tuple) and len(value) == 1 else None
+
+
+def unsqueeze_value(value: Value, axes: Value) -> Value:
+    """Unsqueeze of a scalar."""
+    which = static_ints(axes)
+    return (
+        (value,)
+        if value is not None and not isinstance(value, tuple) and which in ([0], [-1])
+        else None
+    )
+
+
+def reshape_value(value: Value, target: Value, shape: Shape | None) -> Value:
+    """Reshape, Expand to rank 0 or 1: ``shape`` is that of the result."""
+    if value is None or shape is None or target is None:
+        return None
+    items = vector(value)
+    assert items is not None
+    if shape == ():
+        return items[0] if len(items) == 1 else None
+    if len(shape) != 1:
+        return None
+    if shape[0] == len(items):
+        return items
+    if len(items) == 1 and type(shape[0]) is int and shape[0] <= LIMIT:
+        return items * shape[0]
+    return None
+
+
+def split_value(value: Value, shapes: Sequence[Shape | None]) -> tuple[Value, ...]:
+    """Split of a vector into parts of static length."""
+    unknown = (None,) * len(shapes)
+    if not isinstance(value, tuple):
+        return unknown
+    parts, start = [], 0
+    for shape in shapes:
+        if shape is None or type(shape[0]) is not int:
+            return unknown
+        parts.append(value[start : start + shape[0]])
+        start += shape[0]
+    return tuple(parts) if start == len(value) else unknown
+
+
+def range_length(start: Any, limit: Any, delta: Any) -> Shape | None:
+    """Range: the number of steps; the arguments are whole inputs (ValueInfo). Floats only where
+    they are whole numbers."""
+    numbers = [_number(info) for info in (start, limit, delta)]
+    first, last, step = numbers
+    if first is None or last is None or type(step) is not int or step == 0:
+        return None
+    return (dims.maximum(dims.ceildiv(last - first, step), 0),)
+
+
+def _number(info: Any) -> Dim | None:
+    known = scalar(info.value)
+    if known is not None or info.constant is None:
+        return known
+    items = info.constant.tolist()
+    while isinstance(items, list):
+        if len(items) != 1:
+            return None
+        items = items[0]
+    return int(items) if isinstance(items, (int, float)) and items == items // 1 else None
+
+
+def range_value(start: Value, limit: Value, delta: Value) -> Value:
+    """Range with static bounds, up to LIMIT elements."""
+    numbers = [scalar(v) for v in (start, limit, delta)]
+    if not all(type(n) is int for n in numbers) or numbers[2] == 0:
+        return None
+    items = range(*numbers)  # type: ignore[arg-type]
+    return tuple(items) if len(items) <= LIMIT else None
+
+
+def reduce_value(
+    function: str, value: Value, axes: Value, keepdims: int = 1, noop_with_empty_axes: int = 0
+) -> Value:
+    """ReduceProd, ReduceSum, ReduceMax, ReduceMin of a vector over its only axis; ``axes`` () when
+    omitted."""
+    which = static_ints(axes)
+    if not isinstance(value, tuple) or not value or which is None:
+        return None
+    if not which and noop_with_empty_axes:
+        return value
+    if which not in ([], [0], [-1]):
+        return None
+    total = _FOLDS[function](value)
+    return (total,) if keepdims else total
+
+
+_FOLDS: dict[str, Callable[[tuple[Dim, ...]], Dim]] = {
+    "prod": dims.prod,
+    "sum": lambda items: sum(items[1:], start=items[0]),
+    "max": lambda items: dims.maximum(*items),
+    "min": lambda items: dims.minimum(*items),
+}
+
+
+def filled_value(content: Any, target: Value) -> Value:
+    """ConstantOfShape: ``content`` is the one-element tensor attribute, None for 0."""
+    size = static_ints(target)
+    if (
+        size is None
+        or not isinstance(target, tuple)
+        or len(size) > 1
+        or (size and not 0 <= size[0] <= LIMIT)
+    ):
+        return None
+    number = 0 if content is None else scalar_of(content)
+    if type(number) is not int:
+        return None
+    return (number,) * size[0] if size else number
+
+
+def scalar_of(tensor: Any) -> Any:
+    """The one number of a tensor attribute (TensorProto or numpy array)."""
+    if hasattr(tensor, "data_type"):
+        from onnx import numpy_helper
+
+        tensor = numpy_helper.to_array(tensor)
+    return tensor.reshape(-1).tolist()[0]

@@ -1,0 +1,125 @@
+"""Constant results: which they are, and their values, computed by onnx's reference implementation
+when asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from onnx import GraphProto
+from onnx.reference import ReferenceEvaluator
+
+from ortable import dtypes
+from ortable.errors import BuilderError
+
+from . import initializers
+from .node import Node
+from .proto.node_proto import node_proto
+from .state import GraphState
+
+# Another draw at every call, so never a constant.
+RANDOM = frozenset(
+    {
+        "Bernoulli",
+        "Dropout",
+        "Multinomial",
+        "RandomNormal",
+        "RandomNormalLike",
+        "RandomUniform",
+        "RandomUniformLike",
+    }
+)
+
+
+class LazyConstant:
+    """The value of a constant result, computed when a rule reads it."""
+
+    __slots__ = ("_graph", "_name")
+
+    def __init__(self, graph: GraphState, name: str) -> None:
+        self._graph = graph
+        self._name = name
+
+    def tolist(self) -> Any:
+        """The value as Python numbers in nested lists."""
+        return get_constant(self._graph, self._name).tolist()
+
+
+def is_constant(graph: GraphState | None, name: str) -> bool:
+    """True for an initializer or a result of constants, in this graph or around it."""
+    while graph is not None:
+        if name in graph._constants:
+            return True
+        graph = graph.parent
+    return False
+
+
+def is_constant_node(graph: GraphState, node: Node) -> bool:
+    """True when all outputs of the node are the same at every run and can be computed here."""
+    if node.domain or node.op_type in RANDOM:
+        return False
+    if not node.inputs:
+        return node.op_type == "Constant"
+    constants = graph._constants
+    for name in node.inputs:
+        if name and name not in constants and not is_constant(graph.parent, name):
+            return False
+    return not any(isinstance(v, (GraphState, GraphProto)) for v in node.attrs.values())
+
+
+def get_constant(graph: GraphState, name: str) -> np.ndarray:
+    """Value of a constant; computed ones are kept. BuilderError when the result is not constant."""
+    owner: Any = graph
+    while owner is not None and name not in owner._constants:
+        owner = owner.parent
+    if owner is None:
+        raise BuilderError(
+            f"Result {name!r} is not a constant ({graph.tag}){graph.get_debug_msg()}"
+        )
+    if name in owner.initializers_dict:
+        return initializers.to_numpy(owner.initializers_dict[name], name)
+    if name not in owner._computed:
+        _compute(owner, name)
+    return np.asarray(owner._computed[name])
+
+
+def _compute(graph: GraphState, name: str) -> None:
+    """Computes the nodes that lead to a constant, in order and without recursion."""
+    stack = [graph.values[name].producer]
+    while stack:
+        node = stack[-1]
+        pending = [
+            graph.values[n].producer
+            for n in node.inputs
+            if n in graph._constants
+            and n not in graph.initializers_dict
+            and n not in graph._computed
+        ]
+        if pending:
+            stack.extend(pending)
+            continue
+        stack.pop()
+        feeds = {n: get_constant(graph, n) for n in node.inputs if n}
+        try:
+            proto = node_proto(graph, node)
+            evaluator = ReferenceEvaluator(proto, opsets=dict(graph.opsets))
+            with np.errstate(all="ignore"):  # log(0) is -inf here, as it is when the model runs
+                results = evaluator.run(None, feeds)
+        except Exception as error:  # the reference implementation raises anything
+            raise BuilderError(
+                f"Constant {name!r} cannot be computed by onnx.reference: {node!r}: {error}"
+            ) from error
+        for output, result in zip((n for n in node.outputs), results, strict=False):
+            if output:
+                graph._computed[output] = _checked(graph, output, np.asarray(result))
+
+
+def _checked(graph: GraphState, name: str, array: np.ndarray) -> np.ndarray:
+    """The array, whose type must be what the graph says."""
+    expected = graph.values[name].dtype
+    if expected and dtypes.from_numpy(array.dtype) != expected:
+        raise BuilderError(
+            f"onnx.reference computes {array.dtype} for {name!r}, "
+            f"the graph says {dtypes.name(expected)}."
+        )
+    return array

@@ -1,0 +1,129 @@
+"""Text of the graph built so far, for error messages: what is known, then every step in order.
+`[##:#]` says what was known of the inputs and outputs of a node: `#` type and shape, `U` type and
+rank, `-` nothing. It is built only when an error is."""
+
+from __future__ import annotations
+
+from pprint import pformat
+from typing import Any
+
+from ortable import dtypes
+from ortable.inference import ValueInfo
+
+from . import initializers
+from .node import Node
+from .state import GraphState, describe_value
+
+_MOST_LINES = 1000  # of steps in one message; a longer graph keeps its last ones
+_MOST_KNOWN = 400  # entries of a table of known facts
+
+
+def debug_message(graph: GraphState) -> str:
+    """The message, starting with a line of its own."""
+    counts = (
+        f"there are {len(graph.initializers_dict)} initializers, {len(graph.nodes)} nodes, "
+        f"{len(graph.inputs)} inputs, {len(graph.outputs)} outputs."
+    )
+    title = f"[GraphBuilder-{graph.tag}]"
+    rows = [
+        "",
+        "--DEBUG--",
+        f"{title} Message starts, {counts}",
+        "--LOCAL FUNCTIONS--",
+        *_functions(graph),
+        "--PARAMETERS--",
+        f"opsets={getattr(graph, 'opsets', {})}",
+        f"target={getattr(graph, 'target', None)!r}",
+        "--SHAPE--",
+        "dynamic_objects=",
+        *(f"{name} = {name!r}" for name in _sources(graph)),
+        "dynamic_dimensions_source=" + pformat(_sources(graph)),
+        "_known_value_shape=" + _facts(graph._known_value_shape),
+        "_known_types=" + _facts(graph._known_types),
+        "_known_shapes=" + _facts(graph._known_shapes),
+        "_known_constants=" + pformat(sorted(graph._constants)[:_MOST_KNOWN], compact=True),
+        "_known_ranks=" + _facts(graph._known_ranks),
+    ]
+    for section in graph.debug_sections:
+        rows.append(section())
+    rows.append("--ONNX--")
+    steps = [_step(graph, kind, item) for kind, item in graph._history]
+    if len(steps) > _MOST_LINES:
+        rows.append(f"({len(steps) - _MOST_LINES} earlier steps are left out)")
+    rows.extend(steps[-_MOST_LINES:])
+    rows.append(f"{title} Message completed, {counts}")
+    return "\n".join(rows)
+
+
+def _functions(graph: GraphState) -> list[str]:
+    return [f"{domain}.{name}" for domain, name in getattr(graph, "functions", {})]
+
+
+def _sources(graph: GraphState) -> dict[str, str]:
+    table = getattr(graph, "dim_results", None)
+    return {} if table is None else table.describe()
+
+
+def _facts(facts: dict[str, Any]) -> str:
+    if len(facts) <= _MOST_KNOWN:
+        return pformat(facts)
+    last = dict(list(facts.items())[-_MOST_KNOWN:])
+    return f"(last {_MOST_KNOWN} of {len(facts)}) " + pformat(last)
+
+
+def _step(graph: GraphState, kind: str, item: Any) -> str:
+    prefix = f"[GraphBuilder-{graph.tag}.{kind}]"
+    if kind == "make_node":
+        return f"{prefix} {node_text(graph, item)}"
+    if kind == "make_initializer":
+        return f"{prefix} {item}[{_initializer_text(graph.initializers_dict.get(item))}]"
+    return f"{prefix} {item}[{_type_text(graph.values.get(item))}]"
+
+
+def node_text(graph: GraphState, node: Node) -> str:
+    """``N1 [##:#] MatMul:['X', 'w']->['_onx_matmul0']``"""
+    inputs = "".join(flag(graph.values.get(name)) for name in node.inputs if name)
+    outputs = "".join(flag(graph.values.get(name)) for name in node.outputs if name)
+    name = f"{node.name} " if node.name else ""
+    return f"{name}[{inputs}:{outputs}] {node.key}:{node.inputs}->{node.outputs}"
+
+
+def flag(info: ValueInfo | None) -> str:
+    """``#`` type and shape known, ``U`` type and rank, ``-`` otherwise."""
+    if info is None or not info.dtype:
+        return "-"
+    if info.shape is not None:
+        return "#"
+    return "U" if info.rank is not None else "-"
+
+
+def _type_text(info: ValueInfo | None) -> str:
+    if info is None:
+        return "removed"
+    sizes = "?" if info.shape is None else "x".join(str(dim) for dim in info.shape)
+    return f"{info.dtype or '?'}:{sizes}"
+
+
+def _initializer_text(value: Any) -> str:
+    if value is None:
+        return "removed"
+    kind = value.dtype if hasattr(value, "dtype") else dtypes.name(initializers.dtype_of(value))
+    text = f"{kind}:{kind}:"
+    if initializers.size_of(value) <= 10 and initializers.is_readable(value):
+        return text + str(initializers.to_numpy(value).ravel().tolist())
+    return text + "x".join(str(dim) for dim in initializers.shape_of(value))
+
+
+def typed_names(graph: GraphState, names: list[str]) -> str:
+    """``X: float32[a, 3], (none), w: ?`` for a message about the inputs of a node."""
+    parts = []
+    for name in names:
+        info = graph.values.get(name)
+        if not name or info is None:
+            parts.append(name or "(none)")
+            continue
+        dtype = dtypes.name(info.dtype) if info.dtype else "?"
+        shape = "?" if info.shape is None else ", ".join(str(dim) for dim in info.shape)
+        content = "" if info.value is None else f" = {describe_value(info.value)}"
+        parts.append(f"{name}: {dtype}[{shape}]{content}")
+    return "; ".join(parts)

@@ -1,0 +1,362 @@
+"""Dimensions as results: which int64 vector holds `batch`, `2*s0`, or a whole shape.
+Ints become initializers, symbols are read with Shape from a result that has them, expressions are
+computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from ortable import dims, dtypes
+from ortable.dims import Dim, Shape, SymDim
+from ortable.errors import BuilderError
+from ortable.inference import ValueInfo
+
+
+class Maker(Protocol):
+    """What the vectors of dimensions are made with: a graph under construction."""
+
+    tag: str
+    rename_dims: dict[str, str]
+    values: dict[str, ValueInfo]
+
+    def has_name(self, name: str) -> bool: ...
+
+    def get_debug_msg(self) -> str: ...
+
+    def make_initializer(self, name: str, value: Any) -> str: ...
+
+    def make_node(
+        self, op_type: str, inputs: str | Sequence[str | None], *args: Any, **attrs: Any
+    ) -> Any: ...
+
+
+class Source(NamedTuple):
+    """Where a dimension is read: axis of a result, or (axis None) the content of the result."""
+
+    result: str
+    axis: int | None
+
+
+class Linear(NamedTuple):
+    """A dimension ``factor * symbol + constant`` that an input has, from which the symbol
+    follows."""
+
+    dim: SymDim
+    factor: int
+    constant: int
+
+
+class DimResults:
+    """Sources of dimensions and the vectors already made of them, for one graph or subgraph."""
+
+    def __init__(self, builder: Maker, outer: DimResults | None) -> None:
+        self.builder = builder
+        self.outer = outer
+        self.sources: dict[str, Source] = {}
+        self.linear: dict[str, Linear] = {}
+        self.vectors: dict[Dim, str] = {}
+        self.shapes: dict[tuple[Any, ...], str] = {}
+
+    # -- sources
+
+    def add_source(self, dim: str | SymDim, result: str, axis: int | None) -> None:
+        """Says that a dimension can be read from a result; the first source of a dimension is
+        kept."""
+        self.sources.setdefault(str(dim), Source(result, axis))
+
+    def add_shape(self, name: str, shape: Shape, is_input: bool = False) -> None:
+        """Makes the symbols of a shape readable from its result; for an input, expressions as
+        well."""
+        for axis, dim in enumerate(shape):
+            if type(dim) is int or str(dim) in self.sources:
+                continue
+            if is_input or dims.is_symbol(dim):
+                self.add_source(dim, name, axis)  # type: ignore[arg-type]
+                self._add_linear(dim)
+
+    def _add_linear(self, dim: Dim) -> None:
+        found = dims.symbols(dim)
+        if len(found) != 1 or dims.is_symbol(dim):
+            return
+        (name,) = found
+        constant, one = dims.substitute(dim, {name: 0}), dims.substitute(dim, {name: 1})
+        if isinstance(constant, int) and isinstance(one, int) and isinstance(dim, SymDim):
+            factor = one - constant
+            if factor > 0 and str(factor * dims.symbol(name) + constant) == str(dim):
+                self.linear.setdefault(name, Linear(dim, factor, constant))
+
+    def find_source(self, text: str) -> Source | None:
+        """Source of a dimension in this graph or around it."""
+        found = self.sources.get(text)
+        if found is None and self.outer is not None:
+            return self.outer.find_source(text)
+        return found
+
+    def _find_linear(self, name: str) -> Linear | None:
+        found = self.linear.get(name)
+        if found is None and self.outer is not None:
+            return self.outer._find_linear(name)
+        return found
+
+    def describe(self) -> dict[str, str]:
+        """Sources as text."""
+        return {
+            name: source.result if source.axis is None else f"{source.result}.shape[{source.axis}]"
+            for name, source in self.sources.items()
+        }
+
+    def forget(self, alive: Any) -> None:
+        """Drops what refers to results that the graph no longer has."""
+        self.sources = {k: s for k, s in self.sources.items() if s.result in alive}
+        self.vectors = {k: name for k, name in self.vectors.items() if name in alive}
+        self.shapes = {k: name for k, name in self.shapes.items() if name in alive}
+        self.linear = {k: x for k, x in self.linear.items() if str(x.dim) in self.sources}
+
+    # -- vectors
+
+    def vector(self, dim: Dim) -> str:
+        """Name of an int64[1] result that holds the dimension. BuilderError when it has no
+        source."""
+        found = self._cached(dim)
+        if found is None:
+            found = self.vectors[dim] = self._make(dim)
+        return found
+
+    def scalar(self, dim: Dim) -> str | None:
+        """The 0-d int64 result that holds a dimension; None when it is found elsewhere."""
+        source = self.find_source(str(dim))
+        if source is None or source.axis is not None:
+            return None
+        info = self.builder.values[source.result]
+        return source.result if info.rank == 0 and info.dtype == dtypes.int64 else None
+
+    def _cached(self, dim: Dim) -> str | None:
+        found = self.vectors.get(dim)
+        if found is None and self.outer is not None:
+            return self.outer._cached(dim)
+        return found
+
+    def note(self, dim: Dim, name: str) -> None:
+        """Remembers an int64[1] result whose content is known to be the dimension."""
+        if self._cached(dim) is None:
+            self.vectors[dim] = name
+
+    def _make(self, dim: Dim) -> str:
+        if isinstance(dim, int):
+            return self._ints([dim])
+        source = self.find_source(str(dim))
+        if source is not None:
+            return self._read(source, source.axis)
+        if not dims.is_symbol(dim):
+            return self._expression(dim)
+        linear = self._find_linear(str(dim))
+        if linear is not None:
+            value = self.vector(linear.dim)
+            if linear.constant:
+                value = self._op("Sub", value, self._ints([linear.constant]))
+            if linear.factor == 1:
+                return value
+            return self._op("Div", value, self._ints([linear.factor]))
+        known = ", ".join(sorted(self.describe())) or "none"
+        raise BuilderError(
+            f"No result of the graph has dimension {str(dim)!r} (known: {known}). "
+            "Give it to an input's shape, or call add_dim_source(name, result, axis) or "
+            f"make_tensor_input(name, INT64, (1,), is_dimension=True)"
+            f" ({self.builder.tag}){self.builder.get_debug_msg()}"
+        )
+
+    def _read(self, source: Source, last: int | None) -> str:
+        """Sizes of the source from its axis to ``last`` included."""
+        if source.axis is None or last is None:
+            info = self.builder.values[source.result]
+            if info.rank == 0:
+                return self._make_node("Reshape", [source.result, self._ints([1])])
+            return source.result
+        return self._make_node("Shape", [source.result], start=source.axis, end=last + 1)
+
+    def _expression(self, dim: SymDim) -> str:
+        total: str | None = None
+        for factor, atoms in dims.parts(dim):
+            term = self._product(abs(factor), atoms)
+            if total is None:
+                total = term if factor > 0 else self._op("Neg", term)
+            else:
+                total = self._op("Add" if factor > 0 else "Sub", total, term)
+        assert total is not None
+        return total
+
+    def _product(self, factor: int, atoms: Sequence[dims.Part]) -> str:
+        term = self._ints([factor]) if factor != 1 or not atoms else None
+        for atom in atoms:
+            value = self._atom(atom)
+            term = value if term is None else self._op("Mul", value, term)
+        assert term is not None
+        return term
+
+    def _atom(self, atom: dims.Part) -> str:
+        found = self._cached(atom.dim)
+        if found is not None:
+            return found
+        made = self._make_atom(atom)
+        self.vectors[atom.dim] = made
+        return made
+
+    def _make_atom(self, atom: dims.Part) -> str:
+        if atom.kind == "symbol" or self.find_source(str(atom.dim)) is not None:
+            return self._make(atom.dim)
+        if atom.kind == "opaque":
+            found = dims.recipe_of(atom.dim)
+            if found is not None:
+                return self._make_node("Cast", [self._computed(*found)], to=dtypes.int64)
+            raise BuilderError(
+                f"Dimension {atom.dim} is computed by a function that has no ONNX form, and "
+                f"no result of the graph has it ({self.builder.tag}){self.builder.get_debug_msg()}"
+            )
+        args = [self.vector(arg) for arg in atom.args]
+        if atom.kind in ("max", "min"):
+            return self._op(atom.kind.capitalize(), *args)
+        if atom.kind == "mod":
+            return self._op("Mod", *args)
+        a, b = atom.args
+        if a >= 0 and b >= 0:
+            return self._op("Div", *args)
+        # Div rounds towards zero, // towards minus infinity; (a - a % b) divides exactly
+        return self._op("Div", self._op("Sub", args[0], self._op("Mod", *args)), args[1])
+
+    def _computed(self, recipe: dims.Recipe, args: Sequence[Dim]) -> str:
+        """A float64[1] result: what ``recipe`` makes of dimensions."""
+        if isinstance(recipe, int):
+            return self._make_node("Cast", [self.vector(args[recipe])], to=dtypes.float64)
+        if isinstance(recipe, float):
+            return self.builder.make_initializer("", np.array([recipe]))
+        op_type, *parts = recipe
+        found = [self._computed(part, args) for part in parts]
+        if op_type == "Trunc":
+            whole = self._make_node("Cast", found, to=dtypes.int64)
+            return self._make_node("Cast", [whole], to=dtypes.float64)
+        return self._make_node(op_type, found)
+
+    # -- whole shapes
+
+    def shape(self, shape: Sequence[Dim]) -> str:
+        """Name of an int64[n] result that holds all the dimensions."""
+        key = tuple(shape)
+        found = self._cached_shape(key)
+        if found is None:
+            found = self._concat(self._pieces(key), key)
+            self.shapes[key] = found
+        return found
+
+    def _cached_shape(self, key: tuple[Any, ...]) -> str | None:
+        found = self.shapes.get(key)
+        if found is None and self.outer is not None:
+            return self.outer._cached_shape(key)
+        return found
+
+    def _pieces(self, shape: Sequence[Dim]) -> list[str]:
+        """Vectors to concatenate: adjacent ints are one, adjacent axes of one result are one."""
+        pieces: list[str] = []
+        start = 0
+        while start < len(shape):
+            end = start + 1
+            if isinstance(shape[start], int):
+                while end < len(shape) and isinstance(shape[end], int):
+                    end += 1
+                # type: ignore[call-overload]
+                pieces.append(self._ints([d for d in shape[start:end] if isinstance(d, int)]))
+            else:
+                end = self._run_end(shape, start)
+                if end == start + 1:
+                    pieces.append(self.vector(shape[start]))
+                else:
+                    source = self.find_source(str(shape[start]))
+                    assert source is not None and source.axis is not None
+                    pieces.append(self._read(source, source.axis + end - start - 1))
+            start = end
+        return pieces or [self._ints([])]
+
+    def _run_end(self, shape: Sequence[Dim], start: int) -> int:
+        """End of the run of sizes that are consecutive axes of one result."""
+        first = self.find_source(str(shape[start]))
+        end = start + 1
+        if first is None or first.axis is None:
+            return end
+        known = self.builder.values[first.result].shape
+        while (
+            end < len(shape)
+            and known is not None
+            and first.axis + end - start < len(known)
+            and dims.same(known[first.axis + end - start], shape[end])
+            and not isinstance(shape[end], int)
+        ):
+            end += 1
+        return end
+
+    def _concat(self, pieces: list[str], value: Shape | None) -> str:
+        if len(pieces) == 1:
+            return pieces[0]
+        name = self._make_node("Concat", pieces, axis=0)
+        if value is not None:
+            self.builder.values[name].value = tuple(value)
+        return name
+
+    def from_results(self, items: Sequence[Any]) -> str:
+        """int64[n] result made of ints, dimensions, torch.SymInts, and names of integer results."""
+        builder = self.builder
+        resolved: list[Any] = []
+        for item in items:
+            if isinstance(item, str) and not builder.has_name(item):
+                if self.find_source(item) is None and self._find_linear(item) is None:
+                    raise BuilderError(
+                        f"{item!r} in shape {tuple(items)} is neither a result nor "
+                        f"a known dimension ({builder.tag}){builder.get_debug_msg()}"
+                    )
+                item = dims.symbol(item)
+            resolved.append(
+                item if isinstance(item, str) else dims.from_torch(item, builder.rename_dims)
+            )
+        if not any(isinstance(item, str) for item in resolved):
+            return self.shape(resolved)
+        key = tuple(resolved)
+        found = self._cached_shape(key)
+        if found is None:
+            found = self._concat(self._mixed_pieces(resolved), None)
+            self.shapes[key] = found
+        return found
+
+    def _mixed_pieces(self, items: Sequence[Any]) -> list[str]:
+        pieces: list[str] = []
+        pending: list[Dim] = []
+        for item in items:
+            if isinstance(item, str):
+                if pending:
+                    pieces.extend(self._pieces(pending))
+                    pending = []
+                pieces.append(self._as_vector(item))
+            else:
+                pending.append(item)
+        if pending:
+            pieces.extend(self._pieces(pending))
+        return pieces
+
+    def _as_vector(self, name: str) -> str:
+        info = self.builder.values[name]
+        if info.dtype != dtypes.int64:
+            name = self._make_node("Cast", [name], to=dtypes.int64)
+        return name if info.rank == 1 else self._make_node("Reshape", [name, self._ints([1])])
+
+    # -- nodes
+
+    def _ints(self, values: list[int]) -> str:
+        return self.builder.make_initializer("", np.array(values, dtype=np.int64))
+
+    def _op(self, op_type: str, *names: str) -> str:
+        return self._make_node(op_type, list(names))
+
+    def _make_node(self, op_type: str, names: list[str], **attrs: Any) -> str:
+        result = self.builder.make_node(op_type, names, **attrs)
+        assert isinstance(result, str)
+        return result

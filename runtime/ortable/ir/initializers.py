@@ -1,0 +1,196 @@
+"""Values of initializers: numpy arrays, TensorProtos, or torch tensors kept by reference.
+Torch memory is looked at only here, by duck typing, and never copied before serialisation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, TypeAlias
+
+import numpy as np
+from onnx import TensorProto, numpy_helper
+
+from ortable import dtypes
+from ortable.errors import BuilderError
+
+Value: TypeAlias = Any  # np.ndarray | TensorProto | torch.Tensor | Deferred
+
+SMALL = 128  # elements up to which equal initializers are merged
+VALUE_LIMIT = 64  # elements up to which an integer vector is known as a shape
+_NAMED_INTS = 5  # elements up to which integers appear in the initializer's name
+
+
+class Deferred:
+    """A tensor of known type and shape that is read when it is needed, and kept by nobody.
+
+    ``load()`` returns a numpy array or torch tensor of this type and shape."""
+
+    __slots__ = ("dtype", "load", "shape")
+
+    def __init__(self, load: Callable[[], Any], dtype: int, shape: tuple[int, ...]) -> None:
+        self.load = load
+        self.dtype = dtype
+        self.shape = shape
+
+
+def is_torch(value: object) -> bool:
+    """True for a torch tensor, told by its protocol so that torch is not imported."""
+    return hasattr(value, "untyped_storage") and hasattr(value, "detach")
+
+
+def as_value(value: Any) -> Value:
+    """Arrays, protos and torch tensors as they are; numbers and lists as an array.
+
+    Python ints are int64, floats float32, bools bool, complex numbers complex64."""
+    if isinstance(value, (np.ndarray, TensorProto)) or is_torch(value):
+        return value
+    if isinstance(value, np.generic):
+        return np.asarray(value)
+    try:
+        array = np.array(value)
+    except ValueError as error:
+        raise BuilderError(f"{value!r} is not a tensor: {error}") from None
+    if array.dtype == np.float64:
+        return array.astype(np.float32)
+    if array.dtype == np.complex128:
+        return array.astype(np.complex64)
+    if array.dtype.kind == "i":
+        return array.astype(np.int64)
+    if array.dtype.kind in "US":
+        return array.astype(object)
+    if array.dtype == object and not all(isinstance(x, (str, bytes)) for x in array.ravel()):
+        raise BuilderError(
+            f"{value!r} ({type(value).__name__}) cannot be an initializer; "
+            "give a numpy array, a torch tensor, numbers, or a TensorProto."
+        )
+    return array
+
+
+def dtype_of(value: Value) -> int:
+    """Element type of an initializer."""
+    if isinstance(value, np.ndarray):
+        return dtypes.from_numpy(value.dtype)
+    if isinstance(value, TensorProto):
+        return int(value.data_type)
+    if isinstance(value, Deferred):
+        return value.dtype
+    return dtypes.from_torch(value.dtype)
+
+
+def shape_of(value: Value) -> tuple[int, ...]:
+    """Shape of an initializer."""
+    if isinstance(value, TensorProto):
+        return tuple(value.dims)
+    return tuple(int(d) for d in value.shape)
+
+
+def size_of(value: Value) -> int:
+    """Number of elements of an initializer."""
+    size = 1
+    for dim in shape_of(value):
+        size *= dim
+    return size
+
+
+def nbytes_of(value: Value) -> int:
+    """Bytes of an initializer; 0 for strings, whose size is not fixed."""
+    dtype = dtype_of(value)
+    return size_of(value) * dtypes.ITEMSIZE.get(dtype, 0)
+
+
+def to_numpy(value: Value, name: str = "") -> np.ndarray:
+    """The value as a numpy array that shares memory wherever torch and numpy can."""
+    if isinstance(value, np.ndarray):
+        return value
+    if isinstance(value, TensorProto):
+        if value.data_location == TensorProto.EXTERNAL:
+            raise BuilderError(
+                f"Initializer {name or value.name!r} is stored in another file, which is "
+                "not loaded; load the model with onnx.load(path), which reads external data."
+            )
+        return numpy_helper.to_array(value)
+    if isinstance(value, Deferred):
+        return to_numpy(value.load(), name)
+    return _torch_to_numpy(value, name)
+
+
+def _torch_to_numpy(tensor: Any, name: str) -> np.ndarray:
+    dtype = dtypes.from_torch(tensor.dtype)
+    try:
+        tensor = tensor.detach()
+        if tensor.device.type != "cpu":
+            tensor = tensor.cpu()
+        tensor = tensor.resolve_conj().resolve_neg().contiguous()
+        if dtype in _THROUGH_BITS:
+            torch_type = dtypes.to_torch(_THROUGH_BITS[dtype])
+            return np.asarray(tensor.view(torch_type).numpy()).view(dtypes.to_numpy(dtype))
+        return np.asarray(tensor.numpy())
+    except (RuntimeError, TypeError, NotImplementedError) as error:
+        raise BuilderError(
+            f"The value of initializer {name!r} ({type(tensor).__name__}, {tensor.dtype}, "
+            f"{tuple(tensor.shape)}) cannot be read: {error}. A fake or meta tensor has no data: "
+            "give the real tensor."
+        ) from error
+
+
+# Types numpy cannot receive from torch travel as integers of the same width.
+_THROUGH_BITS: dict[int, int] = {
+    dtypes.bfloat16: dtypes.int16,
+    dtypes.float8e4m3fn: dtypes.uint8,
+    dtypes.float8e4m3fnuz: dtypes.uint8,
+    dtypes.float8e5m2: dtypes.uint8,
+    dtypes.float8e5m2fnuz: dtypes.uint8,
+    dtypes.float8e8m0: dtypes.uint8,
+}
+
+
+def is_readable(value: Value) -> bool:
+    """False when the data is not at hand: external data, or a torch tensor without storage (fake,
+    meta) or on another device than the CPU."""
+    if isinstance(value, np.ndarray):
+        return True
+    if isinstance(value, TensorProto):
+        return value.data_location != TensorProto.EXTERNAL
+    if isinstance(value, Deferred):
+        return False
+    return value.device.type == "cpu" and not hasattr(value, "fake_mode")
+
+
+def is_fake(value: Value) -> bool:
+    """True for a torch tensor without data: fake, or on the meta device."""
+    return is_torch(value) and (hasattr(value, "fake_mode") or value.device.type == "meta")
+
+
+def content_key(array: np.ndarray) -> Hashable:
+    """Key under which two initializers are the same: type, shape, and bytes (so -0.0 is not
+    0.0)."""
+    if array.dtype == object:
+        return (dtypes.string, array.shape, tuple(array.ravel().tolist()))
+    return (dtypes.from_numpy(array.dtype), array.shape, array.tobytes())
+
+
+def storage_key(tensor: Any) -> Hashable | None:
+    """Key under which two torch tensors are the same memory seen the same way."""
+    try:
+        storage = tensor.untyped_storage()._cdata
+        strides = tuple(tensor.stride())
+    except (RuntimeError, NotImplementedError, AttributeError):
+        return None
+    flags = (tensor.is_conj(), tensor.is_neg())
+    offset = tensor.storage_offset()
+    return (storage, offset, tuple(tensor.shape), strides, tensor.dtype, flags)
+
+
+def default_name(dtype: int, shape: tuple[int, ...], array: np.ndarray | None) -> str:
+    """``init1_s3x1_``, or with the values when they are few integers: ``init7_s2_3_-1``."""
+    sizes = "x".join(str(d) for d in shape)
+    values = ""
+    if array is not None and array.size <= _NAMED_INTS and array.dtype in (np.int64, np.int32):
+        values = "_".join(str(x) for x in array.ravel().tolist())
+    return f"init{dtype}_s{sizes}_{values}"
+
+
+def known_value(array: np.ndarray) -> Any:
+    """What rules may know of a small integer constant: an int, a tuple of ints, or None."""
+    if array.dtype not in (np.int64, np.int32) or array.ndim > 1 or array.size > VALUE_LIMIT:
+        return None
+    return int(array) if array.ndim == 0 else tuple(array.tolist())

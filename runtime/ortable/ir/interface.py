@@ -1,0 +1,217 @@
+"""Inputs, outputs and initializers of a graph under construction."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from ortable import dims, dtypes
+from ortable.dims import Dim, SymDim
+from ortable.errors import BuilderError
+from ortable.inference.value_info import ValueInfo
+
+from . import constants, initializers
+from .dim_results import DimResults
+from .state import GraphState, describe_shape
+
+
+class GraphInterface(GraphState):
+    """Part of Graph: what goes in, what comes out, and the constants."""
+
+    dim_results: DimResults
+
+    def __init__(self, parent: GraphInterface | None, tag: str) -> None:
+        super().__init__(parent, tag)
+        self._small: dict[Any, str] = {}
+        self._tied: dict[Any, str] = {}
+
+    # -- inputs and outputs
+
+    def make_tensor_input(
+        self,
+        name: str,
+        elem_type: int | None,
+        shape: Sequence[Any] | None,
+        is_dimension: bool = False,
+        indexed: bool = False,
+    ) -> str:
+        """Adds a graph input and returns its name.
+
+        ``shape``: ints, names of dimensions, torch.SymInts, None for an unknown size; None for an
+        unknown rank. ``is_dimension``: an integer (int64, one element) whose value is a
+        dimension, called as the input, or given as the shape ``(dim,)``. ``indexed``: the name
+        must end in ``_<number>``."""
+        _check_indexed(name, indexed)
+        self._check_new(name, "input")
+        info = self._new_value(name)
+        self.inputs.append(info)
+        info.dtype = elem_type or None
+        if is_dimension:
+            self._set_dimension(info, shape)
+        elif shape is not None:
+            info.shape = self.to_shape(shape, name)
+            info.rank = len(info.shape)
+            self._declared[name] = tuple(shape)
+            self.dim_results.add_shape(name, info.shape, is_input=True)
+        self._history.append(("make_tensor_input", name))
+        return name
+
+    def _set_dimension(self, info: ValueInfo, shape: Sequence[Any] | None) -> None:
+        if info.dtype not in (dtypes.int64, dtypes.int32):
+            raise BuilderError(
+                f"Input {info.name!r} is a dimension, its type must be int64, not "
+                f"{dtypes.name(info.dtype or 0)} ({self.tag})"
+            )
+        given = (1,) if shape is None else tuple(shape)
+        if len(given) > 1:
+            raise BuilderError(
+                f"Input {info.name!r} is a dimension, its shape must be (1,) or (), not {given}"
+            )
+        dim: Dim = dims.symbol(info.name)
+        if given and given[0] != 1:
+            dim, given = self.to_dim(given[0]), (1,)
+        info.shape = given
+        info.rank = len(given)
+        info.value = (dim,) if given else dim
+        if isinstance(dim, SymDim) and info.dtype == dtypes.int64:
+            self.dim_results.add_source(dim, info.name, None)
+
+    def make_tensor_output(
+        self,
+        name: str | Sequence[str],
+        elem_type: int | None = None,
+        shape: Sequence[Any] | None = None,
+        indexed: bool = False,
+        is_dimension: bool = False,
+    ) -> Any:
+        """Declares results as graph outputs, and returns the name or names.
+
+        ``elem_type`` and ``shape`` default to what is known; a declared shape is written as it
+        is, with a warning when it is not the known one. ``is_dimension``: an int64 of one element.
+        Raises BuilderError for an unknown result, another type than the known one, or no type at
+        all."""
+        if not isinstance(name, str):
+            return [
+                self.make_tensor_output(n, elem_type, shape, indexed, is_dimension) for n in name
+            ]
+        _check_indexed(name, indexed)
+        info = self._info(name)
+        if self.parent is not None and not self.is_own(name):
+            raise BuilderError(
+                f"{name!r} is computed outside of subgraph {self.name!r}, which cannot return it "
+                f"as it is; return make_node('Identity', [{name!r}]) ({self.tag})"
+            )
+        if any(known is info for known in self.outputs):
+            raise BuilderError(
+                f"{name!r} is an output already; give the second one a name of its own with "
+                f"make_node('Identity', [{name!r}], [...]) ({self.tag}){self.get_debug_msg()}"
+            )
+        if elem_type:
+            self.set_type(name, elem_type)
+        elif not info.dtype and self.parent is None:
+            raise BuilderError(
+                f"Type is unknown for output {name!r}; give elem_type "
+                f"({self.tag}){self.get_debug_msg()}"
+            )
+        if is_dimension and info.dtype != dtypes.int64:
+            raise BuilderError(
+                f"Output {name!r} is a dimension, its type must be int64 ({self.tag})"
+            )
+        if shape is not None:
+            self._declare_output(info, tuple(shape))
+        self.outputs.append(info)
+        self._history.append(("make_tensor_output", name))
+        return name
+
+    def _declare_output(self, info: ValueInfo, shape: tuple[Any, ...]) -> None:
+        self._declared[info.name] = shape
+        given = self.to_shape(shape, info.name)
+        if info.shape is None and info.rank in (None, len(given)):
+            info.shape, info.rank = given, len(given)
+            return
+        known = info.shape
+        if known is None or len(known) != len(given) or any(map(dims.differs, known, given)):
+            text = f"rank {info.rank}" if known is None else describe_shape(known)
+            warnings.warn(
+                f"Output {info.name!r} is declared with shape {describe_shape(given)}, "
+                f"but the graph computes {text}; the declared shape is kept.",
+                stacklevel=3,
+            )
+
+    def _check_new(self, name: str, what: str) -> None:
+        if not name:
+            raise BuilderError(f"An {what} needs a name ({self.tag})")
+        if name in self.values:
+            raise BuilderError(
+                f"The {what} {name!r} cannot be made, the graph has a result of this name"
+                f" ({self.tag}){self.get_debug_msg()}"
+            )
+
+    def _new_value(self, name: str) -> ValueInfo:
+        info = ValueInfo(name)
+        self.values[name] = info
+        self._names.taken.add(name)
+        return info
+
+    # -- initializers
+
+    def make_initializer(self, name: str, value: Any) -> str:
+        """Adds a constant and returns its name.
+
+        ``value``: numpy array, number, list, TensorProto, or torch tensor (kept by reference,
+        read when the model is written). With ``name=""`` the name is made of type and shape, and
+        small equal constants are one. Two torch tensors that are the same memory are one,
+        whatever their names: use the returned name."""
+        value = initializers.as_value(value)
+        torch_value = initializers.is_torch(value)
+        tied = initializers.storage_key(value) if torch_value else None
+        found = self._find("_tied", tied)
+        if found is not None:
+            return found
+        shape, dtype = initializers.shape_of(value), initializers.dtype_of(value)
+        array = None
+        if initializers.size_of(value) <= initializers.SMALL and initializers.is_readable(value):
+            integers = dtype in (dtypes.int64, dtypes.int32)
+            if not torch_value or not name or integers:
+                array = initializers.to_numpy(value, name)
+        if not name:
+            key = None if array is None else initializers.content_key(array)
+            found = self._find("_small", key)
+            if found is not None:
+                return found
+            name = self.unique_name(initializers.default_name(dtype, shape, array))
+            if array is not None:
+                self._small[key] = name
+                # equal ones are merged by what they hold now, so what torch writes later must not
+                # matter
+                value = array.copy() if torch_value else value
+        else:
+            self._check_new(name, "initializer")
+        if tied is not None:
+            self._tied[tied] = name
+        info = self._new_value(name)
+        info.dtype, info.shape, info.rank = dtype, shape, len(shape)
+        if array is not None:
+            info.value = initializers.known_value(array)
+        self.initializers_dict[name] = value
+        if not initializers.is_fake(value):
+            info.constant = constants.LazyConstant(self, name) if array is None else array
+            self._constants.add(name)
+        self._history.append(("make_initializer", name))
+        return name
+
+    def _find(self, table: str, key: Any) -> str | None:
+        """An equal initializer of this graph or of one around it."""
+        graph: Any = self
+        while graph is not None and key is not None:
+            found = getattr(graph, table).get(key)
+            if found is not None:
+                return str(found)
+            graph = graph.parent
+        return None
+
+
+def _check_indexed(name: str, indexed: bool) -> None:
+    if indexed and not name.rpartition("_")[2].isdigit():
+        raise BuilderError(f"{name!r} is declared as indexed, its name must end in '_<number>'.")

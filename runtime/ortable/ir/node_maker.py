@@ -1,0 +1,320 @@
+"""Making a node: names resolved, schema checked, types and shapes inferred, kernel casts put
+around it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ortable import dims, dtypes
+from ortable.dims import SymDim
+from ortable.errors import BuilderError, KernelError
+from ortable.inference.value_info import ValueInfo
+from ortable_generated.onnx.dispatch import INFER
+
+from . import casts, checks, constants, versions
+from .debug_message import debug_message, typed_names
+from .interface import GraphInterface
+from .node import Node
+from .schemas import Schema, find_schema
+from .state import GraphState
+
+_UNSEEN: Any = object()
+
+
+class NodeMaker(GraphInterface):
+    """Part of Graph: make_node and what it does on the way."""
+
+    opsets: dict[str, int]
+    target: str | None
+    kernel_table: casts.KernelTable
+
+    def __init__(self, parent: NodeMaker | None, tag: str) -> None:
+        super().__init__(parent, tag)
+        # nodes of a graph inside are made for what the node around it is made for, unless they say
+        self.origin: Any = None if parent is None else parent.origin
+        self.functions: dict[tuple[str, str], Any] = {} if parent is None else parent.functions
+        # large constants of the functions, by the location that stands for them there
+        self.function_tensors: dict[str, Any] = {} if parent is None else parent.function_tensors
+        self._schemas: dict[tuple[Any, ...], Schema | None] = {}
+        self._moves: dict[tuple[Any, ...], casts.Moves] = {}
+        if parent is not None:
+            self._schemas, self._moves = parent._schemas, parent._moves
+
+    def _domain_version(self, domain: str) -> int:
+        version = self.opsets.get(domain)
+        if version is None:
+            version = self.opsets[domain] = versions.default_version(domain)
+        return version
+
+    def get_debug_msg(self) -> str:
+        """Everything known so far, as text, for an error message."""
+        return debug_message(self)
+
+    # -- nodes
+
+    def make_node(
+        self,
+        op_type: str,
+        inputs: str | Sequence[str | None],
+        outputs: int | str | Sequence[str] | None = None,
+        domain: str = "",
+        name: str | None = None,
+        **attrs: Any,
+    ) -> Any:
+        """Adds a node; returns the name of its output, or a tuple of names when there are several.
+
+        ``inputs``: result names, ``""`` or None for an omitted one. ``outputs``: None for one
+        result with an automatic name, a number of them, or names (``""``: not wanted). Attributes
+        that are None are left out; a child builder (`subgraph`) is a graph attribute. Types and
+        shapes of the outputs are inferred. Inputs are cast, exactly, to a type that the runtime
+        has a kernel for.
+        Raises BuilderError for unknown inputs, taken output names, and whatever does not fit the
+        ONNX operator's schema; KernelError when the target is ONNX Runtime and it has no kernel."""
+        names = [inputs] if isinstance(inputs, str) else [n or "" for n in inputs]
+        domain = "" if domain == "ai.onnx" else domain
+        while names and not names[-1]:
+            names.pop()
+        results = self._output_names(op_type, outputs)
+        infos: list[ValueInfo | None] = []
+        types: list[int | None] = []
+        for n in names:
+            info = self.values.get(n) if n else None
+            if info is None and n:
+                raise self._missing_input(n, op_type, names, results, name)
+            infos.append(info)
+            types.append(0 if info is None else info.dtype)
+        attrs = {key: value for key, value in attrs.items() if value is not None}
+        version = self._domain_version(domain)
+        node = Node(op_type, names, results, domain, name or op_type, attrs, self.origin)
+        schema = self._check(node, version, types)
+        if schema is not None and "" in results:
+            self._name_required(node, schema)
+        known = self._infer(node, infos, version, schema, types)
+        moves = self._choose_casts(node, version, types, known, schema)
+        node.name = self._node_names.unique(node.name)
+        if moves:
+            self._add_cast_node(node, moves, known, version, schema)
+        else:
+            self._add(node, known)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _output_names(self, op_type: str, outputs: int | str | Sequence[str] | None) -> list[str]:
+        if outputs is None:
+            outputs = 1
+        if isinstance(outputs, int):
+            lower = op_type.lower()
+            return [self._names.unique(f"_onx_{lower}{i}") for i in range(outputs)]
+        names = [outputs] if isinstance(outputs, str) else [n or "" for n in outputs]
+        for index, n in enumerate(names):
+            if n and (n in self.values or n in names[:index]):
+                raise BuilderError(
+                    f"Output {n!r} of operator {op_type!r} is the name of another result"
+                    f" ({self.tag}){self.get_debug_msg()}"
+                )
+        return names
+
+    def _name_required(self, node: Node, schema: Schema) -> None:
+        """Only an optional output may be left out: the others get a name, wanted or not (ONNX
+        Runtime crashes on a Split with an unnamed output)."""
+        for index, name in enumerate(node.outputs):
+            if not name and not schema.output(index).optional:
+                node.outputs[index] = self._names.unique(f"_onx_{node.op_type.lower()}{index}")
+
+    def _missing_input(
+        self, missing: str, op_type: str, inputs: list[str], outputs: list[str], name: str | None
+    ) -> BuilderError:
+        return BuilderError(
+            f"Input {missing!r} does not exist for operator {op_type!r}, inputs={inputs}, "
+            f"outputs={outputs}, name={name or ''!r} ({self.tag}){self.get_debug_msg()}"
+        )
+
+    def _node_error(
+        self, node: Node, why: str, kind: type[BuilderError] = BuilderError
+    ) -> BuilderError:
+        attrs = {k: "graph" if isinstance(v, GraphState) else v for k, v in node.attrs.items()}
+        return kind(
+            f"Operator {node.op_type!r} (domain {node.domain!r}, "
+            f"opset {self._domain_version(node.domain)})"
+            f" cannot be added: {why}.\n"
+            f"inputs: {typed_names(self, node.inputs)}\n"
+            f"outputs={node.outputs}, attributes={attrs}, name={node.name!r} ({self.tag})"
+            f"{self.get_debug_msg()}"
+        )
+
+    def _check(self, node: Node, version: int, types: list[int | None]) -> Schema | None:
+        """Schema of the node, after checking against it; the check of types is done once per
+        signature."""
+        key = (node.op_type, node.domain, version, len(node.outputs), *types)
+        schema = self._schemas.get(key, _UNSEEN)
+        if schema is _UNSEEN:
+            wrong: str | None = None
+            schema = None
+            try:
+                if (node.domain, node.op_type) not in self.functions:
+                    schema = find_schema(node.op_type, node.domain, version)
+            except BuilderError as error:
+                raise self._node_error(node, str(error).rstrip(".")) from None
+            if schema is not None:
+                wrong = checks.check_arity(schema, len(node.inputs), len(node.outputs))
+                if not wrong:
+                    # a half float that this opset does not allow may be cast
+                    also = casts.HALVES if self.kernel_table else ()
+                    wrong = checks.check_types(schema, node.inputs, types, also)
+            if wrong:
+                raise self._node_error(node, wrong)
+            self._schemas[key] = schema
+        if schema is not None and (node.attrs or schema.required):
+            wrong = checks.check_attributes(schema, node.attrs)
+            if wrong:
+                raise self._node_error(node, wrong)
+        return schema
+
+    def _infer(
+        self,
+        node: Node,
+        infos: list[ValueInfo | None],
+        version: int,
+        schema: Schema | None,
+        types: list[int | None],
+    ) -> list[tuple[Any, ...]]:
+        count = len(node.outputs)
+        rule = INFER.get(node.key)
+        if rule is None or (node.domain, node.op_type) in self.functions:
+            known: list[tuple[Any, ...]] = [(None, None, None)] * count
+        else:
+            try:
+                known = list(rule(infos, node.attrs, count, version))
+            except Exception as error:  # a rule is data: whatever it raises is about this node
+                raise self._node_error(
+                    node, f"{error}".rstrip(".") or type(error).__name__
+                ) from error
+        if schema is not None:
+            for index, (dtype, shape, value) in enumerate(known):
+                if not dtype:
+                    known[index] = (checks.output_type(schema, index, types), shape, value)
+        return known
+
+    def _choose_casts(
+        self,
+        node: Node,
+        version: int,
+        types: list[int | None],
+        known: list[tuple[Any, ...]],
+        schema: Schema | None,
+    ) -> casts.Moves:
+        if not self.kernel_table or not types:
+            return casts.NO_MOVES
+        key = (node.key, version, tuple(types), *(k[0] for k in known))
+        moves = self._moves.get(key)
+        if moves is None:
+            moves = casts.choose_casts(
+                self.kernel_table, node.key, version, types, [k[0] for k in known]
+            )
+            wrong = checks.check_types(schema, node.inputs, types) if schema and not moves else None
+            if wrong:
+                raise self._node_error(node, wrong)
+            if moves is None:
+                if self.target == "onnxruntime":
+                    listed = ", ".join(dtypes.name(t) for t in types if t)
+                    why = (
+                        f"ONNX Runtime has no kernel for {node.key} with {listed}, and no cast to "
+                        "a wider type that keeps every value reaches one"
+                    )
+                    raise self._node_error(node, why, KernelError)
+                moves = casts.NO_MOVES
+            self._moves[key] = moves
+        return moves
+
+    def _add_cast_node(
+        self,
+        node: Node,
+        moves: casts.Moves,
+        known: list[tuple[Any, ...]],
+        version: int,
+        schema: Schema | None,
+    ) -> None:
+        """Adds the node between casts; results get the types that were inferred without them."""
+        inputs = list(node.inputs)
+        for index, dtype in moves.items():
+            inputs[index] = self._cast_input(inputs[index], dtype)
+        infos = [self.values[n] if n else None for n in inputs]
+        types = [0 if info is None else info.dtype for info in infos]
+        inner = Node(
+            node.op_type,
+            inputs,
+            list(node.outputs),
+            node.domain,
+            node.name,
+            node.attrs,
+            node.origin,
+        )
+        computed = self._infer(inner, infos, version, schema, types)
+        back: list[tuple[str, str, int]] = []
+        for index, (name, now, wanted) in enumerate(
+            zip(node.outputs, computed, known, strict=True)
+        ):
+            if name and now[0] and wanted[0] and now[0] != wanted[0]:
+                inner.outputs[index] = self._names.unique(f"{name}_{dtypes.name(now[0])}")
+                back.append((inner.outputs[index], name, wanted[0]))
+        self._add(inner, computed)
+        for source, name, dtype in back:
+            self.make_node("Cast", [source], [name], name=node.name, to=dtype)
+
+    def _cast_input(self, name: str, dtype: int) -> str:
+        value = self.values[name].constant
+        if isinstance(value, np.ndarray):
+            return self.make_initializer("", value.astype(dtypes.to_numpy(dtype)))
+        for node in self.nodes[-8:]:  # the same result is often an input twice, or of the next node
+            if node.op_type == "Cast" and node.inputs == [name] and node.attrs["to"] == dtype:
+                return node.outputs[0]
+        return str(self.make_node("Cast", [name], to=dtype))
+
+    def _add(self, node: Node, known: Sequence[tuple[Any, ...]]) -> None:
+        """Appends a node whose outputs are new, with what is known of them."""
+        self.nodes.append(node)
+        constant = constants.is_constant_node(self, node)
+        for name, (dtype, shape, value) in zip(node.outputs, known, strict=True):
+            if not name:
+                continue
+            info = ValueInfo(name, dtype or None, shape, None, value, None, node)
+            self.values[name] = info
+            self._names.taken.add(name)
+            if shape is not None:
+                self._note_shape(info, shape)
+            if constant:
+                self._constants.add(name)
+                info.constant = constants.LazyConstant(self, name)
+        self._history.append(("make_node", node))
+
+    def _note_shape(self, info: ValueInfo, shape: dims.Shape) -> None:
+        """Makes the sizes of a new result readable, and remembers a result that holds a size."""
+        for dim in shape:
+            if type(dim) is not int:
+                self.dim_results.add_shape(info.name, shape)
+                break
+        value = info.value
+        if (
+            type(value) is tuple
+            and len(value) == 1
+            and type(value[0]) is not int
+            and info.dtype == dtypes.int64
+        ):
+            self.dim_results.note(value[0], info.name)
+
+    def _shape_known(self, name: str, shape: dims.Shape) -> None:
+        self.dim_results.add_shape(name, shape)
+
+    def set_value_shape(self, name: str, value: Any) -> None:
+        """Sets the content of an int64 result: a dim (rank 0) or a tuple of dims (rank 1).
+
+        A single dimension can be read from the result from now on."""
+        super().set_value_shape(name, value)
+        info = self.values[name]
+        content = info.value
+        if isinstance(content, tuple) and len(content) == 1:
+            content = content[0]
+        if isinstance(content, SymDim) and info.dtype == dtypes.int64:
+            self.dim_results.add_source(content, name, None)

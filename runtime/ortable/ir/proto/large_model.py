@@ -1,0 +1,180 @@
+"""A model whose large tensors stay outside of protobuf: given to a session as they are, or saved
+to files next to the model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto, TensorProto
+
+from ortable.errors import BuilderError
+from ortable.ir import initializers
+
+from . import weight_files
+from .atomic_files import FileSet
+from .tensor_proto import fill_nested, fill_tensor, location_of, nested_tensors
+
+Progress = Callable[[int, int, str], None]
+
+
+class LargeModel:
+    """``proto``: the model, in which each tensor of ``tensors`` is marked as external data.
+
+    ``tensors``: name -> numpy array, torch tensor, TensorProto or `initializers.Deferred`, by
+    reference, in the model's order. ``nested``: the same for constants of subgraphs and functions,
+    by the location that their stubs have. `numpy_tensors` and `session_proto` serve
+    ``SessionOptions.add_external_initializers``."""
+
+    __slots__ = ("nested", "proto", "tensors")
+
+    def __init__(
+        self,
+        proto: ModelProto,
+        tensors: dict[str, Any],
+        nested: dict[str, Any] | None = None,
+    ) -> None:
+        self.proto = proto
+        self.tensors = tensors
+        self.nested = nested or {}
+
+    @property
+    def external_tensors(self) -> dict[str, Any]:
+        """Name -> tensor, as given to the builder."""
+        return self.tensors
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the tensors that are outside of the proto."""
+        values: Iterable[Any] = [*self.tensors.values(), *self.nested.values()]
+        return sum(initializers.nbytes_of(value) for value in values)
+
+    def numpy_tensors(self) -> dict[str, np.ndarray]:
+        """Name -> numpy array, sharing memory where it can."""
+        return {name: initializers.to_numpy(value, name) for name, value in self.tensors.items()}
+
+    def session_proto(self) -> ModelProto:
+        """The model to give to a session together with `numpy_tensors`: constants of subgraphs and
+        functions are in it."""
+        if not self.nested:
+            return self.proto
+        model = ModelProto()
+        model.CopyFrom(self.proto)
+        self._fill_nested(model)
+        return model
+
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        all_tensors_to_one_file: bool = True,
+        max_shard_bytes: int | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        """Writes the model to ``path`` and its tensors to files beside it.
+
+        They go to ``path + ".data"``; with ``max_shard_bytes`` to several files of at most that
+        size (more, where one tensor is larger), ``path + ".00001-of-00003.data"``; with
+        ``all_tensors_to_one_file=False`` each to a file of its own. All files are complete before
+        the model appears, and what an older model of this path reads is replaced after it, see
+        `FileSet`.
+        Tensors are streamed: only a part of one is copied at a time. ``progress`` is called with
+        the bytes written, all bytes, and the name of the tensor that comes next.
+
+        Raises BuilderError for tensors whose data cannot be read, OptionError for options that
+        contradict each other, OSError for what the system refuses; nothing is left behind."""
+        target = Path(path)
+        self._check_elsewhere(target.parent)
+        entries = [*self.tensors.items(), *self.nested.items()]
+        shards = weight_files.plan(entries, all_tensors_to_one_file, max_shard_bytes)
+        weight_files.check_space(target, self.nbytes)
+        report = progress or _no_progress
+        with FileSet(target) as files:
+            names = shards.names(target.name)
+            places = weight_files.write(files, shards, names, report)
+            files.publish(lambda renamed: self._located(places, renamed).SerializeToString())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> LargeModel:
+        """A saved model; its tensors are memory-mapped, so nothing is read before it is used.
+
+        Raises BuilderError for data files that are missing, too short, or not in the folder of the
+        model (or below it)."""
+        source = Path(path)
+        proto = ModelProto.FromString(source.read_bytes())
+        mapped = weight_files.Mapped(source.parent)
+        tensors = {
+            tensor.name: mapped.read(tensor)
+            for tensor in proto.graph.initializer
+            if tensor.data_location == TensorProto.EXTERNAL
+        }
+        nested: dict[str, Any] = {}
+        for tensor in nested_tensors(proto):
+            if tensor.data_location == TensorProto.EXTERNAL:
+                name, array = tensor.name, mapped.read(tensor)
+                tensor.Clear()
+                fill_nested(tensor, name, array, nested)
+        return cls(proto, tensors, nested)
+
+    def to_proto(self) -> ModelProto:
+        """One ModelProto that holds the tensors. BuilderError when it would reach 2 GB."""
+        total = self.nbytes
+        if total >= 2**31 - 1:
+            raise BuilderError(
+                f"{total} bytes of tensors do not fit in one ModelProto; use save(path)."
+            )
+        model = ModelProto()
+        model.CopyFrom(self.proto)
+        for proto in model.graph.initializer:
+            if proto.name in self.tensors:
+                _refill(proto, self.tensors[proto.name])
+        self._fill_nested(model)
+        return model
+
+    def _fill_nested(self, model: ModelProto) -> None:
+        for proto in nested_tensors(model) if self.nested else ():
+            value = self.nested.get(location_of(proto))
+            if value is not None and proto.data_location == TensorProto.EXTERNAL:
+                _refill(proto, value)
+
+    def _check_elsewhere(self, folder: Path) -> None:
+        """BuilderError for tensors in files of another model, which would not be found."""
+        for tensor in self.proto.graph.initializer:
+            if tensor.data_location != TensorProto.EXTERNAL or tensor.name in self.tensors:
+                continue
+            location = location_of(tensor)
+            weight_files.safe_path(folder, location, tensor.name)
+
+    def _located(
+        self, places: Mapping[str, weight_files.Place], renamed: Mapping[str, str]
+    ) -> ModelProto:
+        """A copy of the model, in which the tensors say where they are; ``renamed``: other names
+        of files."""
+        places = {
+            key: place._replace(location=renamed.get(place.location, place.location))
+            for key, place in places.items()
+        }
+        located = ModelProto()
+        located.CopyFrom(self.proto)
+        for tensor in located.graph.initializer:
+            if tensor.name in self.tensors and tensor.data_location == TensorProto.EXTERNAL:
+                weight_files.locate(tensor, places[tensor.name])
+        for tensor in nested_tensors(located) if self.nested else ():
+            if tensor.data_location == TensorProto.EXTERNAL and location_of(tensor) in places:
+                weight_files.locate(tensor, places[location_of(tensor)])
+        return located
+
+
+def _refill(proto: TensorProto, value: Any) -> None:
+    name, path = proto.name, proto.doc_string
+    proto.Clear()
+    fill_tensor(proto, value, name)
+    if path:
+        proto.doc_string = path
+
+
+def _no_progress(done: int, total: int, name: str) -> None:
+    """Nothing is shown."""

@@ -1,0 +1,292 @@
+"""The only place that writes nodes and types of values as protobuf, field by field, straight into
+their final messages. In come a graph or a node and an empty message; called by `write_model`,
+`function_protos` and `ir.constants`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from onnx import (
+    AttributeProto,
+    GraphProto,
+    NodeProto,
+    SparseTensorProto,
+    TensorProto,
+    TypeProto,
+    ValueInfoProto,
+)
+
+from ortable.dims import SymDim
+from ortable.errors import BuilderError
+from ortable.inference import ValueInfo
+from ortable.ir import initializers, origins
+from ortable.ir.node import Node
+from ortable.ir.origins import Rewritten
+from ortable.ir.schemas import find_schema
+from ortable.ir.state import GraphState
+
+from .tensor_proto import Outside, fill_tensor, tensors_of_graph, tensors_of_nodes
+
+
+def fill_graph(
+    graph: GraphState,
+    proto: GraphProto,
+    outside: Outside | None = None,
+    value_info: bool = False,
+) -> None:
+    """Writes a graph into an empty GraphProto; ``outside`` receives its large tensors."""
+    proto.name = graph.name
+    for info in graph.inputs:
+        _fill_value(graph, proto.input.add(), info)
+    for info in graph.outputs:
+        _fill_value(graph, proto.output.add(), info)
+    nested = graph.parent is not None
+    for name, value in graph.initializers_dict.items():
+        if outside is None:
+            fill_tensor(proto.initializer.add(), value, name)
+        else:
+            outside.fill(proto.initializer.add(), name, value, nested)
+    proto.sparse_initializer.extend(graph.sparse_initializers)
+    writer = NodeWriter(graph, outside)
+    for node in graph.nodes:
+        writer.write(node, proto.node.add())
+    if value_info:
+        declared = {info.name for info in (*graph.inputs, *graph.outputs)}
+        for node in graph.nodes:
+            for name in node.outputs:
+                if name and name not in declared and graph.values[name].dtype:
+                    _fill_value(graph, proto.value_info.add(), graph.values[name])
+
+
+def _fill_value(graph: GraphState, proto: ValueInfoProto, info: ValueInfo) -> None:
+    proto.name = info.name
+    declared = graph._declared.get(info.name)
+    if isinstance(declared, TypeProto):
+        proto.type.CopyFrom(declared)
+        return
+    if not info.dtype:
+        return
+    tensor = proto.type.tensor_type
+    tensor.elem_type = info.dtype
+    shape = info.shape if declared is None else declared
+    if shape is None:
+        return
+    tensor.shape.SetInParent()  # rank 0 has a shape, without sizes
+    for size in shape:
+        dim = tensor.shape.dim.add()
+        if size is None:
+            continue
+        if not isinstance(size, (int, str)):
+            size = graph.to_dim(size)
+        if isinstance(size, int):
+            dim.dim_value = size
+        else:
+            dim.dim_param = str(size)
+
+
+class NodeWriter:
+    """Writes nodes; keeps the metadata of each origin and the attribute kinds of each operator."""
+
+    def __init__(self, graph: GraphState, outside: Outside | None = None) -> None:
+        self.graph = graph
+        self.outside = outside
+        self.metadata: dict[int, list[tuple[str, str]]] = {}
+        self.kinds: dict[tuple[str, str], Mapping[str, int]] = {}
+
+    def write(self, node: Node, proto: NodeProto) -> None:
+        """Writes a node into an empty NodeProto."""
+        proto.op_type = node.op_type
+        if node.name:
+            proto.name = node.name
+        if node.domain:
+            proto.domain = node.domain
+        if node.inputs:
+            proto.input.extend(node.inputs)
+        proto.output.extend(node.outputs)
+        if node.attrs:
+            kinds = self._attribute_kinds(node)
+            for name, value in node.attrs.items():
+                try:
+                    outside = self.outside
+                    _fill_attribute(proto.attribute.add(), name, value, kinds.get(name), outside)
+                except (TypeError, ValueError) as error:
+                    if isinstance(error, BuilderError) and isinstance(value, GraphState):
+                        raise
+                    raise BuilderError(
+                        f"Attribute {name}={value!r} of node {node!r}: {error}"
+                    ) from None
+            if self.outside is not None and node.op_type == "Constant":
+                self.outside.move(tensors_of_nodes([proto]))
+        if node.origin is not None:
+            self._write_metadata(node.origin, proto)
+
+    def _attribute_kinds(self, node: Node) -> Mapping[str, int]:
+        key = (node.domain, node.op_type)
+        kinds = self.kinds.get(key)
+        if kinds is None:
+            schema = None
+            if key not in self.graph.functions:
+                version = self.graph.opsets.get(node.domain, 1)
+                schema = find_schema(node.op_type, node.domain, version)
+            kinds = self.kinds[key] = {} if schema is None else schema.attributes
+        return kinds
+
+    def _write_metadata(self, origin: Any, proto: NodeProto) -> None:
+        entries = self.metadata.get(id(origin))
+        if entries is None:
+            found: Mapping[str, str] = {}
+            made_for = origin.original() if isinstance(origin, Rewritten) else origin
+            if isinstance(made_for, dict):
+                found = made_for
+            elif self.graph.origin_metadata is not None and made_for is not None:
+                found = self.graph.origin_metadata(made_for) or {}
+            if isinstance(origin, Rewritten):
+                found = {**found, origins.KEY: origin.rules()}
+            entries = self.metadata[id(origin)] = [(k, str(v)) for k, v in found.items()]
+        for key, value in entries:
+            entry = proto.metadata_props.add()
+            entry.key = key
+            entry.value = value
+
+
+def node_proto(graph: GraphState, node: Node) -> NodeProto:
+    """One node as a NodeProto."""
+    proto = NodeProto()
+    NodeWriter(graph).write(node, proto)
+    return proto
+
+
+_FLOAT, _INT, _STRING = AttributeProto.FLOAT, AttributeProto.INT, AttributeProto.STRING
+
+
+_TENSOR, _GRAPH = AttributeProto.TENSOR, AttributeProto.GRAPH
+
+
+_FLOATS, _INTS, _STRINGS = AttributeProto.FLOATS, AttributeProto.INTS, AttributeProto.STRINGS
+
+
+def _fill_attribute(
+    proto: AttributeProto, name: str, value: Any, kind: int | None, outside: Outside | None
+) -> None:
+    """Writes an attribute of the kind that the schema says, or that the value has."""
+    if isinstance(value, AttributeProto):
+        proto.CopyFrom(value)
+        proto.name = name
+        return
+    if kind is None:
+        kind = _kind_of(value)
+    proto.name = name
+    proto.type = kind  # type: ignore[assignment]
+    if kind == _INT:
+        proto.i = _integer(value)
+    elif kind == _FLOAT:
+        proto.f = _float(value)
+    elif kind == _INTS:
+        proto.ints.extend([_integer(x) for x in value])
+    elif kind == _STRING:
+        proto.s = _bytes(value)
+    elif kind == _TENSOR:
+        fill_tensor(proto.t, initializers.as_value(value), _tensor_name(value))
+    elif kind == _GRAPH:
+        _fill_graph_attribute(proto.g, value, outside)
+    elif kind == _FLOATS:
+        proto.floats.extend([_float(x) for x in value])
+    elif kind == _STRINGS:
+        proto.strings.extend([_bytes(x) for x in value])
+    else:
+        _fill_rare(proto, value, kind, outside)
+
+
+def _tensor_name(value: Any) -> str:
+    return value.name if isinstance(value, TensorProto) else ""
+
+
+def _fill_graph_attribute(proto: GraphProto, value: Any, outside: Outside | None) -> None:
+    if not isinstance(value, GraphProto):
+        fill_graph(value, proto, outside)
+        return
+    proto.CopyFrom(value)
+    if outside is not None:
+        outside.move(tensors_of_graph(proto))
+
+
+def _fill_rare(proto: AttributeProto, value: Any, kind: int, outside: Outside | None) -> None:
+    if kind == AttributeProto.TENSORS:
+        for item in value:
+            fill_tensor(proto.tensors.add(), initializers.as_value(item), _tensor_name(item))
+    elif kind == AttributeProto.GRAPHS:
+        for item in value:
+            _fill_graph_attribute(proto.graphs.add(), item, outside)
+    elif kind == AttributeProto.SPARSE_TENSOR:
+        proto.sparse_tensor.CopyFrom(value)
+    elif kind == AttributeProto.TYPE_PROTO:
+        proto.tp.CopyFrom(value)
+    else:
+        raise BuilderError(f"attribute kind {kind} is not supported")
+
+
+def _integer(value: Any) -> int:
+    if type(value) is int:
+        return value
+    if isinstance(value, SymDim):
+        raise BuilderError(
+            f"{value} is a symbolic dimension, an attribute must be a static integer"
+        )
+    if isinstance(value, (float, np.floating)):
+        raise BuilderError(f"{value} is not an integer")
+    return int(value)
+
+
+def _float(value: Any) -> float:
+    if isinstance(value, SymDim):
+        raise BuilderError(f"{value} is a symbolic dimension, an attribute must be a static number")
+    return float(value)
+
+
+def _bytes(value: Any) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    if not isinstance(value, str):
+        raise BuilderError(f"{value!r} is not a string")
+    return value.encode()
+
+
+def _kind_of(value: Any) -> int:
+    """Attribute kind of a value that no schema describes."""
+    if isinstance(value, (bool, int, np.integer, np.bool_)):
+        return _INT
+    if isinstance(value, (float, np.floating)):
+        return _FLOAT
+    if isinstance(value, (str, bytes)):
+        return _STRING
+    if isinstance(value, (np.ndarray, TensorProto)) or initializers.is_torch(value):
+        return _TENSOR
+    if isinstance(value, (GraphProto, GraphState)):
+        return _GRAPH
+    if isinstance(value, TypeProto):
+        return AttributeProto.TYPE_PROTO
+    if isinstance(value, SparseTensorProto):
+        return AttributeProto.SPARSE_TENSOR
+    if isinstance(value, Sequence):
+        return _kind_of_list(value)
+    raise BuilderError(f"a {type(value).__name__} cannot be an attribute")
+
+
+def _kind_of_list(values: Sequence[Any]) -> int:
+    kinds = {_kind_of(value) for value in values}
+    if not kinds:
+        raise BuilderError("the kind of an empty list is not known; give an AttributeProto")
+    if kinds == {_INT, _FLOAT}:
+        kinds = {_FLOAT}
+    several: dict[int, int] = {
+        _INT: _INTS,
+        _FLOAT: _FLOATS,
+        _STRING: _STRINGS,
+        _TENSOR: AttributeProto.TENSORS,
+        _GRAPH: AttributeProto.GRAPHS,
+    }
+    if len(kinds) > 1 or not kinds <= set(several):
+        raise BuilderError("the elements of the list are of different kinds")
+    return several[kinds.pop()]

@@ -1,0 +1,192 @@
+"""Fills a Graph from a ModelProto: nodes and weights as they are (nothing is cast or
+checked), types and shapes from the model where it has them, inferred otherwise."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
+from onnx.helper import get_attribute_value
+
+from ortable import dims
+from ortable.dims import Dim
+from ortable.errors import BuilderError, OrtableError
+from ortable.inference.value_info import ValueInfo
+from ortable.ir import constants, initializers
+from ortable.ir.node import Node
+from ortable_generated.onnx.dispatch import INFER
+
+if TYPE_CHECKING:
+    from ortable.ir import Graph
+
+
+def read_model(builder: Graph, model: ModelProto) -> None:
+    """Copies nothing of the weights: they stay the model's TensorProtos.
+
+    Raises BuilderError for a model that is no graph of single assignments."""
+    if "ai.onnx" in builder.opsets:
+        builder.opsets.setdefault("", builder.opsets.pop("ai.onnx"))
+    if builder.ir_version is None:
+        builder.ir_version = model.ir_version or None
+    builder.name = model.graph.name or builder.name
+    for function in model.functions:
+        builder.functions[function.domain, function.name] = function
+    graph = model.graph
+    known = {info.name: info for info in (*graph.value_info, *graph.output)}
+    for proto in graph.input:
+        info = _new(builder, proto.name)
+        _read_type(builder, info, proto)
+        _declare(builder, proto)
+        builder.inputs.append(info)
+        builder._history.append(("make_tensor_input", proto.name))
+        if info.shape is not None:
+            builder.dim_results.add_shape(info.name, info.shape, is_input=True)
+    defaults = {info.name for info in builder.inputs}
+    for tensor in graph.initializer:
+        _read_initializer(builder, tensor, tensor.name in defaults)
+    for sparse in graph.sparse_initializer:
+        builder.sparse_initializers.append(sparse)
+        info = _new(builder, sparse.values.name)
+        info.dtype = int(sparse.values.data_type)
+        info.shape, info.rank = tuple(sparse.dims), len(sparse.dims)
+    for proto_node in graph.node:
+        _read_node(builder, proto_node, known)
+    for proto in graph.output:
+        result = builder.values.get(proto.name)
+        if result is None:
+            raise BuilderError(f"The model's output {proto.name!r} is computed by no node.")
+        _declare(builder, proto)
+        builder.outputs.append(result)
+        builder._history.append(("make_tensor_output", proto.name))
+
+
+def _new(builder: Graph, name: str) -> ValueInfo:
+    if not name or name in builder.values:
+        raise BuilderError(f"The model has two results called {name!r}.")
+    return builder._new_value(name)
+
+
+def _read_initializer(builder: Graph, tensor: TensorProto, is_default: bool) -> None:
+    name = tensor.name
+    builder.initializers_dict[name] = tensor
+    builder._history.append(("make_initializer", name))
+    if is_default:
+        return  # only the default of an input: the caller may give another value
+    info = _new(builder, name)
+    info.dtype, info.shape = int(tensor.data_type), tuple(tensor.dims)
+    info.rank = len(info.shape)
+    builder._constants.add(name)
+    info.constant = constants.LazyConstant(builder, name)
+    if initializers.size_of(tensor) <= initializers.SMALL and initializers.is_readable(tensor):
+        info.constant = initializers.to_numpy(tensor)
+        info.value = initializers.known_value(info.constant)
+
+
+def _read_node(builder: Graph, proto: NodeProto, known: dict[str, ValueInfoProto]) -> None:
+    domain = "" if proto.domain == "ai.onnx" else proto.domain
+    metadata = {entry.key: entry.value for entry in proto.metadata_props} or None
+    node = Node(
+        proto.op_type,
+        list(proto.input),
+        list(proto.output),
+        domain,
+        proto.name,
+        {a.name: read_attribute(a) for a in proto.attribute},
+        metadata,
+    )
+    if proto.name:
+        builder._node_names.reserve(proto.name)
+    for name in node.inputs:
+        if name and name not in builder.values:
+            raise BuilderError(
+                f"Input {name!r} of node {node!r} is computed by no node before it; "
+                "the model's nodes must be in topological order."
+            )
+    for name in node.outputs:
+        if name and name in builder.values:
+            raise BuilderError(f"The model has two results called {name!r}.")
+    builder._add(node, _infer(builder, node))
+    for name in node.outputs:
+        if name in known:
+            _read_type(builder, builder.values[name], known[name])
+
+
+def _infer(builder: Graph, node: Node) -> list[tuple[Any, Any, Any]]:
+    """What the rule says; nothing when it fails: the model is somebody else's, and kept as it
+    is."""
+    nothing = [(None, None, None)] * len(node.outputs)
+    rule = INFER.get(node.key)
+    if rule is None or (node.domain, node.op_type) in builder.functions:
+        return nothing
+    infos = [builder.values[name] if name else None for name in node.inputs]
+    try:
+        return list(
+            rule(infos, node.attrs, len(node.outputs), builder._domain_version(node.domain))
+        )
+    except (OrtableError, ValueError, TypeError, KeyError, IndexError, AttributeError):
+        return nothing
+
+
+def read_attribute(proto: AttributeProto) -> Any:
+    """Python value of an attribute. What would lose its kind (empty lists, references) stays a
+    proto."""
+    if proto.ref_attr_name:
+        return proto
+    value = get_attribute_value(proto)
+    if proto.type == AttributeProto.STRING:
+        return _text(value)
+    if proto.type == AttributeProto.STRINGS:
+        texts = [_text(item) for item in value]
+        return texts or proto
+    if proto.type in (AttributeProto.FLOATS, AttributeProto.INTS):
+        return list(value) or proto
+    if proto.type in (AttributeProto.GRAPHS, AttributeProto.TENSORS):
+        return list(value) or proto
+    if proto.type in (AttributeProto.SPARSE_TENSORS, AttributeProto.TYPE_PROTOS):
+        return proto
+    return value
+
+
+def _text(value: bytes) -> Any:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value
+
+
+def _read_type(builder: Graph, info: ValueInfo, proto: ValueInfoProto) -> None:
+    """Adds what the model says to what is inferred; the inferred sizes win where both are known."""
+    if not proto.HasField("type"):
+        return
+    if not proto.type.HasField("tensor_type"):
+        return  # a sequence or an optional: only `_declare` keeps it
+    tensor = proto.type.tensor_type
+    if tensor.elem_type and not info.dtype:
+        info.dtype = tensor.elem_type
+    if not tensor.HasField("shape"):
+        return
+    sizes = tensor.shape.dim
+    if info.rank is None:
+        info.rank = len(sizes)
+    if info.shape is None and info.rank == len(sizes):
+        info.shape = tuple(_read_dim(builder, info.name, axis, d) for axis, d in enumerate(sizes))
+
+
+def _declare(builder: Graph, proto: ValueInfoProto) -> None:
+    """Outputs, as inputs, are written again as they were read."""
+    if proto.HasField("type"):
+        builder._declared[proto.name] = _copy(proto.type)
+
+
+def _copy(proto: TypeProto) -> TypeProto:
+    made = TypeProto()
+    made.CopyFrom(proto)
+    return made
+
+
+def _read_dim(builder: Graph, name: str, axis: int, proto: Any) -> Dim:
+    if proto.HasField("dim_value"):
+        return int(proto.dim_value)
+    if proto.dim_param:
+        return dims.symbol(proto.dim_param)
+    return dims.symbol(builder.unique_name(f"{name}_dim_{axis}"))

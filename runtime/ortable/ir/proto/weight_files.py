@@ -1,0 +1,206 @@
+"""The data files of a model: which tensor goes where, writing them, and reading them again by
+memory mapping."""
+
+from __future__ import annotations
+
+import errno
+import re
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any, NamedTuple
+
+import numpy as np
+from onnx import TensorProto, numpy_helper
+
+from ortable import dtypes
+from ortable.errors import BuilderError, OptionError
+from ortable.ir import initializers
+
+from .atomic_files import FileSet
+from .tensor_bytes import identity, pieces
+
+ALIGNMENT = 64
+PAGE = 65536  # alignment of large tensors: what memory mapping needs on every system
+_LARGE = 1 << 20
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
+
+
+class Place(NamedTuple):
+    """Where the bytes of a tensor are."""
+
+    location: str
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True)
+class Shards:
+    """Tensors grouped by file; ``one_each``: a file for each tensor.
+
+    ``groups``: of each file, the keys and values in order. Tensors that are the same memory are
+    there once; ``same`` has the others, key -> key."""
+
+    groups: list[list[tuple[str, Any]]]
+    same: dict[str, str]
+    one_each: bool = False
+
+    def names(self, prefix: str) -> list[str]:
+        """A file name for each group, bare: the files are in the folder of the model."""
+        count = len(self.groups)
+        if self.one_each:
+            found = [
+                f"{prefix}.{_UNSAFE.sub('_', group[0][0])[:120]}.data" for group in self.groups
+            ]
+            if len({name.lower() for name in found}) == count:
+                return found
+        if count == 1:
+            return [f"{prefix}.data"]
+        return [f"{prefix}.{index:05}-of-{count:05}.data" for index in range(1, count + 1)]
+
+
+def plan(
+    entries: Sequence[tuple[str, Any]], one_file: bool = True, max_bytes: int | None = None
+) -> Shards:
+    """Groups tensors into files, see `LargeModel.save`.
+
+    Raises OptionError for ``max_bytes`` that is not positive, or given with ``one_file=False``."""
+    if max_bytes is not None and (not one_file or max_bytes <= 0):
+        raise OptionError(
+            f"max_shard_bytes={max_bytes} is a positive number of bytes, and goes with "
+            "all_tensors_to_one_file=True"
+        )
+    groups: list[list[tuple[str, Any]]] = []
+    same: dict[str, str] = {}
+    first: dict[Any, str] = {}
+    size = 0
+    for key, value in entries:
+        known = first.setdefault(identity(value), key)
+        if known != key:
+            same[key] = known
+            continue
+        nbytes = initializers.nbytes_of(value)
+        full = max_bytes is not None and size + nbytes > max_bytes
+        if not groups or not one_file or full:
+            groups.append([])
+            size = 0
+        groups[-1].append((key, value))
+        size += nbytes + -nbytes % ALIGNMENT
+    return Shards(groups, same, not one_file)
+
+
+def write(
+    files: FileSet,
+    shards: Shards,
+    names: Sequence[str],
+    progress: Callable[[int, int, str], None],
+) -> dict[str, Place]:
+    """Streams the tensors to the files; where each of them is.
+
+    ``progress(done, total, name)`` is called before each tensor, and once at the end."""
+    places: dict[str, Place] = {}
+    total = sum(initializers.nbytes_of(value) for group in shards.groups for _, value in group)
+    done = 0
+    for group, file in zip(shards.groups, names, strict=True):
+        stream, position = files.open(file), 0
+        for key, value in group:
+            progress(done, total, key)
+            large = initializers.nbytes_of(value) >= _LARGE
+            padding = -position % (PAGE if large else ALIGNMENT)
+            stream.write(b"\0" * padding)
+            start = position + padding
+            position = start
+            for piece in pieces(value, key):
+                stream.write(piece)
+                position += piece.nbytes
+            places[key] = Place(file, start, position - start)
+            done += position - start
+    progress(done, total, "")
+    for key, known in shards.same.items():
+        places[key] = places[known]
+    return places
+
+
+def check_space(target: Path, nbytes: int) -> None:
+    """OSError when the disk has no room for the weights of a model."""
+    free = shutil.disk_usage(target.parent).free
+    if nbytes > free:
+        raise OSError(
+            errno.ENOSPC,
+            f"the weights take {nbytes / 1e9:.2f} GB, the disk has {free / 1e9:.2f} GB left",
+            str(target),
+        )
+
+
+def locate(tensor: TensorProto, place: Place) -> None:
+    """Writes into a tensor where its data is."""
+    del tensor.external_data[:]
+    for key, value in zip(Place._fields, place, strict=True):
+        entry = tensor.external_data.add()
+        entry.key, entry.value = key, str(value)
+
+
+def safe_path(folder: Path, location: str, name: str) -> Path:
+    """The file of an external tensor.
+
+    Raises BuilderError when it is missing, or is not in the folder of the model (or below it)."""
+    parts = {*PurePosixPath(location).parts, *PureWindowsPath(location).parts}
+    absolute = PurePosixPath(location).is_absolute() or PureWindowsPath(location).anchor
+    path = folder / location
+    inside = path.resolve().is_relative_to(folder.resolve())
+    if not location or absolute or ".." in parts or not inside:
+        raise BuilderError(
+            f"Initializer {name!r} is in {location!r}, which is not in the folder of the model; "
+            "a model may read its own folder only."
+        )
+    if not path.is_file():
+        raise BuilderError(f"Initializer {name!r} is in {str(path)!r}, which is no file.")
+    return path
+
+
+class Mapped:
+    """Reads external tensors of models of one folder; equal places are one array."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._files: dict[str, np.ndarray] = {}
+        self._arrays: dict[Any, np.ndarray] = {}
+
+    def read(self, tensor: TensorProto) -> np.ndarray:
+        """The tensor, memory-mapped read-only (elements below one byte are unpacked).
+
+        Raises BuilderError for a file that is missing, too short or elsewhere."""
+        entries = {entry.key: entry.value for entry in tensor.external_data}
+        key = (*sorted(entries.items()), tensor.data_type, tuple(tensor.dims))
+        found = self._arrays.get(key)
+        if found is None:
+            found = self._arrays[key] = self._read(tensor, entries)
+        return found
+
+    def _read(self, tensor: TensorProto, entries: Mapping[str, str]) -> np.ndarray:
+        content = self._file(entries.get("location", ""), tensor.name)
+        offset = int(entries.get("offset", 0))
+        length = int(entries.get("length", content.nbytes - offset))
+        dtype, shape = tensor.data_type, tuple(tensor.dims)
+        part = content[offset : offset + length]
+        packed = dtype in dtypes.SUB_BYTE
+        wanted = length if packed else dtypes.itemsize(dtype) * int(np.prod(shape, dtype=np.int64))
+        if offset < 0 or part.nbytes != length or length != wanted:
+            raise BuilderError(
+                f"Initializer {tensor.name!r} has {wanted} bytes, its file "
+                f"{entries.get('location')!r} has {part.nbytes} of {length} at {offset}."
+            )
+        if packed:
+            proto = TensorProto(data_type=dtype, dims=shape, raw_data=part.tobytes())
+            return numpy_helper.to_array(proto)
+        return part.view(dtypes.to_numpy(dtype)).reshape(shape)
+
+    def _file(self, location: str, name: str) -> np.ndarray:
+        if location not in self._files:
+            path = safe_path(self.folder, location, name)
+            empty = path.stat().st_size == 0  # which cannot be mapped
+            self._files[location] = (
+                np.empty(0, np.uint8) if empty else np.memmap(path, np.uint8, "r")
+            )
+        return self._files[location]

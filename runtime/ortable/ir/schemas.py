@@ -1,0 +1,161 @@
+"""Facts about one operator at one opset, read from `onnx.defs` and kept: type parameters, arity,
+attribute kinds.  Operators of other domains have no schema here and are not checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from onnx import defs
+
+from ortable.errors import BuilderError
+
+UNBOUNDED = 2**31 - 1
+_TENSOR_TYPES = {
+    "tensor(float)": 1,
+    "tensor(uint8)": 2,
+    "tensor(int8)": 3,
+    "tensor(uint16)": 4,
+    "tensor(int16)": 5,
+    "tensor(int32)": 6,
+    "tensor(int64)": 7,
+    "tensor(string)": 8,
+    "tensor(bool)": 9,
+    "tensor(float16)": 10,
+    "tensor(double)": 11,
+    "tensor(uint32)": 12,
+    "tensor(uint64)": 13,
+    "tensor(complex64)": 14,
+    "tensor(complex128)": 15,
+    "tensor(bfloat16)": 16,
+    "tensor(float8e4m3fn)": 17,
+    "tensor(float8e4m3fnuz)": 18,
+    "tensor(float8e5m2)": 19,
+    "tensor(float8e5m2fnuz)": 20,
+    "tensor(uint4)": 21,
+    "tensor(int4)": 22,
+    "tensor(float4e2m1)": 23,
+    "tensor(float8e8m0)": 24,
+    "tensor(uint2)": 25,
+    "tensor(int2)": 26,
+    "tensor(float6e2m3)": 27,
+    "tensor(float6e3m2)": 28,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Formal:
+    """One formal input or output: type parameter, or fixed element type, or neither (sequences)."""
+
+    name: str
+    param: str | None
+    dtype: int | None
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """Signature of an operator at one opset."""
+
+    since: int
+    inputs: tuple[Formal, ...]
+    outputs: tuple[Formal, ...]
+    min_inputs: int
+    max_inputs: int
+    max_outputs: int
+    legal: dict[str, frozenset[int]]
+    attributes: dict[str, int]
+    required: tuple[str, ...]
+
+    def input(self, index: int) -> Formal:
+        """The formal input that argument ``index`` is bound to."""
+        return self.inputs[min(index, len(self.inputs) - 1)]
+
+    def output(self, index: int) -> Formal:
+        """The formal output that result ``index`` is bound to."""
+        return self.outputs[min(index, len(self.outputs) - 1)]
+
+
+_cache: dict[tuple[str, str, int], Schema | None] = {}
+_domains = frozenset({"", "ai.onnx.ml", "ai.onnx.preview.training", "ai.onnx.preview"})
+
+
+def find_schema(op_type: str, domain: str, opset: int) -> Schema | None:
+    """Schema of an operator, None in domains that onnx does not define.
+
+    Raises BuilderError when the domain is onnx's and the operator does not exist at this opset."""
+    key = (op_type, domain, opset)
+    if key in _cache:
+        return _cache[key]
+    schema: Schema | None = None
+    if domain in _domains:
+        try:
+            schema = _read(defs.get_schema(op_type, opset, domain))
+        except defs.SchemaError:
+            raise BuilderError(
+                f"Operator {op_type!r} does not exist in domain {domain!r} at opset {opset}"
+                f"{_first_version(op_type, domain)}."
+            ) from None
+    _cache[key] = schema
+    return schema
+
+
+def _first_version(op_type: str, domain: str) -> str:
+    try:
+        newest = defs.get_schema(op_type, domain)
+    except defs.SchemaError:
+        return ""
+    if newest.deprecated:
+        return f"; it is deprecated since opset {newest.since_version}"
+    history = [
+        s.since_version
+        for s in defs.get_all_schemas_with_history()
+        if s.name == op_type and s.domain == domain
+    ]
+    return f"; it starts with opset {min(history)}"
+
+
+def _read(schema: defs.OpSchema) -> Schema:
+    if schema.deprecated:
+        raise BuilderError(
+            f"Operator {schema.name!r} is deprecated since opset {schema.since_version}; "
+            "use the operators that replace it."
+        )
+    legal = {
+        constraint.type_param_str: frozenset(
+            _TENSOR_TYPES[text] for text in constraint.allowed_type_strs if text in _TENSOR_TYPES
+        )
+        for constraint in schema.type_constraints
+        if any(text in _TENSOR_TYPES for text in constraint.allowed_type_strs)
+    }
+    inputs, outputs = list(schema.inputs), list(schema.outputs)
+    return Schema(
+        since=schema.since_version,
+        inputs=tuple(_formal(x, legal) for x in inputs),
+        outputs=tuple(_formal(x, legal) for x in outputs),
+        min_inputs=schema.min_input,
+        max_inputs=min(schema.max_input, UNBOUNDED),
+        max_outputs=min(schema.max_output, UNBOUNDED),
+        legal=legal,
+        attributes={name: _kind(a) for name, a in schema.attributes.items()},
+        required=tuple(sorted(name for name, a in schema.attributes.items() if a.required)),
+    )
+
+
+def _formal(parameter: defs.OpSchema.FormalParameter, legal: dict[str, frozenset[int]]) -> Formal:
+    text = parameter.type_str
+    heterogeneous = (
+        parameter.option == defs.OpSchema.FormalParameterOption.Variadic
+        and not parameter.is_homogeneous
+    )
+    return Formal(
+        parameter.name,
+        text if text in legal and not heterogeneous else None,
+        _TENSOR_TYPES.get(text),
+        parameter.option == defs.OpSchema.FormalParameterOption.Optional,
+    )
+
+
+def _kind(attribute: Any) -> int:
+    """The AttributeProto.AttributeType of an attribute, as a number."""
+    return int(attribute.type.value)

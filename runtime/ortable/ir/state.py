@@ -1,0 +1,277 @@
+"""Containers of a graph under construction, and what is known of its results: type, shape, rank,
+value. `Graph` adds to this the making of nodes, inputs, outputs and initializers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from ortable import dims, dtypes
+from ortable.dims import Dim, Shape, SymDim
+from ortable.errors import BuilderError
+from ortable.inference.value_info import ValueInfo
+
+from .names import Names
+from .node import Node
+
+
+class ScopedValues(dict[str, ValueInfo]):
+    """Results of a subgraph: its own, and through look-ups those of the graphs around it."""
+
+    def __init__(self, outer: dict[str, ValueInfo]) -> None:
+        super().__init__()
+        self.outer = outer
+
+    def get(self, key: str, default: Any = None) -> Any:
+        found = super().get(key)
+        return found if found is not None else self.outer.get(key, default)
+
+    def __missing__(self, key: str) -> ValueInfo:
+        return self.outer[key]
+
+    def __contains__(self, key: object) -> bool:
+        return super().__contains__(key) or key in self.outer
+
+
+class GraphState:
+    """Base of Graph: containers, names, knowledge about results. Shapes are tuples of
+    dims."""
+
+    opsets: dict[str, int]
+    functions: dict[tuple[str, str], Any]
+    function_tensors: dict[str, Any]
+    origin_metadata: Callable[[Any], dict[str, str]] | None
+
+    def __init__(self, parent: GraphState | None, tag: str) -> None:
+        self.parent = parent
+        self.name = "ortable"
+        self.tag = tag
+        self.values: dict[str, ValueInfo] = {} if parent is None else ScopedValues(parent.values)
+        self.nodes: list[Node] = []
+        self.inputs: list[ValueInfo] = []
+        self.outputs: list[ValueInfo] = []
+        self.initializers_dict: dict[str, Any] = {}
+        self.sparse_initializers: list[Any] = []  # of a model that was read; kept as they are
+        self.rename_dims: dict[str, str] = {} if parent is None else parent.rename_dims
+        # results that stand for Python numbers, and the dtype that torch gives such a number
+        self.numbers: dict[str, int] = {} if parent is None else parent.numbers
+        # while rules run: who reads a result; and whether what they compute of weights is stored
+        self.readers: Mapping[str, Collection[Node]] | None = None
+        self.stores_weights = True
+        self.debug_sections: list[Callable[[], str]] = []
+        self._names: Names = Names() if parent is None else parent._names
+        self._node_names: Names = Names() if parent is None else parent._node_names
+        self._constants: set[str] = set()
+        self._computed: dict[str, Any] = {}
+        self._declared: dict[str, Any] = {}  # inputs and outputs: shape as the user wrote it
+        self._history: list[
+            tuple[str, Any]
+        ] = []  # inputs, initializers, nodes in order, for messages
+
+    # -- names
+
+    def unique_name(self, prefix: str) -> str:
+        """Takes a result name that nobody has: the prefix itself if it is free, else with a
+        number."""
+        return self._names.unique(prefix)
+
+    def has_name(self, name: str) -> bool:
+        """True when the graph, or a graph around it, has this result."""
+        return name in self.values
+
+    def is_own(self, name: str) -> bool:
+        """True when the result belongs to this graph, not to one around it."""
+        return dict.__contains__(self.values, name)
+
+    def _info(self, name: str) -> ValueInfo:
+        info = self.values.get(name)
+        if info is None:
+            raise BuilderError(
+                f"The graph has no result {name!r} ({self.tag}){self.get_debug_msg()}"
+            )
+        return info
+
+    # -- types
+
+    def has_type(self, name: str) -> bool:
+        """True when the element type of the result is known."""
+        return bool(self._info(name).dtype)
+
+    def get_type(self, name: str) -> int:
+        """Element type of a result. BuilderError when it is unknown."""
+        dtype = self._info(name).dtype
+        if not dtype:
+            raise BuilderError(
+                f"Type is unknown for result {name!r}; set it with set_type"
+                f" ({self.tag}){self.get_debug_msg()}"
+            )
+        return dtype
+
+    def set_type(self, name: str, dtype: int) -> None:
+        """Sets the element type. BuilderError when another one is known already."""
+        info = self._info(name)
+        if info.dtype and info.dtype != dtype:
+            raise BuilderError(
+                f"Result {name!r} is {dtypes.name(info.dtype)}, it cannot be set to "
+                f"{dtypes.name(dtype)} ({self.tag}){self.get_debug_msg()}"
+            )
+        info.dtype = dtype
+
+    # -- shapes
+
+    def to_shape(self, shape: Iterable[Any], owner: str = "") -> Shape:
+        """Shape made of ints, names of dimensions, torch.SymInts, SymDims, and None for an
+        unknown size."""
+        made = tuple(
+            dim if type(dim) is int else self.to_dim(dim, f"{owner}_dim_{axis}")
+            for axis, dim in enumerate(shape)
+        )
+        for dim in made:
+            if type(dim) is int and dim < 0:
+                raise BuilderError(
+                    f"{dim} is not a size, in shape {describe_shape(made)} of {owner!r}; "
+                    "write a name or None for an unknown one."
+                )
+        return made
+
+    def to_dim(self, value: Any, unknown: str = "") -> Dim:
+        """A dimension; ``unknown`` is the prefix of the name given to a size that is None."""
+        if isinstance(value, SymDim):
+            return value
+        if isinstance(value, str):
+            return dims.symbol(value)
+        if value is None:
+            return dims.symbol(self._names.unique(unknown))
+        return dims.from_torch(value, self.rename_dims)
+
+    def has_shape(self, name: str) -> bool:
+        """True when the shape of the result is known (its sizes may be symbolic)."""
+        return self._info(name).shape is not None
+
+    def get_shape(self, name: str) -> Shape:
+        """Shape of a result. BuilderError when it is unknown."""
+        shape = self._info(name).shape
+        if shape is None:
+            raise BuilderError(
+                f"Shape is unknown for result {name!r}; set it with set_shape"
+                f" ({self.tag}){self.get_debug_msg()}"
+            )
+        return shape
+
+    def set_shape(self, name: str, shape: Iterable[Any]) -> None:
+        """Sets the shape; sizes already known as ints stay ints, other names of a size are
+        replaced.
+
+        BuilderError when the known shape is provably another one."""
+        info = self._info(name)
+        given = self.to_shape(shape, name)
+        if info.rank is not None and info.rank != len(given):
+            raise self._shape_error(name, given, f"its rank is {info.rank}")
+        if info.shape is not None:
+            if any(dims.differs(a, b) for a, b in zip(info.shape, given, strict=True)):
+                raise self._shape_error(name, given, f"its shape is {describe_shape(info.shape)}")
+            given = tuple(
+                a if isinstance(a, int) else b for a, b in zip(info.shape, given, strict=True)
+            )
+        info.shape = given
+        info.rank = len(given)
+        self._shape_known(name, given)
+
+    def _shape_error(self, name: str, given: Shape, known: str) -> BuilderError:
+        return BuilderError(
+            f"Shape of {name!r} cannot be set to {describe_shape(given)}, {known}"
+            f" ({self.tag}){self.get_debug_msg()}"
+        )
+
+    def _shape_known(self, name: str, shape: Shape) -> None:
+        """Called when a shape is set: the sizes in it can be read from the result."""
+
+    def has_rank(self, name: str) -> bool:
+        """True when the number of dimensions of the result is known."""
+        return self._info(name).rank is not None
+
+    def get_rank(self, name: str) -> int:
+        """Number of dimensions of a result. BuilderError when it is unknown."""
+        rank = self._info(name).rank
+        if rank is None:
+            raise BuilderError(
+                f"Rank is unknown for result {name!r}, known_ranks={self._known_ranks}"
+                f" ({self.tag}){self.get_debug_msg()}"
+            )
+        return rank
+
+    def set_rank(self, name: str, rank: int) -> None:
+        """Sets the number of dimensions. BuilderError when another one is known already."""
+        info = self._info(name)
+        if info.rank is not None and info.rank != rank:
+            raise BuilderError(
+                f"Result {name!r} has rank {info.rank}, it cannot be set to {rank}"
+                f" ({self.tag}){self.get_debug_msg()}"
+            )
+        info.rank = rank
+
+    # -- contents
+
+    def value_shape(self, name: str) -> Any:
+        """Known content of an integer result: a dim (rank 0), a tuple of dims (rank 1), or None."""
+        return self._info(name).value
+
+    def set_value_shape(self, name: str, value: Any) -> None:
+        """Sets the content of an int64 result of rank 0 (a dim) or 1 (a tuple of dims)."""
+        info = self._info(name)
+        if isinstance(value, (tuple, list)):
+            info.value = tuple(v if type(v) is int else self.to_dim(v) for v in value)
+        else:
+            info.value = value if type(value) is int else self.to_dim(value)
+
+    # -- views, as the page prints them
+
+    @property
+    def _known_types(self) -> dict[str, int]:
+        return {name: info.dtype for name, info in self.values.items() if info.dtype}
+
+    @property
+    def _known_shapes(self) -> dict[str, tuple[int | str, ...]]:
+        return {
+            name: describe_shape(info.shape)
+            for name, info in self.values.items()
+            if info.shape is not None
+        }
+
+    @property
+    def _known_ranks(self) -> dict[str, int]:
+        return {
+            name: info.rank
+            for name, info in self.values.items()
+            if info.rank is not None and info.shape is None
+        }
+
+    @property
+    def _known_value_shape(self) -> dict[str, Any]:
+        return {
+            name: describe_value(info.value)
+            for name, info in self.values.items()
+            if info.value is not None
+        }
+
+    @property
+    def constants_(self) -> dict[str, Any]:
+        """Constant results with their values; None for an initializer or a value nobody asked for
+        yet."""
+        return {name: self._computed.get(name) for name in self.values if name in self._constants}
+
+    def get_debug_msg(self) -> str:
+        """Everything known so far, as text, for an error message: `Graph` has it."""
+        return ""
+
+
+def describe_shape(shape: Sequence[Dim]) -> tuple[int | str, ...]:
+    """Shape with symbolic sizes as text."""
+    return tuple(dim if isinstance(dim, int) else str(dim) for dim in shape)
+
+
+def describe_value(value: Any) -> Any:
+    """Known content with symbolic sizes as text."""
+    if isinstance(value, tuple):
+        return tuple(dim if isinstance(dim, int) else str(dim) for dim in value)
+    return value if isinstance(value, int) else str(value)

@@ -1,0 +1,60 @@
+"""Opsets and IR versions: what onnx knows, what ONNX Runtime loads, the smallest IR for some
+opsets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from onnx import defs, helper
+
+from ortable.errors import BuilderError
+
+# ONNX Runtime 1.31: newest opset of the main domain that it runs, newest IR version that it loads.
+ORT_MAX_OPSET = 26
+ORT_MAX_IR = 13
+TARGETS = (None, "onnxruntime")
+
+_DEFAULTS = {"ai.onnx.ml": 4, "com.microsoft": 1}
+
+
+def check(opsets: Mapping[str, int], target: str | None) -> None:
+    """Refuses opsets that onnx does not know, or that the target cannot run, and unknown
+    targets."""
+    if target not in TARGETS:
+        raise BuilderError(
+            f"Unknown target {target!r}; it is one of {', '.join(map(repr, TARGETS))}."
+        )
+    main = opsets.get("", opsets.get("ai.onnx"))
+    if main is None:
+        raise BuilderError(f"The main domain '' has no opset, known: {dict(opsets)}.")
+    newest = defs.onnx_opset_version()
+    if not 1 <= main <= newest:
+        raise BuilderError(
+            f"Opset {main} is unknown to the installed onnx, which has 1 to {newest}."
+        )
+    if target == "onnxruntime" and main > ORT_MAX_OPSET:
+        raise BuilderError(
+            f"Opset {main} cannot run in ONNX Runtime, which supports "
+            f"opsets up to {ORT_MAX_OPSET}; ask for target_opset={ORT_MAX_OPSET} or less."
+        )
+
+
+def default_version(domain: str) -> int:
+    """Version of a domain that a graph starts to use without saying which."""
+    return _DEFAULTS.get(domain, 1)
+
+
+def ir_version(
+    opsets: Mapping[str, int], asked: int | None, target: str | None, functions: bool = False
+) -> int:
+    """IR version to write: the one asked for, or the smallest one that has these opsets."""
+    if asked is not None:
+        if target == "onnxruntime" and asked > ORT_MAX_IR:
+            raise BuilderError(
+                f"IR version {asked} cannot be loaded by ONNX Runtime, "
+                f"the newest it knows is {ORT_MAX_IR}."
+            )
+        return asked
+    imports = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
+    smallest = int(helper.find_min_ir_version_for(imports, ignore_unknown=True))
+    return max(smallest, 8) if functions else smallest  # local functions exist since 8

@@ -1,0 +1,156 @@
+"""The tables of a graph that is being rewritten: order of nodes, producers, readers; kept true by
+small changes, so that a replacement costs what it touches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ortable.ir.captures import captured, captured_by_protos
+from ortable.ir.node import Node
+from ortable.passes import basic
+
+from .matcher import Matcher
+
+Key = tuple[int, ...]
+
+_MOVED = 32  # nodes that are brought forward for one replacement, at most
+_LAST = 1 << 62  # after every place inside the one before it
+
+
+class Tables:
+    """Nodes of a graph by place, producer and reader.
+
+    A node's place is a tuple; what replaces a node at ``(7,)`` stands at ``(7, 0)``, ``(7, 1)``,
+    so that nothing is ever numbered again. While these tables are in use ``graph.nodes`` holds
+    only what make_node adds.
+    """
+
+    def __init__(self, graph: Any) -> None:
+        self.graph = graph
+        self.matcher = Matcher(graph)
+        self.fixed = captured_by_protos(graph.nodes)  # names that nothing can rename
+        self.keys: dict[Node, Key] = {}
+        self.removed: dict[str, tuple[Node, Key]] = {}  # results of nodes that nothing read
+        self.aliases: dict[str, str] = {}  # results replaced by others
+        self.moved = 0
+        for place, node in enumerate(graph.nodes):
+            self.add(node, (place,))
+        graph.nodes[:] = []
+        graph.readers = self.matcher.uses
+
+    def in_order(self) -> list[Node]:
+        """The nodes, each after what it reads."""
+        return sorted(self.keys, key=self.keys.__getitem__)
+
+    def is_output(self, name: str) -> bool:
+        """Whether the name must stay: an output, or read inside a GraphProto."""
+        return name in self.matcher.outputs or name in self.fixed
+
+    def reads(self, node: Node) -> set[str]:
+        """Names that a node or the graphs inside it read."""
+        names = set(node.inputs)
+        if node.attrs:
+            names |= captured(node)
+        names.discard("")
+        return names
+
+    def add(self, node: Node, key: Key) -> None:
+        """Puts a node at a place."""
+        self.keys[node] = key
+        for name in node.outputs:
+            if name:
+                self.matcher.producers[name] = node
+        for name in self.reads(node):
+            self.matcher.uses.setdefault(name, {})[node] = None
+
+    def drop(self, node: Node) -> None:
+        """Takes a node away; its results may be produced by another one already."""
+        key = self.keys.pop(node)
+        for name in node.outputs:
+            if name and self.matcher.producers.get(name) is node:
+                del self.matcher.producers[name]
+                self.removed[name] = (node, key)
+        for name in self.reads(node):
+            readers = self.matcher.uses.get(name)
+            if readers is not None:
+                readers.pop(node, None)
+
+    def drop_unread(self, names: Iterable[str]) -> list[Node]:
+        """Takes away the nodes that make these results if nothing reads any of theirs, and then
+        those that made what they read; the nodes that are the only readers of a result left."""
+        alone: list[Node] = []
+        stack = sorted(names, reverse=True)
+        while stack:
+            name = stack.pop()
+            readers = self.matcher.uses.get(name, {})
+            if len(readers) == 1:
+                alone += readers
+            node = self.matcher.producers.get(name)
+            if node is None or any(self.is_read(each) for each in node.outputs):
+                continue
+            self.drop(node)
+            stack.extend(sorted(self.reads(node), reverse=True))
+        return alone
+
+    def is_read(self, name: str) -> bool:
+        """Whether a node, a graph inside one or the caller reads the result."""
+        return bool(name) and (bool(self.matcher.uses.get(name)) or self.is_output(name))
+
+    def revive(self, name: str) -> None:
+        """Brings back the node of a result that was taken away, for a node that reads it after
+        all (the size of a dimension that was computed before)."""
+        while name in self.removed and name not in self.matcher.producers:
+            node, key = self.removed.pop(name)
+            for each in node.outputs:
+                self.removed.pop(each, None)
+            basic.replace_inputs(node, self.aliases)
+            self.add(node, key)
+            for each in self.reads(node):
+                self.revive(each)
+
+    def bring_before(self, name: str, place: Key, not_these: Iterable[Node]) -> bool:
+        """Whether the result is made before ``place``, after what makes it was moved there; False
+        when that needs one of ``not_these``, or more than a few nodes."""
+        barred = set(not_these)
+        found: dict[Node, None] = {}
+        stack = [name]
+        while stack:
+            node = self.matcher.producers.get(stack.pop())
+            if node is None or node in found:
+                continue
+            if node in barred or len(found) > _MOVED:
+                return False
+            if self.keys[node] >= place:
+                found[node] = None
+                stack += self.reads(node)
+        for node in sorted(found, key=self.keys.__getitem__):
+            self.moved += 1
+            self.keys[node] = (*place[:-1], place[-1] - 1, _LAST, self.moved)
+        return True
+
+    def redirect(self, name: str, other: str) -> list[Node]:
+        """Every reader of a result reads another one; these readers."""
+        readers = self.matcher.uses.pop(name, {})
+        for node in readers:
+            basic.replace_inputs(node, {name: other})
+        self.matcher.uses.setdefault(other, {}).update(readers)
+        self.aliases = {old: other if new == name else new for old, new in self.aliases.items()}
+        self.aliases[name] = other
+        return list(readers)
+
+    def around(self, nodes: Iterable[Node], depth: int) -> list[Node]:
+        """Nodes whose pattern may hold one of these: they themselves, what reads them, and so on
+        ``depth`` times."""
+        level = [node for node in nodes if node in self.keys]
+        found = dict.fromkeys(level)
+        for _ in range(depth):
+            further: dict[Node, None] = {}
+            for node in level:
+                for name in node.outputs:
+                    further.update(self.matcher.uses.get(name, ()))
+            level = [node for node in further if node not in found]
+            if not level:
+                break
+            found.update(dict.fromkeys(level))
+        return sorted(found, key=self.keys.__getitem__)
