@@ -15,9 +15,9 @@ from ortable.passes.rewrite import choose
 from ortable.passes.rewrite.rule import STAGES
 from ortablegen.diagnostics import Diagnostics
 from ortablegen.rewrites_read import read_rewrites_text
-from tests.rewrites.harness import Trial, operators
+from tests.passes.rewrite.harness import Trial, operators
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 BERT_RULES = ROOT / "examples" / "bert_rules.yaml"
 
 RULES = """\
