@@ -20,7 +20,7 @@ from ortable.passes.rewrite.choose import load
 from ortablegen.diagnostics import Diagnostics
 from ortablegen.rewrites_model import Rewrite, RewriteCase
 from ortablegen.rewrites_read import read_rewrites_text
-from tests.rewrites.harness import Trial, operators
+from tests.passes.rewrite.harness import Trial, operators
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 RULES = EXAMPLES / "bert_rules.yaml"

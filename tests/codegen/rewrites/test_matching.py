@@ -13,7 +13,7 @@ from ortablegen.rewrites_emit import rewrites_text
 from ortablegen.rewrites_model import Rewrite, RewriteCase
 from ortablegen.rewrites_names import opset_range
 from ortablegen.rewrites_read import read_rewrites_text
-from tests.rewrites.harness import Trial
+from tests.passes.rewrite.harness import Trial
 
 from . import golden
 

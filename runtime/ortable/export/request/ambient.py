@@ -1,0 +1,185 @@
+"""What is active around a call of to_onnx, or was when the model was made, as torch.export sees it:
+autocast, tensors of inference mode. Also what is active while a module is captured:
+``torch.onnx.is_in_onnx_export()`` is true. strategies.py, validate.py and to_onnx.py call it."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from .left_as_found import forward_replaced, held_tensors, tensors_replaced
+from .program import Request, is_fake
+
+
+@dataclass(frozen=True)
+class Region:
+    """One region of autocast: its device type, dtype, and whether casts of weights are kept."""
+
+    device: str
+    dtype: torch.dtype
+    cached: bool
+
+    def enter(self) -> Any:
+        """A context manager that opens such a region."""
+        return torch.autocast(self.device, dtype=self.dtype, cache_enabled=self.cached)
+
+
+# The regions that were active where to_onnx was called, while it runs outside of them.
+_AROUND: ContextVar[tuple[Region, ...]] = ContextVar("ortable_autocast", default=())
+
+
+def outside_autocast(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Runs a function outside of the regions of autocast that are active where it is called:
+    torch.export would note dtypes that its graph does not compute, and constants would be folded
+    with them. ``autocast_again`` and ``forward_under_autocast`` bring them back."""
+
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        around = _active_regions()
+        if not around:
+            return function(*args, **kwargs)
+        token = _AROUND.set(around)
+        try:
+            with ExitStack() as stack:
+                for region in around:
+                    stack.enter_context(torch.autocast(region.device, enabled=False))
+                return function(*args, **kwargs)
+        finally:
+            _AROUND.reset(token)
+
+    return called
+
+
+def _active_regions() -> tuple[Region, ...]:
+    accelerator = torch.accelerator.current_accelerator()
+    devices = dict.fromkeys(("cpu", accelerator.type if accelerator is not None else "cpu"))
+    cached = torch.is_autocast_cache_enabled()
+    return tuple(
+        Region(device, torch.get_autocast_dtype(device), cached)
+        for device in devices
+        if torch.is_autocast_enabled(device)
+    )
+
+
+@contextmanager
+def autocast_again() -> Iterator[None]:
+    """In the block autocast is as where to_onnx was called: for calls of the caller's module."""
+    with ExitStack() as stack:
+        for region in _AROUND.get():
+            stack.enter_context(region.enter())
+        yield
+
+
+@contextmanager
+def forward_under_autocast(module: torch.nn.Module) -> Iterator[None]:
+    """In the block the module's forward opens the regions that were active where to_onnx was
+    called, as if it had been written so: torch.export records regions inside of a forward."""
+    around = _AROUND.get()
+    if not around:
+        yield
+        return
+    forward = module.forward
+    for region in reversed(around):
+        forward = _inside(region, forward)
+    with forward_replaced(module, forward):
+        yield
+
+
+def _inside(region: Region, forward: Callable[..., Any]) -> Callable[..., Any]:
+    """``forward`` in a region, written so that dynamo can read it."""
+    device, dtype, cached = region.device, region.dtype, region.cached
+
+    @functools.wraps(forward)
+    def inside(*args: Any, **kwargs: Any) -> Any:
+        with torch.autocast(device, dtype=dtype, cache_enabled=cached):
+            return forward(*args, **kwargs)
+
+    return inside
+
+
+class _Exports:
+    """How many captures are under way, in all threads, and what torch answered before the first:
+    its flag and dynamo's table are one for the process."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.count = 0
+        self.before: tuple[Any, Any] = (False, None)
+
+
+_EXPORTS = _Exports()
+
+
+@contextmanager
+def in_onnx_export() -> Iterator[None]:
+    """In the block ``torch.onnx.is_in_onnx_export()`` is true, as in torch's own exporter, also in
+    code that dynamo reads; in other threads too, until the last such block ends."""
+    from torch._dynamo.variables import torch as dynamo
+    from torch.onnx._internal.exporter import _flags
+
+    # dynamo answers for torch.onnx, from a table that it makes once.
+    answers: dict[Any, Any] = getattr(dynamo, "tracing_state_functions", dict)()
+    question = torch.onnx.is_in_onnx_export
+    with _EXPORTS.lock:
+        if _EXPORTS.count == 0:
+            _EXPORTS.before = _flags._is_onnx_exporting, answers.get(question)
+        _EXPORTS.count += 1
+        _flags._is_onnx_exporting = answers[question] = True
+    try:
+        yield
+    finally:
+        with _EXPORTS.lock:
+            _EXPORTS.count -= 1
+            if _EXPORTS.count == 0:
+                _flags._is_onnx_exporting, answers[question] = _EXPORTS.before
+
+
+@contextmanager
+def without_inference_tensors(request: Request) -> Iterator[Request]:
+    """The request with ordinary tensors, of the same memory, for those that were made in inference
+    mode, which torch.export cannot trace. The module is as before when the block ends."""
+    module: torch.nn.Module = request.model
+    found = [each for each in held_tensors(module) if _is_inference(each[2])]
+    call = (request.args, request.kwargs)
+    given = any(_is_inference(leaf) for leaf in pytree.tree_leaves(call))
+    if torch.is_inference_mode_enabled() or not (found or given):
+        yield request
+        return
+    made: dict[int, torch.Tensor] = {}
+
+    def ordinary(value: Any) -> Any:
+        if not _is_inference(value):
+            return value
+        if id(value) not in made:
+            made[id(value)] = _ordinary(value)
+        return made[id(value)]
+
+    with tensors_replaced(found, ordinary):
+        args, kwargs = pytree.tree_map(ordinary, call)
+        yield replace(request, args=args, kwargs=kwargs)
+
+
+def _is_inference(value: Any) -> bool:
+    return (
+        isinstance(value, torch.Tensor)
+        and not is_fake(value)
+        and value.layout is torch.strided
+        and value.is_inference()
+    )
+
+
+def _ordinary(tensor: torch.Tensor) -> torch.Tensor:
+    made = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+    with torch.no_grad():
+        made.set_(tensor.untyped_storage(), tensor.storage_offset(), tensor.size(), tensor.stride())
+    if isinstance(tensor, torch.nn.Parameter):
+        return torch.nn.Parameter(made, requires_grad=tensor.requires_grad)
+    return made.requires_grad_(tensor.requires_grad)

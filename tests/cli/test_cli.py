@@ -1,0 +1,157 @@
+"""The shell command: each command does its work, and errors of ours end with status 1 and no
+traceback."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import onnx
+import pytest
+import torch
+from onnx import TensorProto, helper
+
+from ortable.cli.main import main
+
+ROOT = Path(__file__).parents[2]
+
+FACTORY = """
+import torch
+
+def tiny():
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU())
+    return model, (torch.randn(2, 3),)
+
+def wrong():
+    return 3
+"""
+
+
+@pytest.fixture
+def model_path(tmp_path):
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n"])
+    path = tmp_path / "m.onnx"
+    onnx.save(
+        helper.make_model(
+            helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
+        ),
+        path,
+    )
+    return str(path)
+
+
+@pytest.fixture
+def factory(tmp_path, monkeypatch):
+    (tmp_path / "factory_of_models.py").write_text(FACTORY)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield "factory_of_models"
+    sys.modules.pop("factory_of_models", None)
+
+
+def test_show(model_path, capsys):
+    assert main(["show", model_path]) == 0
+    assert "Relu(x) -> y" in capsys.readouterr().out
+
+
+def test_draw_dot_needs_no_program(model_path, tmp_path, capsys):
+    target = tmp_path / "graph.dot"
+    assert main(["draw", model_path, "-o", str(target)]) == 0
+    assert target.read_text().startswith("digraph")
+
+
+def test_draw_without_the_program(model_path, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["draw", model_path, "-o", str(tmp_path / "graph.svg")]) == 1
+    assert "'dot'" in capsys.readouterr().err
+
+
+def test_ops(capsys):
+    assert main(["ops", "--grep", "aten::addmm"]) == 0
+    out = capsys.readouterr().out
+    header, *rows, count = out.splitlines()
+    assert header.split() == [
+        "operator", "opsets", "dtypes", "dynamic", "cases", "escape", "forward", "gradient"
+    ]  # fmt: skip
+    assert rows[0].startswith("aten::addmm ") and "f32" in rows[0]
+    assert count == f"{len(rows)} operators"
+
+
+def test_ops_missing(tmp_path, capsys):
+    path = tmp_path / "model.pt2"
+    program = torch.export.export(torch.nn.ReLU(), (torch.randn(2),))
+    torch.export.save(program, path)
+    assert main(["ops", "--missing", str(path)]) == 0
+    assert "0 of 1 operators have no converter" in capsys.readouterr().out
+
+
+def test_export_validates(factory, tmp_path, capsys):
+    target = tmp_path / "tiny.onnx"
+    assert main(["export", f"{factory}:tiny", "-o", str(target), "--opset", "18"]) == 0
+    out = capsys.readouterr()
+    assert "largest difference" in out.out
+    assert "6/7 validate" in out.err and "7/7 write" in out.err
+    onnx.checker.check_model(onnx.load(target))
+
+
+def test_export_of_a_saved_program_with_its_report(tmp_path, capsys):
+    rows = torch.export.Dim("rows")
+    program = torch.export.export(
+        torch.nn.Linear(3, 2), (torch.randn(4, 3),), dynamic_shapes={"input": {0: rows}}
+    )
+    torch.export.save(program, tmp_path / "linear.pt2")
+    target, report = tmp_path / "linear.onnx", tmp_path / "report.md"
+    saved = str(tmp_path / "linear.pt2")
+    assert main(["export", saved, "-o", str(target), "--large", "--report", str(report)]) == 0
+    out = capsys.readouterr()
+    assert "example" in out.out and "wrote" in out.out
+    assert "6/6 write" in out.err
+    assert "| MatMul" in report.read_text() or "| Gemm" in report.read_text()
+    assert onnx.load(target).graph.input[0].type.tensor_type.shape.dim[0].dim_param
+
+
+def test_a_negative_difference_is_refused(factory, tmp_path, capsys):
+    target = tmp_path / "tiny.onnx"
+    status = main(["export", f"{factory}:tiny", "-o", str(target), "--atol", "-1"])
+    assert status == 1 and not target.exists()
+    assert "validate is True, False, or a positive float" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("factory_of_models:wrong", "must return (model, args)"),
+        ("factory_of_models:absent", "no callable 'absent'"),
+        ("no_such_module_here:f", "Cannot import 'no_such_module_here'"),
+        ("factory_of_models", "is not module:callable"),
+    ],
+)
+def test_wrong_targets_are_named(factory, tmp_path, capsys, target, message):
+    assert main(["export", target, "-o", str(tmp_path / "x.onnx")]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_missing_file(capsys):
+    assert main(["show", "no_such_file.onnx"]) == 1
+    assert "no_such_file.onnx" in capsys.readouterr().err
+
+
+def test_unknown_command_lists_the_commands(capsys):
+    with pytest.raises(SystemExit):
+        main(["paint"])
+    assert "show" in capsys.readouterr().err
+
+
+def test_specs_check(tmp_path, capsys):
+    good = tmp_path / "good.yaml"
+    good.write_text((ROOT / "specs" / "aten" / "unique.yaml").read_text())
+    assert main(["specs", "check", str(good)]) == 0
+    assert "no error" in capsys.readouterr().out
+    bad = tmp_path / "bad.yaml"
+    bad.write_text(
+        "- op: aten::no_such_operator(Tensor self) -> Tensor\n  lower: return Relu(self)\n"
+    )
+    assert main(["specs", "check", str(bad)]) == 1
+    err = capsys.readouterr().err
+    assert "bad.yaml:1:" in err and "error" in err

@@ -1,0 +1,82 @@
+"""ortable explain, bench and debug."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from ortable.cli.main import main
+
+pytestmark = pytest.mark.usefixtures("fresh_dynamo")
+
+FACTORY = """
+import torch
+
+class Broken(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Linear(8, 8)
+        self.second = torch.nn.Linear(8, 2)
+
+    def forward(self, x):
+        y = torch.tanh(self.first(x))
+        if y.sum() > 100:
+            y = y * 2
+        return self.second(y)
+
+@torch.library.custom_op("clitest::secret", mutates_args=())
+def secret(x: torch.Tensor) -> torch.Tensor:
+    return x.clone()
+
+@secret.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+class Unknown(torch.nn.Module):
+    def forward(self, x):
+        return secret(x) + 1
+
+def broken():
+    return Broken(), (torch.randn(4, 8),)
+
+def unknown():
+    return Unknown(), (torch.randn(4),)
+"""
+
+
+@pytest.fixture
+def compiled_models(tmp_path, monkeypatch):
+    (tmp_path / "models_of_the_shell.py").write_text(FACTORY)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return "models_of_the_shell"
+
+
+def test_explain_counts_graphs_breaks_operators_and_nodes(compiled_models, capsys):
+    assert main(["explain", f"{compiled_models}:broken"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("2 graphs, 1 graph breaks\n")
+    assert re.search(r"break 1 at .*models_of_the_shell\.py:12", out)
+    assert "aten::addmm 1" in out and "Gemm 1" in out and "Tanh 1" in out
+    assert out.count("nodes in the session") == 2
+    assert re.search(r"seconds: .*convert \d", out)
+
+
+def test_bench_prints_both_and_their_ratio(compiled_models, capsys):
+    assert main(["bench", f"{compiled_models}:broken", "--rounds", "2"]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"^eager +[\d.]+ ms a call", out, re.MULTILINE)
+    assert re.search(r"^ortable +[\d.]+ ms a call", out, re.MULTILINE)
+    assert "of eager's time (2 rounds)" in out
+
+
+def test_debug_compares_every_node(compiled_models, capsys):
+    assert main(["debug", f"{compiled_models}:broken"]) == 0
+    assert "no node differs from eager" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["bench", "debug", "explain"])
+def test_what_cannot_be_converted_is_an_error_without_a_traceback(compiled_models, capsys, command):
+    assert main([command, f"{compiled_models}:unknown"]) == 1
+    err = capsys.readouterr().err
+    assert "clitest::secret" in err and "Traceback" not in err
