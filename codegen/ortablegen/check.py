@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 
 from ortablegen import draws, kinds, vocabulary
 from ortablegen.check_code import CodeChecker
-from ortablegen.diagnostics import Diagnostics, Span
 from ortablegen.kinds import Kind, of_torch
 from ortablegen.model import (
     AliasEntry,
@@ -26,6 +25,7 @@ from ortablegen.onnx_schemas import DOMAIN_RANGE
 from ortablegen.rule_words import check_rules
 from ortablegen.samples import SampleProblem, check_sample
 from ortablegen.schema import OpSchema, argument_names
+from ortablegen.source.diagnostics import Diagnostics, Span
 
 
 def check_specs(

@@ -13,7 +13,6 @@ from pathlib import Path
 from ortablegen.check import check_specs
 from ortablegen.coverage import coverage, emit_coverage, load_measured, operators_page
 from ortablegen.decompositions import emit_decompositions
-from ortablegen.diagnostics import Diagnostics, SpecErrors
 from ortablegen.emit import count_escapes, emit_aten
 from ortablegen.kernels import emit_kernels, write_kernel_table
 from ortablegen.model import Specs
@@ -24,7 +23,8 @@ from ortablegen.rewrites_check import check_rewrites
 from ortablegen.rewrites_emit import emit_rewrites
 from ortablegen.rewrites_model import Rewrite
 from ortablegen.rewrites_read import read_rewrites
-from ortablegen.writer import WriteReport, compare_tree, write_tree
+from ortablegen.source.diagnostics import Diagnostics, SpecErrors
+from ortablegen.source.writer import WriteReport, compare_tree, write_tree
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ortablegen.diagnostics import Diagnostics
 from ortablegen.schema import registered_schema
-from ortablegen.yamlsource import YMap, YScalar, load
+from ortablegen.source.diagnostics import Diagnostics
+from ortablegen.source.yaml_source import YMap, YScalar, load
 
 _HEADER = (
     "# Generated from specs/runtime/decompositions.yaml by codegen. Do not edit: change the spec,"

@@ -8,9 +8,9 @@ import keyword
 from typing import Any
 
 from ortablegen import vocabulary
-from ortablegen.diagnostics import Diagnostics
 from ortablegen.model import Code, OpEntry
 from ortablegen.read_parts import DRAW_FORM
+from ortablegen.source.diagnostics import Diagnostics
 
 DRAWN = "drawn"
 _ALLOWED = (

@@ -7,30 +7,21 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-import jinja2
-
 from ortable import dtypes
 from ortablegen import draws, kinds, rule_words, vocabulary
 from ortablegen.emit_code import Needs, block_lines, expression_text
 from ortablegen.kinds import of_torch
 from ortablegen.model import AliasEntry, CallEntry, ComplexForm, HopEntry, LowerCase, OpEntry, Specs
 from ortablegen.schema import Argument, OpSchema
-
-_TEMPLATES = jinja2.Environment(
-    loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
-    keep_trailing_newline=True,
-    undefined=jinja2.StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
+from ortablegen.source.templates import environment
 
 
 def emit_aten(specs: Specs) -> dict[str, str]:
     """``ortable_generated/aten/*.py`` as relative path -> text."""
     files = {
-        "ortable_generated/aten/__init__.py": _TEMPLATES.get_template(
-            "aten_init.py.jinja"
-        ).render(),
+        "ortable_generated/aten/__init__.py": environment()
+        .get_template("aten_init.py.jinja")
+        .render(),
         "ortable_generated/aten/dispatch.py": _dispatch(specs),
     }
     for file in specs.families():
@@ -71,15 +62,19 @@ def family_text(specs: Specs, file: str, existing: Mapping[str, OpEntry] | None 
     )
     text = "\n\n\n".join("\n".join(lines) for _, lines in sorted(functions))
     signatures = "\n".join(lines[0] for _, lines in functions)
-    return _TEMPLATES.get_template("aten_family.py.jinja").render(
-        file=file,
-        imports=needs.lines(),
-        functions=text,
-        kinds=_annotation_names(signatures),
-        typing=["TYPE_CHECKING", "Any"]
-        if re.search(r"(: |-> )Any\b", signatures)
-        else ["TYPE_CHECKING"],
-        rules="-> Rules" in text,
+    return (
+        environment()
+        .get_template("aten_family.py.jinja")
+        .render(
+            file=file,
+            imports=needs.lines(),
+            functions=text,
+            kinds=_annotation_names(signatures),
+            typing=["TYPE_CHECKING", "Any"]
+            if re.search(r"(: |-> )Any\b", signatures)
+            else ["TYPE_CHECKING"],
+            rules="-> Rules" in text,
+        )
     )
 
 
@@ -326,18 +321,22 @@ def _dispatch(specs: Specs) -> str:
     hops = sorted(
         (entry.name, family_name(entry.file), f"hop_{entry.name}") for entry in specs.hops
     )
-    return _TEMPLATES.get_template("aten_dispatch.py.jinja").render(
-        operators=operators,
-        complex_operators=[row for row in operators if row[0] in complex_too],
-        hops=hops,
-        callables=_call_rows(specs.calls, "callable"),
-        methods=_call_rows(specs.calls, "method"),
-        mutates=sorted(
-            (entry.key, entry.mutates) for entry in specs.ops if entry.mutates is not None
-        ),
-        draws=_draw_rows(specs),
-        place=_place_rows(specs),
-        spec_files=sorted((entry.key, entry.file) for entry in specs.operators()),
+    return (
+        environment()
+        .get_template("aten_dispatch.py.jinja")
+        .render(
+            operators=operators,
+            complex_operators=[row for row in operators if row[0] in complex_too],
+            hops=hops,
+            callables=_call_rows(specs.calls, "callable"),
+            methods=_call_rows(specs.calls, "method"),
+            mutates=sorted(
+                (entry.key, entry.mutates) for entry in specs.ops if entry.mutates is not None
+            ),
+            draws=_draw_rows(specs),
+            place=_place_rows(specs),
+            spec_files=sorted((entry.key, entry.file) for entry in specs.operators()),
+        )
     )
 
 

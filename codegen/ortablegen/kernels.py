@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import yaml
 
 from ortable import dtypes
@@ -24,6 +23,7 @@ from ortablegen.onnx_schemas import (
     operators,
     versions_between,
 )
+from ortablegen.source.templates import environment
 
 _DOMAINS = ("", MICROSOFT)
 _OPEN_END = 2147483647
@@ -220,15 +220,10 @@ def emit_kernels(path: Path) -> dict[str, str]:
         schema = _schema_of(row)
         if schema is not None:
             table.setdefault(schema.key, []).append(_entry(schema, row))
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    text = environment.get_template("kernels.jinja").render(
-        table=sorted(table.items()), wider=sorted(WIDER.items()), name=path.name
+    text = (
+        environment()
+        .get_template("kernels.jinja")
+        .render(table=sorted(table.items()), wider=sorted(WIDER.items()), name=path.name)
     )
     return {"ortable_generated/kernels.py": text}
 

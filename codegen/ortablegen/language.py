@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import ast
 
-from ortablegen.diagnostics import Diagnostics, Span
 from ortablegen.model import Code
-from ortablegen.yamlsource import YScalar
+from ortablegen.source.diagnostics import Diagnostics, Span
+from ortablegen.source.yaml_source import YScalar
 
 MAX_STATEMENTS = 12
 MAX_COLUMNS = 100

@@ -6,8 +6,8 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from ortablegen.diagnostics import Span
 from ortablegen.schema import EVERY_VERSION, OpSchema, TorchVersions
+from ortablegen.source.diagnostics import Span
 
 # torch's ELEMENTWISE_TYPE_PROMOTION_KIND
 PROMOTE_KINDS = (

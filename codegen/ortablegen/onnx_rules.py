@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from ortable import dtypes
-from ortablegen.diagnostics import Diagnostics, Span
 from ortablegen.onnx_rules_emit import emit_onnx_rules
 from ortablegen.onnx_rules_expr import Expression, ExpressionReader, rule_words, suggestion
 from ortablegen.onnx_rules_model import OnnxModel, OnnxRule, Output, element_type
@@ -17,7 +16,8 @@ from ortablegen.onnx_schemas import (
     operators,
     versions_between,
 )
-from ortablegen.yamlsource import YMap, YNode, YScalar, YSeq, load
+from ortablegen.source.diagnostics import Diagnostics, Span
+from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq, load
 
 _KEYS = ("onnx", "domain", "shape", "shapes", "dtype", "value", "values", "python", "why", "note")
 _PYTHON = "ortable.rules."

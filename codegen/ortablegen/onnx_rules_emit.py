@@ -4,20 +4,17 @@ dispatch table."""
 from __future__ import annotations
 
 import ast
-from pathlib import Path
-
-import jinja2
 
 from ortablegen.onnx_rules_expr import Expression
 from ortablegen.onnx_rules_model import OnnxModel, OnnxRule
+from ortablegen.source.templates import environment
 
 
 def emit_onnx_rules(model: OnnxModel) -> dict[str, str]:
     """Relative path -> text of ``ortable_generated/onnx``: one module per family and the dispatch
     table."""
-    environment = _templates()
     files = {
-        "ortable_generated/onnx/__init__.py": environment.get_template("onnx_init.jinja").render()
+        "ortable_generated/onnx/__init__.py": environment().get_template("onnx_init.jinja").render()
     }
     for family, rules in sorted(model.families.items()):
         functions = [
@@ -29,8 +26,10 @@ def emit_onnx_rules(model: OnnxModel) -> dict[str, str]:
                 for m in ("dtypes", "rules")
                 if any(f"{m}." in line for f in functions for line in f)
             ]
-            text = environment.get_template("onnx_family.jinja").render(
-                family=family, uses=uses, functions=functions
+            text = (
+                environment()
+                .get_template("onnx_family.jinja")
+                .render(family=family, uses=uses, functions=functions)
             )
             files[f"ortable_generated/onnx/{family}.py"] = text
     modules = sorted({r.family for r in model.rules if r.python is None})
@@ -39,21 +38,13 @@ def emit_onnx_rules(model: OnnxModel) -> dict[str, str]:
         for r in model.rules
     ]
     uses_rules = any(r.python for r in model.rules)
-    text = environment.get_template("onnx_dispatch.jinja").render(
-        modules=modules, table=table, rules=uses_rules
+    text = (
+        environment()
+        .get_template("onnx_dispatch.jinja")
+        .render(modules=modules, table=table, rules=uses_rules)
     )
     files["ortable_generated/onnx/dispatch.py"] = text
     return files
-
-
-def _templates() -> jinja2.Environment:
-    return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        undefined=jinja2.StrictUndefined,
-    )
 
 
 def _function(rule: OnnxRule) -> list[str]:

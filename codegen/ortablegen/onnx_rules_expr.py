@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 
 from ortable import dtypes
-from ortablegen.diagnostics import Diagnostics, Span
 from ortablegen.onnx_schemas import OnnxSchema
+from ortablegen.source.diagnostics import Diagnostics, Span
 
 ASPECTS = ("shape", "dtype", "value")
 # `info(x)` is the whole record of an input, for rules that also need its constant content.

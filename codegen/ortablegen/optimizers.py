@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ortablegen.diagnostics import Diagnostics
-from ortablegen.yamlsource import YMap, YScalar, load
+from ortablegen.source.diagnostics import Diagnostics
+from ortablegen.source.yaml_source import YMap, YScalar, load
 
 _HEADER = "Generated from specs/runtime/optimizers.yaml by codegen."
 _EDIT = "Do not edit: change the spec, then run `make codegen`."

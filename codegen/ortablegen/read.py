@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from ortable import dtypes
-from ortablegen.diagnostics import Diagnostics
 from ortablegen.model import (
     AliasEntry,
     CallEntry,
@@ -20,8 +19,9 @@ from ortablegen.model import (
     Specs,
 )
 from ortablegen.read_parts import PartReader, literal
+from ortablegen.source.diagnostics import Diagnostics
+from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq, load, parse
 from ortablegen.vocabulary import DTYPES
-from ortablegen.yamlsource import YMap, YNode, YScalar, YSeq, load, parse
 
 OP_KEYS = (
     "op", "requires", "torch", "promote", "out", "let", "lower", "complex", "ignore", "mutates",

@@ -7,7 +7,6 @@ import difflib
 import re
 from collections.abc import Iterable
 
-from ortablegen.diagnostics import Diagnostics, Span
 from ortablegen.language import parse_block, parse_expression
 from ortablegen.model import (
     PROMOTE_KINDS,
@@ -30,7 +29,8 @@ from ortablegen.schema import (
     schema_of,
     schema_of_key,
 )
-from ortablegen.yamlsource import YMap, YNode, YScalar, YSeq
+from ortablegen.source.diagnostics import Diagnostics, Span
+from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq
 
 CASE_KEYS = ("when", "target", "opset", "note", "do", "python", "why", "refuse")
 DRAW_FORM = "draw: bernoulli_(shape=same(input), p=1 - p), or {when: 0 < p, do: bernoulli_(...)}"

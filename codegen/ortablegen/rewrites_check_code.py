@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 from ortablegen import kinds, vocabulary
 from ortablegen.check_code import CodeChecker
-from ortablegen.diagnostics import Diagnostics
 from ortablegen.kinds import Kind
 from ortablegen.model import Code
 from ortablegen.narrowing import Env, Value, narrowed
 from ortablegen.rewrites_model import Rewrite
 from ortablegen.rewrites_names import Names, kinds_of
 from ortablegen.rewrites_nodes import Pattern
+from ortablegen.source.diagnostics import Diagnostics
 
 _SYMBOLIC = {kinds.SYMINT: kinds.INT, kinds.SYMINTS: kinds.INTS}
 

@@ -7,7 +7,6 @@ import ast
 from ortablegen import kinds
 from ortablegen.check_code import CodeChecker
 from ortablegen.check_onnx import OnnxCall, check_onnx_call
-from ortablegen.diagnostics import Diagnostics
 from ortablegen.kinds import Kind
 from ortablegen.language import onnx_call
 from ortablegen.model import Code
@@ -23,6 +22,7 @@ from ortablegen.rewrites_nodes import (
     Pattern,
     PatternNode,
 )
+from ortablegen.source.diagnostics import Diagnostics
 
 
 def check_nodes(

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ortablegen.diagnostics import Span
 from ortablegen.model import Code
+from ortablegen.source.diagnostics import Span
 
 STAGES = ("simplify", "fuse", "runtime", "arrange")
 

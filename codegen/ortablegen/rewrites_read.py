@@ -7,12 +7,12 @@ import difflib
 import re
 from pathlib import Path
 
-from ortablegen.diagnostics import Diagnostics, Span
 from ortablegen.language import parse_block
 from ortablegen.model import Code
 from ortablegen.read_parts import PartReader
 from ortablegen.rewrites_model import STAGES, Rewrite, RewriteCase
-from ortablegen.yamlsource import YMap, YNode, YScalar, YSeq, load, parse
+from ortablegen.source.diagnostics import Diagnostics, Span
+from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq, load, parse
 
 KEYS = (
     "rewrite", "stage", "why", "pattern", "let", "when", "opset", "target", "default", "shared",

@@ -8,8 +8,8 @@ import difflib
 from dataclasses import dataclass
 
 from ortablegen import vocabulary
-from ortablegen.diagnostics import Diagnostics
 from ortablegen.model import PROMOTE_KINDS, Code, OpEntry, ShapeRule
+from ortablegen.source.diagnostics import Diagnostics
 
 MAX_WORDS = 15
 

@@ -111,8 +111,8 @@ def _checked(path: str | Path, lowerings: frozenset[str]) -> tuple[Any, str, dic
     """The specs of a file, the file's name for messages, and the supported operators that its
     aliases mean."""
     from ortablegen.check import check_specs
-    from ortablegen.diagnostics import Diagnostics
     from ortablegen.read import read_text
+    from ortablegen.source.diagnostics import Diagnostics
 
     file = Path(path)
     try:

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from ortablegen.check import check_specs
-from ortablegen.diagnostics import Diagnostics
 from ortablegen.emit import emit_aten
 from ortablegen.read import read_text
+from ortablegen.source.diagnostics import Diagnostics
 
 ROOT = Path(__file__).parents[2]
 PIECES = ["*", "(", ")", "[", "]", "{", "}", ":", ",", "self", "1", "null", "x", "-", "|", "*self"]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ortablegen.diagnostics import Diagnostics
 from ortablegen.onnx_rules import load_onnx_rules
+from ortablegen.source.diagnostics import Diagnostics
 
 _FOLDER = Path(__file__).parent / "fail"
 _FILES = sorted(_FOLDER.glob("*.yaml"))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ortablegen.diagnostics import Diagnostics
 from ortablegen.onnx_rules import emit_onnx_rules, load_onnx_rules
+from ortablegen.source.diagnostics import Diagnostics
 
 _FOLDER = Path(__file__).parent / "pass"
 _ROOT = Path(__file__).parents[3]

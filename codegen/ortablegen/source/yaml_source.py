@@ -13,7 +13,7 @@ from pathlib import Path
 
 import yaml
 
-from ortablegen.diagnostics import Diagnostics, Span
+from .diagnostics import Diagnostics, Span
 
 
 @dataclass(frozen=True)
