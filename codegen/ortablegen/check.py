@@ -21,10 +21,10 @@ from ortablegen.model import (
     Specs,
 )
 from ortablegen.narrowing import Env, Value, narrowed
-from ortablegen.onnx_schemas import DOMAIN_RANGE
 from ortablegen.rule_words import check_rules
 from ortablegen.samples import SampleProblem, check_sample
-from ortablegen.schema import OpSchema, argument_names
+from ortablegen.schemas.onnx import DOMAIN_RANGE
+from ortablegen.schemas.torch import OpSchema, argument_names
 from ortablegen.source.diagnostics import Diagnostics, Span
 
 

@@ -12,7 +12,7 @@ from ortablegen import kinds, narrowing
 from ortablegen.kinds import ANY, NONE, RESULT, RESULTS, Kind
 from ortablegen.language import onnx_call
 from ortablegen.narrowing import Value
-from ortablegen.onnx_schemas import DOMAIN_RANGE, OnnxSchema, operators, versions_between
+from ortablegen.schemas.onnx import DOMAIN_RANGE, OnnxSchema, operators, versions_between
 
 Report = Callable[..., None]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ortablegen.schema import registered_schema
+from ortablegen.schemas.torch import registered_schema
 from ortablegen.source.diagnostics import Diagnostics
 from ortablegen.source.yaml_source import YMap, YScalar, load
 

@@ -12,7 +12,7 @@ from ortablegen import draws, kinds, rule_words, vocabulary
 from ortablegen.emit_code import Needs, block_lines, expression_text
 from ortablegen.kinds import of_torch
 from ortablegen.model import AliasEntry, CallEntry, ComplexForm, HopEntry, LowerCase, OpEntry, Specs
-from ortablegen.schema import Argument, OpSchema
+from ortablegen.schemas.torch import Argument, OpSchema
 from ortablegen.source.templates import environment
 
 

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from ortable import dtypes
-from ortablegen.onnx_rules_model import element_type
-from ortablegen.onnx_schemas import Formal, OnnxSchema
+from ortablegen.schemas.onnx import Formal, OnnxSchema, element_type
 
 PROVIDER = "CPUExecutionProvider"
 # Types of tensors that graphs of torch hold; functions are measured for these.

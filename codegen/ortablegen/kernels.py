@@ -14,12 +14,12 @@ import yaml
 
 from ortable import dtypes
 from ortablegen.function_bodies import PROVIDER, bindings, elements
-from ortablegen.onnx_rules_model import element_type
-from ortablegen.onnx_schemas import (
+from ortablegen.schemas.onnx import (
     DOMAIN_RANGE,
     MICROSOFT,
     Formal,
     OnnxSchema,
+    element_type,
     operators,
     versions_between,
 )

@@ -6,7 +6,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from ortablegen.schema import EVERY_VERSION, OpSchema, TorchVersions
+from ortablegen.schemas.torch import EVERY_VERSION, OpSchema, TorchVersions
 from ortablegen.source.diagnostics import Span
 
 # torch's ELEMENTWISE_TYPE_PROMOTION_KIND

@@ -9,9 +9,10 @@ from pathlib import Path
 from ortable import dtypes
 from ortablegen.onnx_rules_emit import emit_onnx_rules
 from ortablegen.onnx_rules_expr import Expression, ExpressionReader, rule_words, suggestion
-from ortablegen.onnx_rules_model import OnnxModel, OnnxRule, Output, element_type
-from ortablegen.onnx_schemas import (
+from ortablegen.onnx_rules_model import OnnxModel, OnnxRule, Output
+from ortablegen.schemas.onnx import (
     OnnxSchema,
+    element_type,
     known_domains,
     operators,
     versions_between,

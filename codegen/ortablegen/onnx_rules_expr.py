@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from ortable import dtypes
-from ortablegen.onnx_schemas import OnnxSchema
+from ortablegen.schemas.onnx import OnnxSchema
 from ortablegen.source.diagnostics import Diagnostics, Span
 
 ASPECTS = ("shape", "dtype", "value")

@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ortable import dtypes
 from ortablegen.onnx_rules_expr import Expression
-from ortablegen.onnx_schemas import OnnxSchema
-
-# ONNX writes two types in C's words, the others as ortable does
-_ELEMENT = {n: t for t, n in dtypes.NAMES.items() if n not in ("float32", "float64", "undefined")}
-_ELEMENT |= {"float": dtypes.float32, "double": dtypes.float64}
+from ortablegen.schemas.onnx import OnnxSchema
 
 
 @dataclass(frozen=True)
@@ -61,9 +56,3 @@ class OnnxModel:
         return tuple(
             sorted((r for rules in self.families.values() for r in rules), key=lambda r: r.key)
         )
-
-
-def element_type(text: str) -> int | None:
-    """``tensor(float)`` -> 1; None for sequences, optionals, maps and unknown types."""
-    inner = text.removeprefix("tensor(").removesuffix(")")
-    return _ELEMENT.get(inner) if text.startswith("tensor(") else None

@@ -20,7 +20,7 @@ from ortablegen.model import (
     Sample,
     ShapeRule,
 )
-from ortablegen.schema import (
+from ortablegen.schemas.torch import (
     EVERY_VERSION,
     OpSchema,
     SchemaProblem,

@@ -11,11 +11,11 @@ from typing import Any
 from ortable import dtypes
 from ortablegen import kinds
 from ortablegen.model import Code
-from ortablegen.onnx_schemas import CEILING, FLOOR
 from ortablegen.rewrites_model import Rewrite, RewriteCase
 from ortablegen.rewrites_names import Names, attribute_of, names_read
 from ortablegen.rewrites_nodes import Pattern
 from ortablegen.samples import SampleProblem, TensorSample, literal_value, tensor_sample
+from ortablegen.schemas.onnx import CEILING, FLOOR
 from ortablegen.source.diagnostics import Diagnostics
 from ortablegen.vocabulary import DTYPES
 

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from ortable import dtypes
 from ortablegen import vocabulary
 from ortablegen.narrowing import Value
-from ortablegen.onnx_schemas import DOMAIN_RANGE
 from ortablegen.rewrites_cases import check_cases
 from ortablegen.rewrites_check_code import RewriteChecker
 from ortablegen.rewrites_check_pattern import check_kept, check_nodes
@@ -19,6 +18,7 @@ from ortablegen.rewrites_names import Names, kinds_of, names_of, opset_range, wr
 from ortablegen.rewrites_nodes import Capture, Pattern, PatternProblem, unreachable
 from ortablegen.rewrites_pattern import read_patterns
 from ortablegen.rewrites_read import CASE_KEYS
+from ortablegen.schemas.onnx import DOMAIN_RANGE
 from ortablegen.source.diagnostics import Diagnostics, Span
 
 # what generated code and cases call by these names

@@ -11,7 +11,6 @@ from ortablegen.kinds import Kind
 from ortablegen.language import onnx_call
 from ortablegen.model import Code
 from ortablegen.narrowing import Value
-from ortablegen.onnx_schemas import operators, versions_between
 from ortablegen.rewrites_model import Rewrite
 from ortablegen.rewrites_names import schemas_of, written_dtype
 from ortablegen.rewrites_nodes import (
@@ -22,6 +21,7 @@ from ortablegen.rewrites_nodes import (
     Pattern,
     PatternNode,
 )
+from ortablegen.schemas.onnx import operators, versions_between
 from ortablegen.source.diagnostics import Diagnostics
 
 

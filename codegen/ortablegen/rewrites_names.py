@@ -10,9 +10,9 @@ from ortable import dtypes
 from ortablegen import kinds
 from ortablegen.kinds import Kind
 from ortablegen.model import Code
-from ortablegen.onnx_schemas import DOMAIN_RANGE, OnnxAttribute, OnnxSchema, versions_between
 from ortablegen.rewrites_model import Rewrite
 from ortablegen.rewrites_nodes import Capture, Pattern, PatternNode, Rest
+from ortablegen.schemas.onnx import DOMAIN_RANGE, OnnxAttribute, OnnxSchema, versions_between
 from ortablegen.vocabulary import DTYPES
 
 _ATTRIBUTE_KINDS = {

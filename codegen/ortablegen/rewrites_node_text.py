@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from ortablegen.emit_code import Needs, expression_text
-from ortablegen.onnx_schemas import DOMAIN_RANGE, versions_between
 from ortablegen.rewrites_model import Rewrite
 from ortablegen.rewrites_names import Names, attribute_of, opset_range, schemas_of
 from ortablegen.rewrites_nodes import (
@@ -24,6 +23,7 @@ from ortablegen.rewrites_nodes import (
     Pattern,
     PatternNode,
 )
+from ortablegen.schemas.onnx import DOMAIN_RANGE, versions_between
 
 
 class NodeText:

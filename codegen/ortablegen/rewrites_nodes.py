@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
-from ortablegen.onnx_schemas import key_of
+from ortablegen.schemas.onnx import key_of
 
 COMMUTATIVE = frozenset(
     {

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ortablegen.language import onnx_call
-from ortablegen.onnx_schemas import key_of
 from ortablegen.rewrites_model import Rewrite
 from ortablegen.rewrites_names import attribute_of
 from ortablegen.rewrites_nodes import (
@@ -25,6 +24,7 @@ from ortablegen.rewrites_nodes import (
     PatternProblem,
 )
 from ortablegen.rewrites_pattern import number
+from ortablegen.schemas.onnx import key_of
 from ortablegen.vocabulary import rewrite_words
 
 # words that make constants, and no node

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ortablegen.model import Sample
-from ortablegen.schema import Argument, OpSchema
+from ortablegen.schemas.torch import Argument, OpSchema
 
 ABBREVIATIONS = {
     "f16": "float16", "f32": "float32", "f64": "float64", "bf16": "bfloat16", "i8": "int8",

@@ -134,7 +134,7 @@ def _existing_targets(specs: Any, file: str) -> dict[str, Any]:
     mean. (Not for random ones: what torch draws is written for each operator.)"""
     from ortable_generated.aten import dispatch
     from ortablegen.model import ComplexForm, LowerCase, OpEntry
-    from ortablegen.schema import schema_of_key
+    from ortablegen.schemas.torch import schema_of_key
 
     own = {entry.key for entry in specs.ops}
     found = {}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ortablegen import vocabulary
 from ortablegen.rule_words import DTYPE_WORDS, MAX_WORDS, SHAPE_WORDS
-from ortablegen.schema import argument_names
+from ortablegen.schemas.torch import argument_names
 
 ROOT = Path(__file__).parents[2]
 

@@ -37,7 +37,7 @@ from ortable.prelude_factors import float32_holds
 from ortable_generated.aten.dispatch import RULES
 from ortablegen.model import Sample
 from ortablegen.samples import Expression, TensorSample, evaluate, parse_sample
-from ortablegen.schema import OpSchema
+from ortablegen.schemas.torch import OpSchema
 from tests.optimizers.forms import unsafe_nodes
 
 UNKNOWN = object()

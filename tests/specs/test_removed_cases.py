@@ -16,8 +16,8 @@ from ortable_generated.aten import dispatch
 from ortablegen.check import check_op, check_specs
 from ortablegen.emit import family_text
 from ortablegen.model import LowerCase, OpEntry, Specs
-from ortablegen.onnx_schemas import CEILING, FLOOR
 from ortablegen.read import read_folder, read_text
+from ortablegen.schemas.onnx import CEILING, FLOOR
 from ortablegen.source.diagnostics import Diagnostics
 
 from . import harness

@@ -6,8 +6,8 @@ from __future__ import annotations
 import onnxruntime
 from onnx import TensorProto, helper
 
-from ortablegen import onnx_schemas
-from ortablegen.onnx_schemas import (
+from ortablegen.schemas import onnx as onnx_schemas
+from ortablegen.schemas.onnx import (
     CEILING,
     key_of,
     operators,

@@ -10,6 +10,8 @@ from typing import Any
 
 import onnx
 
+from ortable import dtypes
+
 FLOOR = 18
 # The newest default-domain opset that the installed ONNX Runtime loads; a test loads a model of
 # this opset and one newer.
@@ -21,6 +23,9 @@ DOMAIN_RANGE: dict[str, tuple[int, int]] = {
     MICROSOFT: (1, 1),
     "ai.onnx.ml": (1, 5),
 }
+# ONNX writes two types in C's words, the others as ortable does
+_ELEMENT = {n: t for t, n in dtypes.NAMES.items() if n not in ("float32", "float64", "undefined")}
+_ELEMENT |= {"float": dtypes.float32, "double": dtypes.float64}
 
 
 @dataclass(frozen=True)
@@ -252,3 +257,9 @@ def _default(proto: onnx.AttributeProto) -> Any:
         if proto.type in (onnx.AttributeProto.INTS, onnx.AttributeProto.FLOATS)
         else value
     )
+
+
+def element_type(text: str) -> int | None:
+    """``tensor(float)`` -> 1; None for sequences, optionals, maps and unknown types."""
+    inner = text.removeprefix("tensor(").removesuffix(")")
+    return _ELEMENT.get(inner) if text.startswith("tensor(") else None
