@@ -7,12 +7,14 @@ import ast
 import itertools
 from collections.abc import Iterable, Mapping
 
-from ortablegen import draws, kinds, vocabulary
-from ortablegen.check_code import CodeChecker
-from ortablegen.kinds import Kind, of_torch
+from ortablegen import draws
+from ortablegen.language import kinds, vocabulary
+from ortablegen.language.check import CodeChecker
+from ortablegen.language.kinds import Kind, of_torch
+from ortablegen.language.narrowing import Env, Value, narrowed
+from ortablegen.language.parse import Code
 from ortablegen.model import (
     AliasEntry,
-    Code,
     ComplexForm,
     LowerCase,
     OpEntry,
@@ -20,7 +22,6 @@ from ortablegen.model import (
     Sample,
     Specs,
 )
-from ortablegen.narrowing import Env, Value, narrowed
 from ortablegen.rule_words import check_rules
 from ortablegen.samples import SampleProblem, check_sample
 from ortablegen.schemas.onnx import DOMAIN_RANGE

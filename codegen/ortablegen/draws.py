@@ -7,8 +7,9 @@ import ast
 import keyword
 from typing import Any
 
-from ortablegen import vocabulary
-from ortablegen.model import Code, OpEntry
+from ortablegen.language import vocabulary
+from ortablegen.language.parse import Code
+from ortablegen.model import OpEntry
 from ortablegen.read_parts import DRAW_FORM
 from ortablegen.source.diagnostics import Diagnostics
 

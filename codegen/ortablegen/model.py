@@ -3,9 +3,9 @@ error may point to."""
 
 from __future__ import annotations
 
-import ast
 from dataclasses import dataclass
 
+from ortablegen.language.parse import Code
 from ortablegen.schemas.torch import EVERY_VERSION, OpSchema, TorchVersions
 from ortablegen.source.diagnostics import Span
 
@@ -14,33 +14,6 @@ PROMOTE_KINDS = (
     "default", "int_to_float", "bool_to_long", "always_bool", "complex_to_float", "pow",
     "no_opmath",
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Code:
-    """A piece of spec language: its text, where it starts, and its parsed statements.
-
-    ``body`` holds ``ast`` statements for a block, or one ``ast.Expr`` for an expression.
-    """
-
-    text: str
-    span: Span
-    body: tuple[ast.stmt, ...]
-    indent: int = 0
-
-    @property
-    def expression(self) -> ast.expr:
-        """The expression of a one-expression piece."""
-        statement = self.body[0]
-        assert isinstance(statement, ast.Expr)
-        return statement.value
-
-    def at(self, node: ast.AST) -> Span:
-        """The position of an ``ast`` node in the spec file."""
-        line = getattr(node, "lineno", 1)
-        column = getattr(node, "col_offset", 0)
-        first = self.span.column if line == 1 and not self.indent else 1 + self.indent
-        return Span(self.span.file, self.span.line + line - 1, first + column)
 
 
 @dataclass(frozen=True)

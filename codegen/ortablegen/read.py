@@ -9,19 +9,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from ortable import dtypes
-from ortablegen.model import (
-    AliasEntry,
-    CallEntry,
-    Code,
-    HopEntry,
-    OpEntry,
-    Placed,
-    Specs,
-)
+from ortablegen.language.parse import Code
+from ortablegen.language.vocabulary import DTYPES
+from ortablegen.model import AliasEntry, CallEntry, HopEntry, OpEntry, Placed, Specs
 from ortablegen.read_parts import PartReader, literal
 from ortablegen.source.diagnostics import Diagnostics
 from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq, load, parse
-from ortablegen.vocabulary import DTYPES
 
 OP_KEYS = (
     "op", "requires", "torch", "promote", "out", "let", "lower", "complex", "ignore", "mutates",

@@ -7,10 +7,9 @@ import difflib
 import re
 from collections.abc import Iterable
 
-from ortablegen.language import parse_block, parse_expression
+from ortablegen.language.parse import Code, parse_block, parse_expression
 from ortablegen.model import (
     PROMOTE_KINDS,
-    Code,
     ComplexForm,
     Draw,
     LowerCase,

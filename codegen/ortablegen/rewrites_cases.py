@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from ortable import dtypes
-from ortablegen import kinds
-from ortablegen.model import Code
+from ortablegen.language import kinds
+from ortablegen.language.parse import Code
+from ortablegen.language.vocabulary import DTYPES
 from ortablegen.rewrites_model import Rewrite, RewriteCase
 from ortablegen.rewrites_names import Names, attribute_of, names_read
 from ortablegen.rewrites_nodes import Pattern
 from ortablegen.samples import SampleProblem, TensorSample, literal_value, tensor_sample
 from ortablegen.schemas.onnx import CEILING, FLOOR
 from ortablegen.source.diagnostics import Diagnostics
-from ortablegen.vocabulary import DTYPES
 
 _CONSTANT = "const "
 

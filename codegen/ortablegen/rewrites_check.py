@@ -7,8 +7,8 @@ import itertools
 from collections.abc import Iterable
 
 from ortable import dtypes
-from ortablegen import vocabulary
-from ortablegen.narrowing import Value
+from ortablegen.language import vocabulary
+from ortablegen.language.narrowing import Value
 from ortablegen.rewrites_cases import check_cases
 from ortablegen.rewrites_check_code import RewriteChecker
 from ortablegen.rewrites_check_pattern import check_kept, check_nodes

@@ -6,11 +6,11 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from ortablegen import kinds, vocabulary
-from ortablegen.check_code import CodeChecker
-from ortablegen.kinds import Kind
-from ortablegen.model import Code
-from ortablegen.narrowing import Env, Value, narrowed
+from ortablegen.language import kinds, vocabulary
+from ortablegen.language.check import CodeChecker
+from ortablegen.language.kinds import Kind
+from ortablegen.language.narrowing import Env, Value, narrowed
+from ortablegen.language.parse import Code
 from ortablegen.rewrites_model import Rewrite
 from ortablegen.rewrites_names import Names, kinds_of
 from ortablegen.rewrites_nodes import Pattern

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ast
 
-from ortablegen import kinds
-from ortablegen.check_code import CodeChecker
-from ortablegen.check_onnx import OnnxCall, check_onnx_call
-from ortablegen.kinds import Kind
-from ortablegen.language import onnx_call
-from ortablegen.model import Code
-from ortablegen.narrowing import Value
+from ortablegen.language import kinds
+from ortablegen.language.check import CodeChecker
+from ortablegen.language.kinds import Kind
+from ortablegen.language.narrowing import Value
+from ortablegen.language.onnx_calls import OnnxCall, check_onnx_call
+from ortablegen.language.parse import Code, onnx_call
 from ortablegen.rewrites_model import Rewrite
 from ortablegen.rewrites_names import schemas_of, written_dtype
 from ortablegen.rewrites_nodes import (

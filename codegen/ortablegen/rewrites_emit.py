@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ortablegen import kinds, vocabulary
-from ortablegen.emit_code import Needs, block_lines
+from ortablegen.language import kinds, vocabulary
+from ortablegen.language.emit import Needs, block_lines
 from ortablegen.rewrites_matcher import MatcherText
 from ortablegen.rewrites_model import Rewrite
 from ortablegen.rewrites_names import Names, names_of, opset_range

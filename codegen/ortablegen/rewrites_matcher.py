@@ -7,7 +7,7 @@ import ast
 import re
 from collections.abc import Iterable
 
-from ortablegen.emit_code import conjuncts, expression_text
+from ortablegen.language.emit import conjuncts, expression_text
 from ortablegen.rewrites_names import names_read, schemas_of, source_of
 from ortablegen.rewrites_node_text import NodeText, may_be_absent, number_text
 from ortablegen.rewrites_nodes import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ortablegen.model import Code
+from ortablegen.language.parse import Code
 from ortablegen.source.diagnostics import Span
 
 STAGES = ("simplify", "fuse", "runtime", "arrange")

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ortable import dtypes
-from ortablegen import kinds
-from ortablegen.kinds import Kind
-from ortablegen.model import Code
+from ortablegen.language import kinds
+from ortablegen.language.kinds import Kind
+from ortablegen.language.parse import Code
+from ortablegen.language.vocabulary import DTYPES
 from ortablegen.rewrites_model import Rewrite
 from ortablegen.rewrites_nodes import Capture, Pattern, PatternNode, Rest
 from ortablegen.schemas.onnx import DOMAIN_RANGE, OnnxAttribute, OnnxSchema, versions_between
-from ortablegen.vocabulary import DTYPES
 
 _ATTRIBUTE_KINDS = {
     "INT": kinds.INT,

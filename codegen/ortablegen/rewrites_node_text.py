@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ortablegen.emit_code import Needs, expression_text
+from ortablegen.language.emit import Needs, expression_text
 from ortablegen.rewrites_model import Rewrite
 from ortablegen.rewrites_names import Names, attribute_of, opset_range, schemas_of
 from ortablegen.rewrites_nodes import (

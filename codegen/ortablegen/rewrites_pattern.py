@@ -8,8 +8,8 @@ import math
 import operator
 from collections.abc import Callable, Iterator
 
-from ortablegen.language import onnx_call
-from ortablegen.model import Code
+from ortablegen.language.parse import Code, onnx_call
+from ortablegen.language.vocabulary import DTYPES
 from ortablegen.rewrites_nodes import (
     Absent,
     Argument,
@@ -24,7 +24,6 @@ from ortablegen.rewrites_nodes import (
     PatternProblem,
     Rest,
 )
-from ortablegen.vocabulary import DTYPES
 
 MAX_ALTERNATIVES = 16
 _NUMBERS = {"inf": math.inf, "pi": math.pi}

@@ -7,8 +7,7 @@ import difflib
 import re
 from pathlib import Path
 
-from ortablegen.language import parse_block
-from ortablegen.model import Code
+from ortablegen.language.parse import Code, parse_block
 from ortablegen.read_parts import PartReader
 from ortablegen.rewrites_model import STAGES, Rewrite, RewriteCase
 from ortablegen.source.diagnostics import Diagnostics, Span

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ortablegen.language import onnx_call
+from ortablegen.language.parse import onnx_call
+from ortablegen.language.vocabulary import rewrite_words
 from ortablegen.rewrites_model import Rewrite
 from ortablegen.rewrites_names import attribute_of
 from ortablegen.rewrites_nodes import (
@@ -25,7 +26,6 @@ from ortablegen.rewrites_nodes import (
 )
 from ortablegen.rewrites_pattern import number
 from ortablegen.schemas.onnx import key_of
-from ortablegen.vocabulary import rewrite_words
 
 # words that make constants, and no node
 _CONSTANTS = ("const", "as_vec", "as_scalar")

@@ -7,8 +7,9 @@ import ast
 import difflib
 from dataclasses import dataclass
 
-from ortablegen import vocabulary
-from ortablegen.model import PROMOTE_KINDS, Code, OpEntry, ShapeRule
+from ortablegen.language import vocabulary
+from ortablegen.language.parse import Code
+from ortablegen.model import PROMOTE_KINDS, OpEntry, ShapeRule
 from ortablegen.source.diagnostics import Diagnostics
 
 MAX_WORDS = 15

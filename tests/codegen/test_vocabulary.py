@@ -6,7 +6,7 @@ import ast
 import re
 from pathlib import Path
 
-from ortablegen import vocabulary
+from ortablegen.language import vocabulary
 from ortablegen.rule_words import DTYPE_WORDS, MAX_WORDS, SHAPE_WORDS
 from ortablegen.schemas.torch import argument_names
 

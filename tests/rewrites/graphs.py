@@ -14,7 +14,7 @@ import torch
 from ortable import dtypes
 from ortable.builder import GraphBuilder
 from ortable.builder.schemas import find_schema
-from ortablegen.language import onnx_call
+from ortablegen.language.parse import onnx_call
 from ortablegen.rewrites_model import Rewrite, RewriteCase
 from ortablegen.samples import TensorSample
 

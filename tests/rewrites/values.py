@@ -12,7 +12,8 @@ import numpy as np
 import torch
 
 from ortable import dims, dtypes
-from ortablegen import samples, vocabulary
+from ortablegen import samples
+from ortablegen.language import vocabulary
 from ortablegen.samples import Expression, SampleProblem, TensorSample
 
 SPECIAL = (0.0, -0.0, float("inf"), float("-inf"), float("nan"), 1.0, -1.0, 0.5, 2.0)

@@ -4,8 +4,8 @@ never run here."""
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
 
-from ortablegen.model import Code
 from ortablegen.source.diagnostics import Diagnostics, Span
 from ortablegen.source.yaml_source import YScalar
 
@@ -34,6 +34,33 @@ _NAMES = {
     ast.Assign: "this assignment", ast.Expr: "this expression",
 }  # fmt: skip
 DOMAINS = {"ms": "com.microsoft", "ml": "ai.onnx.ml"}
+
+
+@dataclass(frozen=True)
+class Code:
+    """A piece of spec language: its text, where it starts, and its parsed statements.
+
+    ``body`` holds ``ast`` statements for a block, or one ``ast.Expr`` for an expression.
+    """
+
+    text: str
+    span: Span
+    body: tuple[ast.stmt, ...]
+    indent: int = 0
+
+    @property
+    def expression(self) -> ast.expr:
+        """The expression of a one-expression piece."""
+        statement = self.body[0]
+        assert isinstance(statement, ast.Expr)
+        return statement.value
+
+    def at(self, node: ast.AST) -> Span:
+        """The position of an ``ast`` node in the spec file."""
+        line = getattr(node, "lineno", 1)
+        column = getattr(node, "col_offset", 0)
+        first = self.span.column if line == 1 and not self.indent else 1 + self.indent
+        return Span(self.span.file, self.span.line + line - 1, first + column)
 
 
 def parse_expression(scalar: YScalar, diagnostics: Diagnostics) -> Code | None:

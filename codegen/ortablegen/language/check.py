@@ -9,14 +9,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ortable import dtypes
-from ortablegen import kinds, narrowing, vocabulary
-from ortablegen.check_onnx import OnnxCall, check_onnx_call
-from ortablegen.kinds import ANY, BOOL, FLOAT, INT, NONE, RES, RESULT, RESULTS, Kind, fits, join
-from ortablegen.language import onnx_call
-from ortablegen.model import Code
-from ortablegen.narrowing import Env, Value
 from ortablegen.source.diagnostics import Diagnostics
-from ortablegen.vocabulary import Word
+
+from . import kinds, narrowing, vocabulary
+from .kinds import ANY, BOOL, FLOAT, INT, NONE, RES, RESULT, RESULTS, Kind, fits, join
+from .narrowing import Env, Value
+from .onnx_calls import OnnxCall, check_onnx_call
+from .parse import Code, onnx_call
+from .vocabulary import Word
 
 _LITERALS = {
     bool: BOOL,

@@ -7,9 +7,9 @@ import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ortablegen import vocabulary
-from ortablegen.language import onnx_call
-from ortablegen.vocabulary import Word
+from . import vocabulary
+from .parse import onnx_call
+from .vocabulary import Word
 
 
 @dataclass

@@ -8,11 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ortable import dtypes
-from ortablegen import kinds, narrowing
-from ortablegen.kinds import ANY, NONE, RESULT, RESULTS, Kind
-from ortablegen.language import onnx_call
-from ortablegen.narrowing import Value
 from ortablegen.schemas.onnx import DOMAIN_RANGE, OnnxSchema, operators, versions_between
+
+from . import kinds, narrowing
+from .kinds import ANY, NONE, RESULT, RESULTS, Kind
+from .narrowing import Value
+from .parse import onnx_call
 
 Report = Callable[..., None]
 

@@ -9,7 +9,8 @@ from functools import cache
 from pathlib import Path
 
 from ortable import dtypes
-from ortablegen.kinds import ANY, BOOL, FLOAT, INT, INTS, STR, SYMINT, Kind, of_annotation
+
+from .kinds import ANY, BOOL, FLOAT, INT, INTS, STR, SYMINT, Kind, of_annotation
 
 RUNTIME = Path(dtypes.__file__).parent
 DTYPES = (

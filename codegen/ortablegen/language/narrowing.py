@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ortable import dtypes
-from ortablegen.kinds import NONE, Kind
+
+from .kinds import NONE, Kind
 
 FLOATS = frozenset({dtypes.float16, dtypes.float32, dtypes.float64, dtypes.bfloat16})
 INTEGERS = frozenset(
