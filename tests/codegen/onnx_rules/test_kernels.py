@@ -12,7 +12,13 @@ from onnx import helper
 from ortable import dtypes
 from ortable.builder.casts import HALVES, choose_casts
 from ortable_generated.kernels import KERNELS_CPU, WIDER
-from ortablegen.kernels import emit_kernels, kernel_matches, matches, merge_kernels, read_kernels
+from ortablegen.runtime_tables.kernels import (
+    emit_kernels,
+    kernel_matches,
+    matches,
+    merge_kernels,
+    read_kernels,
+)
 
 _ROOT = Path(__file__).parents[3]
 _TABLE = _ROOT / "specs" / "runtime" / "kernels_cpu.yaml"

@@ -13,7 +13,6 @@ from typing import Any
 import yaml
 
 from ortable import dtypes
-from ortablegen.function_bodies import PROVIDER, bindings, elements
 from ortablegen.schemas.onnx import (
     DOMAIN_RANGE,
     MICROSOFT,
@@ -24,6 +23,8 @@ from ortablegen.schemas.onnx import (
     versions_between,
 )
 from ortablegen.source.templates import environment
+
+from .function_bodies import PROVIDER, bindings, elements
 
 _DOMAINS = ("", MICROSOFT)
 _OPEN_END = 2147483647
