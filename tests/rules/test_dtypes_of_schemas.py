@@ -10,7 +10,7 @@ from onnx import defs
 
 from ortable.rules import ValueInfo
 from ortable_generated.onnx.dispatch import INFER
-from ortablegen.onnx_rules import bound_dtype
+from ortablegen.onnx.read import bound_dtype
 from ortablegen.schemas.onnx import OnnxSchema, element_type, operators, versions_between
 
 # An attribute may ask these for any type, and some inputs are legal only with one.

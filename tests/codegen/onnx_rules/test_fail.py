@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ortablegen.onnx_rules import load_onnx_rules
+from ortablegen.onnx.read import load_onnx_rules
 from ortablegen.source.diagnostics import Diagnostics
 
 _FOLDER = Path(__file__).parent / "fail"

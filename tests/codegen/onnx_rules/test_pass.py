@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ortablegen.onnx_rules import emit_onnx_rules, load_onnx_rules
+from ortablegen.onnx.emit import emit_onnx_rules
+from ortablegen.onnx.read import load_onnx_rules
 from ortablegen.source.diagnostics import Diagnostics
 
 _FOLDER = Path(__file__).parent / "pass"

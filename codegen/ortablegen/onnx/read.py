@@ -7,9 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from ortable import dtypes
-from ortablegen.onnx_rules_emit import emit_onnx_rules
-from ortablegen.onnx_rules_expr import Expression, ExpressionReader, rule_words, suggestion
-from ortablegen.onnx_rules_model import OnnxModel, OnnxRule, Output
 from ortablegen.schemas.onnx import (
     OnnxSchema,
     element_type,
@@ -19,6 +16,9 @@ from ortablegen.schemas.onnx import (
 )
 from ortablegen.source.diagnostics import Diagnostics, Span
 from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq, load
+
+from .check import Expression, ExpressionReader, rule_words, suggestion
+from .model import OnnxModel, OnnxRule, Output
 
 _KEYS = ("onnx", "domain", "shape", "shapes", "dtype", "value", "values", "python", "why", "note")
 _PYTHON = "ortable.rules."
@@ -299,13 +299,3 @@ def _bound_in(schema: OnnxSchema, index: int) -> tuple[str, frozenset[str]] | No
 
 def _dtype_name(dtype: int) -> str:
     return "boolean" if dtype == dtypes.boolean else dtypes.name(dtype)
-
-
-__all__ = [
-    "OnnxModel",
-    "OnnxRule",
-    "bound_dtype",
-    "element_type",
-    "emit_onnx_rules",
-    "load_onnx_rules",
-]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ortablegen.onnx_rules_expr import Expression
 from ortablegen.schemas.onnx import OnnxSchema
+
+from .check import Expression
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import ast
 
-from ortablegen.onnx_rules_expr import Expression
-from ortablegen.onnx_rules_model import OnnxModel, OnnxRule
 from ortablegen.source.templates import environment
+
+from .check import Expression
+from .model import OnnxModel, OnnxRule
 
 
 def emit_onnx_rules(model: OnnxModel) -> dict[str, str]:
