@@ -10,13 +10,13 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from ortablegen.check import check_specs
-from ortablegen.coverage import coverage, emit_coverage, load_measured, operators_page
-from ortablegen.emit import count_escapes, emit_aten
-from ortablegen.model import Specs
+from ortablegen.aten.check import check_specs
+from ortablegen.aten.coverage import coverage, emit_coverage, load_measured, operators_page
+from ortablegen.aten.emit import count_escapes, emit_aten
+from ortablegen.aten.model import Specs
+from ortablegen.aten.read import read_folder
 from ortablegen.onnx.emit import emit_onnx_rules
 from ortablegen.onnx.read import load_onnx_rules
-from ortablegen.read import read_folder
 from ortablegen.rewrites_check import check_rewrites
 from ortablegen.rewrites_emit import emit_rewrites
 from ortablegen.rewrites_model import Rewrite

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ortable import dtypes
+from ortablegen.aten.samples import SampleProblem, TensorSample, literal_value, tensor_sample
 from ortablegen.language import kinds
 from ortablegen.language.parse import Code
 from ortablegen.language.vocabulary import DTYPES
 from ortablegen.rewrites_model import Rewrite, RewriteCase
 from ortablegen.rewrites_names import Names, attribute_of, names_read
 from ortablegen.rewrites_nodes import Pattern
-from ortablegen.samples import SampleProblem, TensorSample, literal_value, tensor_sample
 from ortablegen.schemas.onnx import CEILING, FLOOR
 from ortablegen.source.diagnostics import Diagnostics
 

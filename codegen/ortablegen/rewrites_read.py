@@ -7,8 +7,8 @@ import difflib
 import re
 from pathlib import Path
 
+from ortablegen.aten.read_parts import PartReader
 from ortablegen.language.parse import Code, parse_block
-from ortablegen.read_parts import PartReader
 from ortablegen.rewrites_model import STAGES, Rewrite, RewriteCase
 from ortablegen.source.diagnostics import Diagnostics, Span
 from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq, load, parse

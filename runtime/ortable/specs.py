@@ -50,7 +50,7 @@ def load_specs(
             then.
     """
     from ortable_generated.aten import dispatch
-    from ortablegen.emit import family_text
+    from ortablegen.aten.emit import family_text
 
     from .interpreter.tables import LOADED
 
@@ -110,8 +110,8 @@ def supported_ops() -> tuple[SupportedOp, ...]:
 def _checked(path: str | Path, lowerings: frozenset[str]) -> tuple[Any, str, dict[str, Any]]:
     """The specs of a file, the file's name for messages, and the supported operators that its
     aliases mean."""
-    from ortablegen.check import check_specs
-    from ortablegen.read import read_text
+    from ortablegen.aten.check import check_specs
+    from ortablegen.aten.read import read_text
     from ortablegen.source.diagnostics import Diagnostics
 
     file = Path(path)
@@ -133,7 +133,7 @@ def _existing_targets(specs: Any, file: str) -> dict[str, Any]:
     """Entries, without rules of their own, for the supported operators that aliases of the file
     mean. (Not for random ones: what torch draws is written for each operator.)"""
     from ortable_generated.aten import dispatch
-    from ortablegen.model import ComplexForm, LowerCase, OpEntry
+    from ortablegen.aten.model import ComplexForm, LowerCase, OpEntry
     from ortablegen.schemas.torch import schema_of_key
 
     own = {entry.key for entry in specs.ops}

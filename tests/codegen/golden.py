@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ortablegen.check import check_specs
-from ortablegen.emit import emit_aten
-from ortablegen.read import read_text
+from ortablegen.aten.check import check_specs
+from ortablegen.aten.emit import emit_aten
+from ortablegen.aten.read import read_text
 from ortablegen.source.diagnostics import Diagnostics
 
 HERE = Path(__file__).parent

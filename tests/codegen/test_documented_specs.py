@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from ortablegen.check import check_specs
-from ortablegen.read import read_text
+from ortablegen.aten.check import check_specs
+from ortablegen.aten.read import read_text
 from ortablegen.rewrites_check import check_rewrites
 from ortablegen.rewrites_read import read_rewrites_text
 from ortablegen.source.diagnostics import Diagnostics

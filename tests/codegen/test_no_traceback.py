@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from ortablegen.check import check_specs
-from ortablegen.emit import emit_aten
-from ortablegen.read import read_text
+from ortablegen.aten.check import check_specs
+from ortablegen.aten.emit import emit_aten
+from ortablegen.aten.read import read_text
 from ortablegen.source.diagnostics import Diagnostics
 
 ROOT = Path(__file__).parents[2]

@@ -14,9 +14,9 @@ import torch
 from ortable import dtypes
 from ortable.builder import GraphBuilder
 from ortable.builder.schemas import find_schema
+from ortablegen.aten.samples import TensorSample
 from ortablegen.language.parse import onnx_call
 from ortablegen.rewrites_model import Rewrite, RewriteCase
-from ortablegen.samples import TensorSample
 
 from .values import Operand, as_array, attribute, draw, literal, operand, symbolic_shape
 

@@ -11,8 +11,8 @@ import torch
 
 from ortable import dtypes
 from ortable.builder import GraphBuilder
+from ortablegen.aten.samples import SampleProblem
 from ortablegen.rewrites_read import read_rewrites_text
-from ortablegen.samples import SampleProblem
 from ortablegen.source.diagnostics import Diagnostics
 
 from .graphs import CaseProblem, build

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ortablegen.model import AliasEntry, OpEntry
-from ortablegen.read import read_folder
+from ortablegen.aten.model import AliasEntry, OpEntry
+from ortablegen.aten.read import read_folder
 from ortablegen.schemas.onnx import CEILING, FLOOR
 from ortablegen.schemas.torch import import_problem, installed_torch
 from ortablegen.source.diagnostics import Diagnostics

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from ortable_generated.aten import dispatch
-from ortablegen.check import check_op, check_specs
-from ortablegen.emit import family_text
-from ortablegen.model import LowerCase, OpEntry, Specs
-from ortablegen.read import read_folder, read_text
+from ortablegen.aten.check import check_op, check_specs
+from ortablegen.aten.emit import family_text
+from ortablegen.aten.model import LowerCase, OpEntry, Specs
+from ortablegen.aten.read import read_folder, read_text
 from ortablegen.schemas.onnx import CEILING, FLOOR
 from ortablegen.source.diagnostics import Diagnostics
 

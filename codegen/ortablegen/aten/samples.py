@@ -13,8 +13,9 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from ortablegen.model import Sample
 from ortablegen.schemas.torch import Argument, OpSchema
+
+from .model import Sample
 
 ABBREVIATIONS = {
     "f16": "float16", "f32": "float32", "f64": "float64", "bf16": "bfloat16", "i8": "int8",

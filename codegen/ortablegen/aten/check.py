@@ -7,13 +7,17 @@ import ast
 import itertools
 from collections.abc import Iterable, Mapping
 
-from ortablegen import draws
 from ortablegen.language import kinds, vocabulary
 from ortablegen.language.check import CodeChecker
 from ortablegen.language.kinds import Kind, of_torch
 from ortablegen.language.narrowing import Env, Value, narrowed
 from ortablegen.language.parse import Code
-from ortablegen.model import (
+from ortablegen.schemas.onnx import DOMAIN_RANGE
+from ortablegen.schemas.torch import OpSchema, argument_names
+from ortablegen.source.diagnostics import Diagnostics, Span
+
+from . import draws
+from .model import (
     AliasEntry,
     ComplexForm,
     LowerCase,
@@ -22,11 +26,8 @@ from ortablegen.model import (
     Sample,
     Specs,
 )
-from ortablegen.rule_words import check_rules
-from ortablegen.samples import SampleProblem, check_sample
-from ortablegen.schemas.onnx import DOMAIN_RANGE
-from ortablegen.schemas.torch import OpSchema, argument_names
-from ortablegen.source.diagnostics import Diagnostics, Span
+from .rule_words import check_rules
+from .samples import SampleProblem, check_sample
 
 
 def check_specs(

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from ortablegen.language import vocabulary
 from ortablegen.language.parse import Code
-from ortablegen.model import PROMOTE_KINDS, OpEntry, ShapeRule
 from ortablegen.source.diagnostics import Diagnostics
+
+from .model import PROMOTE_KINDS, OpEntry, ShapeRule
 
 MAX_WORDS = 15
 

@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ortable import dtypes
-from ortablegen import draws, rule_words
 from ortablegen.language import kinds, vocabulary
 from ortablegen.language.emit import Needs, block_lines, expression_text
 from ortablegen.language.kinds import of_torch
-from ortablegen.model import AliasEntry, CallEntry, ComplexForm, HopEntry, LowerCase, OpEntry, Specs
 from ortablegen.schemas.torch import Argument, OpSchema
 from ortablegen.source.templates import environment
+
+from . import draws, rule_words
+from .model import AliasEntry, CallEntry, ComplexForm, HopEntry, LowerCase, OpEntry, Specs
 
 
 def emit_aten(specs: Specs) -> dict[str, str]:

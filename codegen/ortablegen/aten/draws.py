@@ -9,9 +9,10 @@ from typing import Any
 
 from ortablegen.language import vocabulary
 from ortablegen.language.parse import Code
-from ortablegen.model import OpEntry
-from ortablegen.read_parts import DRAW_FORM
 from ortablegen.source.diagnostics import Diagnostics
+
+from .model import OpEntry
+from .read_parts import DRAW_FORM
 
 DRAWN = "drawn"
 _ALLOWED = (

@@ -10,8 +10,8 @@ from typing import Any
 
 import yaml
 
-from ortablegen.model import AliasEntry, OpEntry, Sample, Specs
-from ortablegen.samples import TensorSample, parse_sample
+from .model import AliasEntry, OpEntry, Sample, Specs
+from .samples import TensorSample, parse_sample
 
 _ORDER = ("f32", "f64", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "b", "c64", "c128")
 _SHORT = {

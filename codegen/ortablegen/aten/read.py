@@ -11,10 +11,11 @@ from pathlib import Path
 from ortable import dtypes
 from ortablegen.language.parse import Code
 from ortablegen.language.vocabulary import DTYPES
-from ortablegen.model import AliasEntry, CallEntry, HopEntry, OpEntry, Placed, Specs
-from ortablegen.read_parts import PartReader, literal
 from ortablegen.source.diagnostics import Diagnostics
 from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq, load, parse
+
+from .model import AliasEntry, CallEntry, HopEntry, OpEntry, Placed, Specs
+from .read_parts import PartReader, literal
 
 OP_KEYS = (
     "op", "requires", "torch", "promote", "out", "let", "lower", "complex", "ignore", "mutates",

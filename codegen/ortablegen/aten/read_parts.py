@@ -8,17 +8,6 @@ import re
 from collections.abc import Iterable
 
 from ortablegen.language.parse import Code, parse_block, parse_expression
-from ortablegen.model import (
-    PROMOTE_KINDS,
-    ComplexForm,
-    Draw,
-    LowerCase,
-    OutRule,
-    Promote,
-    PythonLowering,
-    Sample,
-    ShapeRule,
-)
 from ortablegen.schemas.torch import (
     EVERY_VERSION,
     OpSchema,
@@ -30,6 +19,18 @@ from ortablegen.schemas.torch import (
 )
 from ortablegen.source.diagnostics import Diagnostics, Span
 from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq
+
+from .model import (
+    PROMOTE_KINDS,
+    ComplexForm,
+    Draw,
+    LowerCase,
+    OutRule,
+    Promote,
+    PythonLowering,
+    Sample,
+    ShapeRule,
+)
 
 CASE_KEYS = ("when", "target", "opset", "note", "do", "python", "why", "refuse")
 DRAW_FORM = "draw: bernoulli_(shape=same(input), p=1 - p), or {when: 0 < p, do: bernoulli_(...)}"
