@@ -17,10 +17,10 @@ from ortablegen.aten.model import Specs
 from ortablegen.aten.read import read_folder
 from ortablegen.onnx.emit import emit_onnx_rules
 from ortablegen.onnx.read import load_onnx_rules
-from ortablegen.rewrites_check import check_rewrites
-from ortablegen.rewrites_emit import emit_rewrites
-from ortablegen.rewrites_model import Rewrite
-from ortablegen.rewrites_read import read_rewrites
+from ortablegen.rewrites.check import check_rewrites
+from ortablegen.rewrites.emit import emit_rewrites
+from ortablegen.rewrites.model import Rewrite
+from ortablegen.rewrites.read import read_rewrites
 from ortablegen.runtime_tables.decompositions import emit_decompositions
 from ortablegen.runtime_tables.kernels import emit_kernels, write_kernel_table
 from ortablegen.runtime_tables.optimizers import emit_optimizers, optimizers_page, read_optimizers

@@ -11,8 +11,8 @@ import torch
 
 from ortablegen.aten.check import check_specs
 from ortablegen.aten.read import read_text
-from ortablegen.rewrites_check import check_rewrites
-from ortablegen.rewrites_read import read_rewrites_text
+from ortablegen.rewrites.check import check_rewrites
+from ortablegen.rewrites.read import read_rewrites_text
 from ortablegen.source.diagnostics import Diagnostics
 
 ROOT = Path(__file__).parents[2]

@@ -17,8 +17,8 @@ import torch
 import ortable
 from ortable.debug.plot import to_dot
 from ortable.rewrite.choose import load
-from ortablegen.rewrites_model import Rewrite, RewriteCase
-from ortablegen.rewrites_read import read_rewrites_text
+from ortablegen.rewrites.model import Rewrite, RewriteCase
+from ortablegen.rewrites.read import read_rewrites_text
 from ortablegen.source.diagnostics import Diagnostics
 from tests.rewrites.harness import Trial, operators
 

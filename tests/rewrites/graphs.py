@@ -16,7 +16,7 @@ from ortable.builder import GraphBuilder
 from ortable.builder.schemas import find_schema
 from ortablegen.aten.samples import TensorSample
 from ortablegen.language.parse import onnx_call
-from ortablegen.rewrites_model import Rewrite, RewriteCase
+from ortablegen.rewrites.model import Rewrite, RewriteCase
 
 from .values import Operand, as_array, attribute, draw, literal, operand, symbolic_shape
 

@@ -19,8 +19,8 @@ from ortable.rewrite import choose
 from ortable.rewrite.engine import rewrite as run_engine
 from ortable.rewrite.rule import Rule
 from ortable_generated.kernels import KERNELS_CPU
-from ortablegen.rewrites_model import Rewrite, RewriteCase
-from ortablegen.rewrites_read import read_rewrites
+from ortablegen.rewrites.model import Rewrite, RewriteCase
+from ortablegen.rewrites.read import read_rewrites
 from ortablegen.source.diagnostics import Diagnostics, SpecErrors
 
 from .graphs import Built, build

@@ -13,7 +13,7 @@ from ortable.debug.cli import main
 from ortable.debug.rewrites_text import fired_lines, made_by_rules, refused_lines
 from ortable.rewrite import choose
 from ortable.rewrite.rule import STAGES
-from ortablegen.rewrites_read import read_rewrites_text
+from ortablegen.rewrites.read import read_rewrites_text
 from ortablegen.source.diagnostics import Diagnostics
 from tests.rewrites.harness import Trial, operators
 

@@ -12,7 +12,7 @@ import torch
 from ortable import dtypes
 from ortable.builder import GraphBuilder
 from ortablegen.aten.samples import SampleProblem
-from ortablegen.rewrites_read import read_rewrites_text
+from ortablegen.rewrites.read import read_rewrites_text
 from ortablegen.source.diagnostics import Diagnostics
 
 from .graphs import CaseProblem, build

@@ -127,9 +127,9 @@ def load(path: str | Path) -> tuple[Rule, ...]:
 
 
 def _compiled(text: str, display: str) -> tuple[Rule, ...]:
-    from ortablegen.rewrites_check import check_rewrites
-    from ortablegen.rewrites_emit import rewrites_text
-    from ortablegen.rewrites_read import read_rewrites_text
+    from ortablegen.rewrites.check import check_rewrites
+    from ortablegen.rewrites.emit import rewrites_text
+    from ortablegen.rewrites.read import read_rewrites_text
     from ortablegen.source.diagnostics import Diagnostics
 
     diagnostics = Diagnostics()

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from ortablegen.language import kinds, vocabulary
 from ortablegen.language.emit import Needs, block_lines
-from ortablegen.rewrites_matcher import MatcherText
-from ortablegen.rewrites_model import Rewrite
-from ortablegen.rewrites_names import Names, names_of, opset_range
-from ortablegen.rewrites_nodes import Made, Pattern
-from ortablegen.rewrites_pattern import read_patterns
+
+from .matcher import MatcherText
+from .model import Rewrite
+from .names import Names, names_of, opset_range
+from .nodes import Made, Pattern
+from .pattern import read_patterns
 
 # makers of inputs that many nodes have: a rule is found faster by a rarer one
 _COMMON = ("Add", "Mul", "Reshape", "Transpose", "Cast", "Constant")

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from ortablegen.language.emit import conjuncts
 from ortablegen.language.vocabulary import CONSTANTS, DTYPES
-from ortablegen.rewrites_model import Rewrite
-from ortablegen.rewrites_names import names_read, opset_range
-from ortablegen.rewrites_nodes import Pattern
-from ortablegen.rewrites_pattern import read_patterns
-from ortablegen.rewrites_terms import Binding, Given, Replacement, fits
 from ortablegen.source.diagnostics import Diagnostics
+
+from .model import Rewrite
+from .names import names_read, opset_range
+from .nodes import Pattern
+from .pattern import read_patterns
+from .terms import Binding, Given, Replacement, fits
 
 _OPPOSITES: dict[type, type] = {
     ast.Eq: ast.NotEq,

@@ -10,9 +10,12 @@ from ortablegen.language.kinds import Kind
 from ortablegen.language.narrowing import Value
 from ortablegen.language.onnx_calls import OnnxCall, check_onnx_call
 from ortablegen.language.parse import Code, onnx_call
-from ortablegen.rewrites_model import Rewrite
-from ortablegen.rewrites_names import schemas_of, written_dtype
-from ortablegen.rewrites_nodes import (
+from ortablegen.schemas.onnx import operators, versions_between
+from ortablegen.source.diagnostics import Diagnostics
+
+from .model import Rewrite
+from .names import schemas_of, written_dtype
+from .nodes import (
     Absent,
     AttributeLiteral,
     Capture,
@@ -20,8 +23,6 @@ from ortablegen.rewrites_nodes import (
     Pattern,
     PatternNode,
 )
-from ortablegen.schemas.onnx import operators, versions_between
-from ortablegen.source.diagnostics import Diagnostics
 
 
 def check_nodes(

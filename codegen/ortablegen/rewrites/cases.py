@@ -13,11 +13,12 @@ from ortablegen.aten.samples import SampleProblem, TensorSample, literal_value, 
 from ortablegen.language import kinds
 from ortablegen.language.parse import Code
 from ortablegen.language.vocabulary import DTYPES
-from ortablegen.rewrites_model import Rewrite, RewriteCase
-from ortablegen.rewrites_names import Names, attribute_of, names_read
-from ortablegen.rewrites_nodes import Pattern
 from ortablegen.schemas.onnx import CEILING, FLOOR
 from ortablegen.source.diagnostics import Diagnostics
+
+from .model import Rewrite, RewriteCase
+from .names import Names, attribute_of, names_read
+from .nodes import Pattern
 
 _CONSTANT = "const "
 

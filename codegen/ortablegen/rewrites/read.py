@@ -9,9 +9,10 @@ from pathlib import Path
 
 from ortablegen.aten.read_parts import PartReader
 from ortablegen.language.parse import Code, parse_block
-from ortablegen.rewrites_model import STAGES, Rewrite, RewriteCase
 from ortablegen.source.diagnostics import Diagnostics, Span
 from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq, load, parse
+
+from .model import STAGES, Rewrite, RewriteCase
 
 KEYS = (
     "rewrite", "stage", "why", "pattern", "let", "when", "opset", "target", "default", "shared",

@@ -10,9 +10,11 @@ from typing import Any
 
 from ortablegen.language.parse import onnx_call
 from ortablegen.language.vocabulary import rewrite_words
-from ortablegen.rewrites_model import Rewrite
-from ortablegen.rewrites_names import attribute_of
-from ortablegen.rewrites_nodes import (
+from ortablegen.schemas.onnx import key_of
+
+from .model import Rewrite
+from .names import attribute_of
+from .nodes import (
     Absent,
     Argument,
     AttributeLiteral,
@@ -24,8 +26,7 @@ from ortablegen.rewrites_nodes import (
     PatternNode,
     PatternProblem,
 )
-from ortablegen.rewrites_pattern import number
-from ortablegen.schemas.onnx import key_of
+from .pattern import number
 
 # words that make constants, and no node
 _CONSTANTS = ("const", "as_vec", "as_scalar")

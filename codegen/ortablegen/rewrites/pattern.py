@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 
 from ortablegen.language.parse import Code, onnx_call
 from ortablegen.language.vocabulary import DTYPES
-from ortablegen.rewrites_nodes import (
+
+from .nodes import (
     Absent,
     Argument,
     AttributeCapture,

@@ -11,10 +11,11 @@ from ortablegen.language.check import CodeChecker
 from ortablegen.language.kinds import Kind
 from ortablegen.language.narrowing import Env, Value, narrowed
 from ortablegen.language.parse import Code
-from ortablegen.rewrites_model import Rewrite
-from ortablegen.rewrites_names import Names, kinds_of
-from ortablegen.rewrites_nodes import Pattern
 from ortablegen.source.diagnostics import Diagnostics
+
+from .model import Rewrite
+from .names import Names, kinds_of
+from .nodes import Pattern
 
 _SYMBOLIC = {kinds.SYMINT: kinds.INT, kinds.SYMINTS: kinds.INTS}
 

@@ -8,9 +8,10 @@ import re
 from collections.abc import Iterable
 
 from ortablegen.language.emit import conjuncts, expression_text
-from ortablegen.rewrites_names import names_read, schemas_of, source_of
-from ortablegen.rewrites_node_text import NodeText, may_be_absent, number_text
-from ortablegen.rewrites_nodes import (
+
+from .names import names_read, schemas_of, source_of
+from .node_text import NodeText, may_be_absent, number_text
+from .nodes import (
     Absent,
     Argument,
     Capture,

@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from ortablegen.language.emit import Needs, expression_text
-from ortablegen.rewrites_model import Rewrite
-from ortablegen.rewrites_names import Names, attribute_of, opset_range, schemas_of
-from ortablegen.rewrites_nodes import (
+from ortablegen.schemas.onnx import DOMAIN_RANGE, versions_between
+
+from .model import Rewrite
+from .names import Names, attribute_of, opset_range, schemas_of
+from .nodes import (
     Absent,
     Argument,
     AttributeCapture,
@@ -23,7 +25,6 @@ from ortablegen.rewrites_nodes import (
     Pattern,
     PatternNode,
 )
-from ortablegen.schemas.onnx import DOMAIN_RANGE, versions_between
 
 
 class NodeText:

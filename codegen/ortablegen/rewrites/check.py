@@ -9,17 +9,18 @@ from collections.abc import Iterable
 from ortable import dtypes
 from ortablegen.language import vocabulary
 from ortablegen.language.narrowing import Value
-from ortablegen.rewrites_cases import check_cases
-from ortablegen.rewrites_check_code import RewriteChecker
-from ortablegen.rewrites_check_pattern import check_kept, check_nodes
-from ortablegen.rewrites_cycles import check_cycles
-from ortablegen.rewrites_model import Rewrite
-from ortablegen.rewrites_names import Names, kinds_of, names_of, opset_range, written_dtype
-from ortablegen.rewrites_nodes import Capture, Pattern, PatternProblem, unreachable
-from ortablegen.rewrites_pattern import read_patterns
-from ortablegen.rewrites_read import CASE_KEYS
 from ortablegen.schemas.onnx import DOMAIN_RANGE
 from ortablegen.source.diagnostics import Diagnostics, Span
+
+from .cases import check_cases
+from .check_code import RewriteChecker
+from .check_pattern import check_kept, check_nodes
+from .cycles import check_cycles
+from .model import Rewrite
+from .names import Names, kinds_of, names_of, opset_range, written_dtype
+from .nodes import Capture, Pattern, PatternProblem, unreachable
+from .pattern import read_patterns
+from .read import CASE_KEYS
 
 # what generated code and cases call by these names
 RESERVED = {"graph", "res", "len", "list", "dict", *CASE_KEYS}

@@ -11,9 +11,10 @@ from ortablegen.language import kinds
 from ortablegen.language.kinds import Kind
 from ortablegen.language.parse import Code
 from ortablegen.language.vocabulary import DTYPES
-from ortablegen.rewrites_model import Rewrite
-from ortablegen.rewrites_nodes import Capture, Pattern, PatternNode, Rest
 from ortablegen.schemas.onnx import DOMAIN_RANGE, OnnxAttribute, OnnxSchema, versions_between
+
+from .model import Rewrite
+from .nodes import Capture, Pattern, PatternNode, Rest
 
 _ATTRIBUTE_KINDS = {
     "INT": kinds.INT,
