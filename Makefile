@@ -53,19 +53,19 @@ conformance: $(READY)  ## PyTorch's own operator tests against eager (ARGS=--bou
 	$(BIN)/python -m tests.conformance --jobs $(JOBS) $(ARGS)
 
 bench: $(READY)  ## the backend: latency, compilation, call overhead, next to eager and inductor
-	$(BIN)/python benchmarks/backend.py $(ARGS)
+	$(BIN)/python -m benchmarks.backend $(ARGS)
 
 bench-conversion: $(READY)  ## conversion time, next to torch.onnx
-	$(BIN)/python benchmarks/conversion.py $(ARGS)
+	$(BIN)/python -m benchmarks.conversion $(ARGS)
 
 bench-large: $(READY)  ## memory of the export of 3 GB of weights
-	$(BIN)/python benchmarks/large_model.py $(ARGS)
+	$(BIN)/python -m benchmarks.large_model $(ARGS)
 
 bench-training: $(READY)  ## training steps, next to eager
-	$(BIN)/python benchmarks/training.py $(ARGS)
+	$(BIN)/python -m benchmarks.training $(ARGS)
 
 bench-rewrites: $(READY)  ## rewrites: latency next to torch.onnx's graphs, nodes, seconds
-	$(BIN)/python benchmarks/rewrites.py $(ARGS)
+	$(BIN)/python -m benchmarks.rewrites $(ARGS)
 
 clean:  ## remove the environment, caches and build products
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

@@ -334,10 +334,14 @@ def _ends_open(graph: Graph, x: str, axes: Ints) -> bool:
 
 
 def product_over(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
-    """The product over non-negative ``axes`` in the dtype of ``x``; ints wrap around."""
+    """The product over non-negative ``axes`` in the dtype of ``x``; ints wrap around, of bools it is
+    whether all are true."""
     kind = graph.get_type(x)
     if not axes:
         return x
+    if kind == dtypes.boolean:
+        whole = cast(graph, x, dtypes.int64)
+        return cast(graph, product_over(graph, whole, axes, keepdim), kind)
     if not dtypes.is_float_type(kind) and _bound(graph, x) > 1:
         return _int_product(graph, x, axes, keepdim)
     over = consts(graph, axes, dtypes.int64)

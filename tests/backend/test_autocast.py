@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tests.models.training import SMALL
+from benchmarks.models.training import SMALL
 
 
 def relative_errors(model: nn.Module, exact: nn.Module) -> dict[str, float]:

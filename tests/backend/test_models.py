@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from benchmarks.models import MODELS, build
+from benchmarks.models.inference import MODELS, build
 
 TOLERANCE = 1e-4  # of the largest value of the result
 

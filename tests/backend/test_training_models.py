@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.models.training import SMALL, Trainable
+from benchmarks.models.training import SMALL, Trainable
 
 STEPS = 3
 RTOL, ATOL = 1e-3, 1e-5  # of gradients in float32, as the guarantee has it

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from tests.models.training import SMALL, gpt2, masked_words
+from benchmarks.models.training import SMALL, gpt2, masked_words
 
 
 def network() -> nn.Module:

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import ortable
-from tests.models.bert import bert, bert_inputs
+from benchmarks.models.bert import bert, bert_inputs
 
 OUTPUTS = ("last_hidden_state", "pooler_output")
 TOLERANCE = 1e-4

@@ -9,7 +9,7 @@ from contextlib import redirect_stdout
 import pytest
 import torch
 
-from tests.models.densenet import DenseNet, densenet121
+from benchmarks.models.densenet import DenseNet, densenet121
 
 pytestmark = [pytest.mark.usefixtures("fresh_dynamo")]
 

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 import ortable
+from benchmarks.models.architectures import ARCHITECTURES, build
 
-from ..models.architectures import ARCHITECTURES, build
 from .helpers import assert_same
 
 

@@ -64,12 +64,13 @@ def places(path: Path) -> dict[str, dict[str, str]]:
 
 
 def test_the_export_takes_less_than_a_tenth_of_the_weights() -> None:
-    command = [sys.executable, str(ROOT / "benchmarks" / "large_model.py"), "--json"]
+    command = [sys.executable, "-m", "benchmarks.large_model", "--json"]
     path = os.pathsep.join(str(ROOT / part) for part in ("runtime", "generated"))
     done = subprocess.run(
         [*command, "--megabytes", "300", "--width", "2048"],
         capture_output=True,
         text=True,
+        cwd=ROOT,
         env={**os.environ, "PYTHONPATH": path},
     )
     assert done.returncode == 0, done.stderr[-3000:]

@@ -1,4 +1,4 @@
-"""What benchmarks/rewrites.py computes from its series, and what its tables say."""
+"""What benchmarks.rewrites computes from its series, and what its tables say."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks import rewrites_report as report
-from benchmarks.conversion_measure import difference
-from benchmarks.harness import count_for
-from benchmarks.models import MODELS
-from benchmarks.rewrites import merged
-from benchmarks.rewrites_measure import LONGER, Size, figures, rounds_for, size_of
+from benchmarks.conversion.measure import difference
+from benchmarks.measure import count_for
+from benchmarks.models.inference import MODELS
+from benchmarks.rewrites import report
+from benchmarks.rewrites.__main__ import merged
+from benchmarks.rewrites.measure import LONGER, Size, figures, rounds_for, size_of
 
 SERIES = {
     "torch.onnx": [2.0, 4.0, 2.0, 2.0, 2.0],

@@ -11,7 +11,7 @@ import torch
 from torch.nn import functional as F
 
 import ortable
-from benchmarks.models import build
+from benchmarks.models.inference import build
 
 RULES = ["default", "ort_attention"]  # the one without a mask is off by default
 # what the attention of each model of the set becomes at an opset with Attention

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tests.models.training import SMALL, Classifier, Loss, Trainable, masked_words
+from benchmarks.models.training import SMALL, Classifier, Loss, Trainable, masked_words
 
 RTOL, ATOL = 1e-3, 1e-5  # of gradients in float32, as tests/backend has it
 

@@ -223,7 +223,7 @@ def _docstring(schema: OpSchema) -> str:
 def _draw(entry: OpEntry, needs: Needs) -> list[str]:
     """The function that says what torch draws for a call, whose arguments are FX nodes or
     numbers."""
-    needs.add("ortable.draws", "Draw")
+    needs.add("ortable.dispatch", "Draw")
     text, dtypes_read = draws.draw_text(entry)
     for name in dtypes_read:
         needs.add("ortable.dtypes", name)
@@ -261,7 +261,7 @@ def _alias(alias: AliasEntry, target: OpEntry, needs: Needs) -> list[tuple[str, 
     found: list[tuple[str, list[str]]] = []
     forms = [("rule_", "graph: GraphBuilder", "graph")]
     if draws_whole(target):
-        needs.add("ortable.draws", "Draw")
+        needs.add("ortable.dispatch", "Draw")
         forms.insert(0, ("draw_", "res: Any", "res"))
     if target.lower:
         forms.insert(0, ("", "graph: GraphBuilder, res: Res", "graph, res"))

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ortable.lazy import LazyFunctions
+from ortable.dispatch import LazyFunctions
 
 
 class CallTarget(NamedTuple):

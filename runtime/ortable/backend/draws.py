@@ -15,7 +15,7 @@ from torch.utils._sympy.interp import sympy_interp
 from torch.utils._sympy.reference import PythonReferenceAnalysis
 
 from ortable import dims, dtypes
-from ortable.draws import Draw
+from ortable.dispatch import Draw
 from ortable.errors import UnsupportedCase
 from ortable.interpreter.unsupported import missing_name
 

@@ -4,6 +4,7 @@ context and from the graph."""
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -42,7 +43,7 @@ def onnx_custom_backend(
     export_options: Any = None,
     providers: Sequence[Any] | None = None,
     storage: Any = None,
-    dump_prefix: str | None = None,
+    dump_prefix: str | os.PathLike[str] | None = None,
     verbose: int | None = None,
     optimize: bool | None = None,
     rewrites: str | Sequence[str] | None = None,
@@ -51,7 +52,8 @@ def onnx_custom_backend(
     pre_ort_model_transforms: Any = None,
     freeze: str | None = None,
     fallback: str | None = None,
-    cache_dir: str | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
+    resizable: bool | None = None,
     raise_on: Sequence[str] | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Compiled:

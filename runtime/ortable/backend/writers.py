@@ -3,6 +3,7 @@ the weights of the layers that it wraps, and swaps adapters, with `weight.data`.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from torch.fx import GraphModule, Node
@@ -15,7 +16,9 @@ _WRAPPED = "._modules['base_layer']"  # what every layer of PEFT calls the layer
 
 def written_without_trace(graph_module: GraphModule) -> frozenset[int]:
     """Positions of the arguments of a graph of dynamo that are weights of such layers, their
-    adapters included."""
+    adapters included; none where nobody has imported PEFT, whatever their layers are called."""
+    if "peft" not in sys.modules:
+        return frozenset()
     nodes = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
     names = [_source(node) for node in nodes]
     owners = tuple({name.partition(_WRAPPED)[0] for name in names if _WRAPPED in name})

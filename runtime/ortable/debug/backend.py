@@ -3,6 +3,7 @@ ONNX Runtime, wherever `onnx_custom_backend` can stand."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -34,7 +35,7 @@ def onnx_debug_backend(
     export_options: Any = None,
     providers: Sequence[Any] | None = None,
     storage: Any = None,
-    dump_prefix: str | None = None,
+    dump_prefix: str | os.PathLike[str] | None = None,
     verbose: int | None = None,
     optimize: bool | None = None,
     rewrites: str | Sequence[str] | None = None,

@@ -11,6 +11,7 @@ from ortable.dims import Dim
 from ortable.lowerings.recurrent_nan import Layer, with_nan
 from ortable.prelude import dim_of, shape_of, static
 from ortable.prelude_make import as_vec, consts, reshape_to
+from ortable.prelude_pointwise import const_like
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -252,11 +253,12 @@ def _projected_direction(
     before, after = (others, 0) if direction else (0, others)
     pads = as_vec(graph, [before, 0, 0, after, 0, 0])
     fed = graph.make_node("Concat", [x, graph.make_node("Pad", [start[0], pads])], axis=2)
+    product = graph.make_node("MatMul", [w_hh, w_hr])
     tensors = _onnx_weights(
         graph,
         [
             graph.make_node("Concat", [w_ih, w_hh], axis=1),
-            graph.make_node("MatMul", [w_hh, w_hr]),
+            _without_nan(graph, product),
             *biases,
         ],
         len(weights) - 1,
@@ -271,10 +273,26 @@ def _projected_direction(
         hidden_size=hidden,
         direction="reverse" if direction else "forward",
     )
+    layer = Layer(
+        x,
+        [tensors[0], None, tensors[2]],
+        start,
+        len(network.gates),
+        hidden,
+        (direction == 1,),
+        _stack(graph, [product]),
+    )
+    found = with_nan(graph, layer, found)
     projection = graph.make_node("Transpose", [w_hr], perm=[1, 0])
     output = graph.make_node("Squeeze", [found[0], consts(graph, [1], dtypes.int64)])
     h_n = graph.make_node("MatMul", [found[1], projection])
     return graph.make_node("MatMul", [output, projection]), h_n, found[2]
+
+
+def _without_nan(graph: GraphBuilder, weight: str) -> str:
+    """0 for NaN: the first step multiplies it by a state of zeros, in torch it does not read it."""
+    zero = const_like(graph, 0, weight)
+    return graph.make_node("Where", [graph.make_node("IsNaN", [weight]), zero, weight])
 
 
 def _split_states(graph: GraphBuilder, state: str, layers: int, directions: int) -> list[str]:

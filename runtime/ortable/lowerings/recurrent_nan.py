@@ -4,7 +4,8 @@ they read to a range, and NaN comes out finite. A network that has diverged must
 Called by `recurrent.py` after each layer. What is added to the results is 0, or NaN where torch has
 it: from step t on, in the order of the direction, for a row of the batch whose input at t has NaN;
 everywhere for a row whose state has it; for NaN in the weights of a unit, in this unit at the first
-step, and everywhere from the second on. What comes of constants is computed when a session starts.
+step, and everywhere from the second on; for NaN in a projection, which the first step does not
+read, everywhere from the second on. What comes of constants is computed when a session starts.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ _END = 2**63 - 1
 @dataclass(frozen=True)
 class Layer:
     """One layer as ONNX has it: input [T, N, I], weights [D, G*H, I], [D, G*H, H], [D, 2*G*H] or
-    None, first states [D, N, H]; and which of its directions run backward."""
+    None, first states [D, N, H]; which of its directions run backward; and [D, G*H, H], the weights
+    that only the steps after the first read, where these are others."""
 
     input: str
     weights: Sequence[str | None]
@@ -36,6 +38,7 @@ class Layer:
     gates: int
     hidden: int
     backward: tuple[bool, ...]
+    later: str | None = None
 
 
 def with_nan(graph: GraphBuilder, layer: Layer, results: Sequence[str]) -> list[str]:
@@ -46,6 +49,9 @@ def with_nan(graph: GraphBuilder, layer: Layer, results: Sequence[str]) -> list[
     start, *cells = [_traces(graph, state) for state in layer.states]
     # a cell with NaN, which the kernel carries on in its own unit, and a unit spoil the next step
     later = _total(graph, [graph.make_node("ReduceSum", [units, over], keepdims=1), *cells])
+    if layer.later is not None:
+        rows = [_traces(graph, layer.later), consts(graph, [1], dtypes.int64)]
+        later = _total(graph, [later, graph.make_node("ReduceSum", rows, keepdims=1)])
     steps, last = _steps(graph, layer, start, later)
     found = [_total(graph, [results[0], steps, units])]
     for place, state in enumerate(results[1:]):

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from ortable.dims import SymDim
-from ortable.dims_text import flatten, rebuild
+from ortable.dims.expression import flatten, rebuild
 
 from ..compile import CompiledGraph
 from ..outputs import Mutation

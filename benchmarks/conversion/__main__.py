@@ -14,14 +14,12 @@ import gc
 import json
 import os
 import pstats
-import sys
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-if str(ROOT) not in sys.path:
-    sys.path.insert(0, str(ROOT))  # the models stand in tests/models
+ROOT = Path(__file__).resolve().parents[2]
 
+MODULE = "benchmarks.conversion"
 RESULTS = ROOT / "benchmarks" / "results"
 DEPTHS = (12, 24, 48, 96)
 
@@ -86,7 +84,7 @@ def profile(ep: Any, opset: int, large: bool, top: int) -> None:
 def profile_models(options: argparse.Namespace) -> None:
     """--profile: ortable alone, in this process."""
     import ortable
-    from benchmarks.conversion_measure import exported, quiet
+    from benchmarks.conversion.measure import exported, quiet
 
     quiet()
     for name in options.names:
@@ -100,16 +98,16 @@ def profile_models(options: argparse.Namespace) -> None:
 
 def run_in_process(job: str, passed: list[str], threads: int) -> dict[str, Any]:
     """The record of one job, ``name:mode`` or ``layers:mode``, measured by a process of its own."""
-    from benchmarks import harness
+    from benchmarks import measure as harness
 
     name, _, mode = job.partition(":")
-    found = harness.in_process(str(Path(__file__).resolve()), job, passed, threads)
+    found = harness.in_process(MODULE, job, passed, threads)
     return {"name": name, "dynamic": mode == "dynamic", **found}
 
 
 def run_one(job: str, options: argparse.Namespace) -> dict[str, Any]:
     """What the process of one job does."""
-    from benchmarks.conversion_measure import measure, measure_depth
+    from benchmarks.conversion.measure import measure, measure_depth
 
     name, _, mode = job.partition(":")
     if name.isdigit():
@@ -118,7 +116,9 @@ def run_one(job: str, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.conversion", description=__doc__.splitlines()[0]
+    )
     parser.add_argument(
         "--models", "--model", default="all", help="names, separated by commas; default: all"
     )
@@ -152,7 +152,7 @@ def parse() -> argparse.Namespace:
     options.modes = [mode for mode in (False, True) if _wanted(mode, options)]
     if options.one or options.from_json:
         return options
-    from tests.models.architectures import ARCHITECTURES
+    from benchmarks.models.architectures import ARCHITECTURES
 
     options.names = list(ARCHITECTURES) if options.models == "all" else options.models.split(",")
     unknown = [name for name in options.names if name not in ARCHITECTURES]
@@ -180,9 +180,9 @@ def main() -> None:
     if options.one:
         options.json.write_text(json.dumps(run_one(options.one, options)))
         return
-    from benchmarks import conversion_report as report
-    from benchmarks import harness
-    from benchmarks.report import insert
+    from benchmarks import measure as harness
+    from benchmarks.backend.report import insert
+    from benchmarks.conversion import report
 
     if options.from_json:
         found = json.loads(options.from_json.read_text())
@@ -212,7 +212,7 @@ def main() -> None:
     text = report.markdown(found)
     print("\n" + text)
     if options.docs is not None:
-        insert(options.docs, text, "benchmarks/conversion.py")
+        insert(options.docs, text, "benchmarks.conversion")
 
 
 if __name__ == "__main__":

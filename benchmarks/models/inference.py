@@ -6,17 +6,11 @@ one for tests. Nothing is downloaded; transformers is a development dependency.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import nn
-
-ROOT = Path(__file__).resolve().parent.parent
-if str(ROOT) not in sys.path:
-    sys.path.insert(0, str(ROOT))  # the networks stand in tests/models
 
 __all__ = ["MODELS", "Case", "build"]
 
@@ -80,31 +74,31 @@ def _tiny(small: bool) -> nn.Module:
 
 
 def _resnet18(small: bool) -> nn.Module:
-    from tests.models.vision import resnet18
+    from benchmarks.models.vision import resnet18
 
     return resnet18(width=8, classes=10) if small else resnet18()
 
 
 def _resnet50(small: bool) -> nn.Module:
-    from tests.models.vision import resnet50
+    from benchmarks.models.vision import resnet50
 
     return resnet50(width=8, classes=10) if small else resnet50()
 
 
 def _densenet(small: bool) -> nn.Module:
-    from tests.models.densenet import DenseNet, densenet121
+    from benchmarks.models.densenet import DenseNet, densenet121
 
     return DenseNet(layers=(2, 2), growth=8, stem=16) if small else densenet121()
 
 
 def _mobilenet(small: bool) -> nn.Module:
-    from tests.models.vision import MobileNet
+    from benchmarks.models.vision import MobileNet
 
     return MobileNet(width=0.25, classes=10) if small else MobileNet()
 
 
 def _unet(small: bool) -> nn.Module:
-    from tests.models.vision import UNet
+    from benchmarks.models.vision import UNet
 
     return UNet(width=8, depth=3) if small else UNet()
 
@@ -146,7 +140,7 @@ def _swin(small: bool) -> nn.Module:
 
 
 def _bert(small: bool) -> nn.Module:
-    from tests.models.bert import bert
+    from benchmarks.models.bert import bert
 
     tiny = {"hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 128}
     settings: dict[str, int] = {**tiny, "vocab_size": 100} if small else {}
@@ -214,13 +208,13 @@ def _whisper_inputs(small: bool, batch: int) -> tuple[torch.Tensor, ...]:
 
 
 def _lstm(small: bool) -> nn.Module:
-    from tests.models.other import LstmTagger
+    from benchmarks.models.other import LstmTagger
 
     return LstmTagger(100, 16) if small else LstmTagger()
 
 
 def _dlrm(small: bool) -> nn.Module:
-    from tests.models.other import Dlrm
+    from benchmarks.models.other import Dlrm
 
     return Dlrm(tables=3, rows=100, width=8) if small else Dlrm()
 

@@ -4,20 +4,22 @@ parsed."""
 
 from __future__ import annotations
 
-from .dims_division import ceildiv, floordiv, maximum, minimum, mod
-from .dims_float import Recipe, recipe_of
-from .dims_poly import Dim, Shape, SymDim, differs, opaque, symbol
-from .dims_torch import from_torch
-from .dims_walk import (
-    Part,
-    evaluate,
-    is_symbol,
-    parts,
-    prod,
-    same,
-    substitute,
-    symbols,
+from .expression import (
+    Dim,
+    Shape,
+    SymDim,
+    ceildiv,
+    differs,
+    floordiv,
+    maximum,
+    minimum,
+    mod,
+    opaque,
+    symbol,
 )
+from .float_recipes import Recipe, recipe_of
+from .symints import from_torch
+from .traverse import Part, evaluate, is_symbol, parts, prod, same, substitute, symbols
 
 __all__ = [
     "Dim",

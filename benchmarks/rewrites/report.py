@@ -1,4 +1,4 @@
-"""Markdown of benchmarks/rewrites.py, from its records."""
+"""Markdown of benchmarks.rewrites, from its records."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import collections
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from benchmarks.harness import geomean
-from benchmarks.report import table
+from benchmarks.backend.report import table
+from benchmarks.measure import geomean
 
 __all__ = ["markdown", "one_line"]
 

@@ -7,11 +7,23 @@ from numbers import Integral
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from .dims_division import ceildiv, floordiv, maximum, minimum, mod
-from .dims_float import note_recipe
-from .dims_poly import SYMBOL, Atom, Dim, SymDim, opaque, symbol
-from .dims_walk import map_atoms, prod, symbols
-from .errors import BuilderError
+from ortable.errors import BuilderError
+
+from .expression import (
+    SYMBOL,
+    Atom,
+    Dim,
+    SymDim,
+    ceildiv,
+    floordiv,
+    maximum,
+    minimum,
+    mod,
+    opaque,
+    symbol,
+)
+from .float_recipes import note_recipe
+from .traverse import map_atoms, prod, symbols
 
 _env_caches: WeakKeyDictionary[Any, dict[Any, Dim]] = WeakKeyDictionary()
 _plain_cache: dict[Any, Dim] = {}

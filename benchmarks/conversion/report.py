@@ -1,12 +1,12 @@
-"""Markdown of benchmarks/conversion.py, from its records."""
+"""Markdown of benchmarks.conversion, from its records."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from benchmarks.harness import geomean
-from benchmarks.report import table
+from benchmarks.backend.report import table
+from benchmarks.measure import geomean
 
 __all__ = ["markdown", "one_line"]
 

@@ -14,7 +14,6 @@ import json
 import math
 import platform
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -23,13 +22,9 @@ from typing import Any
 
 import torch
 
-ROOT = Path(__file__).resolve().parent.parent
-if str(ROOT) not in sys.path:
-    sys.path.insert(0, str(ROOT))  # the models stand in tests/models
-
-from benchmarks.harness import settle  # noqa: E402
-from tests.models.densenet import DenseNet  # noqa: E402
-from tests.models.training import (  # noqa: E402
+from benchmarks.measure import settle
+from benchmarks.models.densenet import DenseNet
+from benchmarks.models.training import (
     Classifier,
     Recommender,
     Recurrent,
@@ -176,7 +171,9 @@ def print_operators(name: str, events: list[dict[str, Any]], top: int) -> None:
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.training", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("--model", choices=tuple(MODELS), action="append", help="default: all")
     parser.add_argument("--rounds", type=int, default=30, help="measured rounds, after three")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())

@@ -105,13 +105,13 @@ def geomean(values: Sequence[float]) -> float:
     return statistics.geometric_mean(values) if values else float("nan")
 
 
-def in_process(script: str, job: str, passed: Sequence[str], threads: int) -> dict[str, Any]:
-    """The record of one job of a script (``--one``, ``--json``), measured by a process of its own;
+def in_process(module: str, job: str, passed: Sequence[str], threads: int) -> dict[str, Any]:
+    """The record of one job of a package (``--one``, ``--json``), measured by a process of its own;
     ``failed`` in it says why there is none."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "record.json"
         done = subprocess.run(
-            [sys.executable, script, *passed, "--one", job, "--json", str(path)],
+            [sys.executable, "-m", module, *passed, "--one", job, "--json", str(path)],
             env={**os.environ, "OMP_NUM_THREADS": str(threads)},
             capture_output=True,
             text=True,

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from .dims_division import OPERATIONS
-from .dims_float import computed
-from .dims_poly import ATOMS, OPAQUE, SYMBOL, Atom, Dim, SymDim, from_atom
-from .errors import BuilderError
+from ortable.errors import BuilderError
+
+from .expression import ATOMS, OPAQUE, OPERATIONS, SYMBOL, Atom, Dim, SymDim, from_atom
+from .float_recipes import computed
 
 
 def prod(values: Iterable[Dim]) -> Dim:

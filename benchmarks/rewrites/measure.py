@@ -1,4 +1,4 @@
-"""What benchmarks/rewrites.py measures of one model, in a process of its own: latency of its graph
+"""What benchmarks.rewrites measures of one model, in a process of its own: latency of its graph
 with and without rewrites next to torch.onnx's, nodes, which rules fired, and seconds."""
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
-from benchmarks import harness
-from benchmarks.conversion_measure import (
+from benchmarks import measure as harness
+from benchmarks.conversion.measure import (
     deep_bert,
     difference,
     operators,
@@ -26,7 +26,7 @@ from benchmarks.conversion_measure import (
     timed,
     torch_onnx,
 )
-from benchmarks.models import MODELS, build
+from benchmarks.models.inference import MODELS, build
 
 __all__ = ["LONGER", "Size", "measure", "measure_depth", "rounds_for", "size_of"]
 

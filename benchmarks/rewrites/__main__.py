@@ -11,14 +11,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-if str(ROOT) not in sys.path:
-    sys.path.insert(0, str(ROOT))  # the models stand in tests/models
+ROOT = Path(__file__).resolve().parents[2]
 
+MODULE = "benchmarks.rewrites"
 RESULTS = ROOT / "benchmarks" / "results" / "rewrites.json"
 DEPTHS = (12, 24, 48, 96)
 MODES = ("static", "dynamic")
@@ -26,7 +24,7 @@ MODES = ("static", "dynamic")
 
 def run_one(job: str, options: argparse.Namespace) -> dict[str, Any]:
     """What the process of one job does: ``bert``, ``bert@4x128``, or ``96:dynamic``, a depth."""
-    from benchmarks.rewrites_measure import measure, measure_depth
+    from benchmarks.rewrites.measure import measure, measure_depth
 
     name, _, mode = job.partition(":")
     if name.isdigit():
@@ -36,19 +34,19 @@ def run_one(job: str, options: argparse.Namespace) -> dict[str, Any]:
 
 def run_all(options: argparse.Namespace) -> dict[str, Any]:
     """The records of every model and depth that was asked for."""
-    from benchmarks import harness
-    from benchmarks import rewrites_report as report
+    from benchmarks import measure as harness
+    from benchmarks.rewrites import report
 
-    script, passed = str(Path(__file__).resolve()), passed_on(options)
+    passed = passed_on(options)
     found: dict[str, Any] = {"machine": machine(options.threads), "records": [], "depths": []}
     found["set"] = options.set
     for name in options.names:
-        record = harness.in_process(script, name, passed, options.threads)
+        record = harness.in_process(MODULE, name, passed, options.threads)
         found["records"].append({"name": name, **record})
         print(report.one_line(found["records"][-1]), flush=True)
     for layers, mode in options.depths:
         job = f"{layers}:{mode}"
-        record = harness.in_process(script, job, passed, options.threads)
+        record = harness.in_process(MODULE, job, passed, options.threads)
         found["depths"].append({"layers": layers, "dynamic": mode == "dynamic", **record})
         print(report.one_line(found["depths"][-1]), flush=True)
     return found
@@ -58,7 +56,7 @@ def machine(threads: int) -> str:
     """Processors and versions."""
     import onnxruntime
 
-    from benchmarks import harness
+    from benchmarks import measure as harness
 
     return f"{harness.machine(threads)}, ONNX Runtime {onnxruntime.__version__}"
 
@@ -93,7 +91,9 @@ def passed_on(options: argparse.Namespace) -> list[str]:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.rewrites", description=__doc__.splitlines()[0]
+    )
     parser.add_argument(
         "--models",
         "--model",
@@ -142,7 +142,7 @@ def parse() -> argparse.Namespace:
 
 def _choose(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
     """The models and depths to measure, and checks of the names."""
-    from benchmarks.rewrites_measure import LONGER, MODELS, size_of
+    from benchmarks.rewrites.measure import LONGER, MODELS, size_of
     from ortable.errors import OrtableError
     from ortable.rewrite.choose import rules
 
@@ -173,8 +173,8 @@ def main() -> None:
     if options.one:
         options.json.write_text(json.dumps(run_one(options.one, options)))
         return
-    from benchmarks import rewrites_report as report
-    from benchmarks.report import insert
+    from benchmarks.backend.report import insert
+    from benchmarks.rewrites import report
 
     if options.from_json:
         found = merged(options.from_json)
@@ -187,7 +187,7 @@ def main() -> None:
     text = report.markdown(found)
     print("\n" + text)
     if options.docs is not None:
-        insert(options.docs, text, "benchmarks/rewrites.py")
+        insert(options.docs, text, "benchmarks.rewrites")
 
 
 if __name__ == "__main__":

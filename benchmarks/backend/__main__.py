@@ -12,15 +12,13 @@ import gc
 import json
 import os
 import statistics
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-if str(ROOT) not in sys.path:
-    sys.path.insert(0, str(ROOT))
+ROOT = Path(__file__).resolve().parents[2]
 
+MODULE = "benchmarks.backend"
 RESULTS = ROOT / "benchmarks" / "results"
 OVERHEAD = "overhead"
 PARAMETERS = 80  # of the second model of the overhead
@@ -30,8 +28,9 @@ def measure_model(name: str, options: argparse.Namespace) -> dict[str, Any]:
     """One model: seconds of compilation, latency of every candidate, difference from eager."""
     import torch
 
-    from benchmarks import candidates, harness
-    from benchmarks.models import build
+    from benchmarks import measure as harness
+    from benchmarks.backend import candidates
+    from benchmarks.models.inference import build
 
     candidates.prepare(options.threads)
     model, arguments = build(name, small=options.small)
@@ -78,8 +77,9 @@ def measure_overhead(options: argparse.Namespace) -> dict[str, Any]:
     """Microseconds per call of a tiny MLP, and of one with 80 parameters that does the same."""
     import torch
 
-    from benchmarks import candidates, harness
-    from benchmarks.models import build
+    from benchmarks import measure as harness
+    from benchmarks.backend import candidates
+    from benchmarks.models.inference import build
 
     candidates.prepare(options.threads)
 
@@ -121,9 +121,11 @@ def measure_overhead(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def parse() -> argparse.Namespace:
-    from benchmarks.models import MODELS
+    from benchmarks.models.inference import MODELS
 
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.backend", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("--models", help="names, separated by commas; default: all")
     parser.add_argument("--quick", action="store_true", help="a third of the rounds")
     parser.add_argument("--small", action="store_true", help="the sizes of the tests")
@@ -158,7 +160,8 @@ def main() -> None:
         )
         options.json.write_text(json.dumps(record))
         return
-    from benchmarks import harness, report
+    from benchmarks import measure as harness
+    from benchmarks.backend import report
 
     passed = [f"--repeat={options.rounds}", f"--threads={options.threads}"]
     passed += ["--small"] if options.small else []
@@ -166,7 +169,7 @@ def main() -> None:
     names = options.names + ([] if options.no_overhead else [OVERHEAD])
     records = []
     for name in names:
-        found = harness.in_process(str(Path(__file__).resolve()), name, passed, options.threads)
+        found = harness.in_process(MODULE, name, passed, options.threads)
         records.append({"name": name, **found})
         print(report.one_line(records[-1]), flush=True)
         gc.collect()

@@ -120,7 +120,16 @@ STEPS = {"export": export_step, "run": run_step}
 
 def in_process(step: str, folder: Path, arguments: list[str]) -> dict[str, float]:
     """One step in a process of its own; its result is the last line that it prints."""
-    command = [sys.executable, __file__, *arguments, "--step", step, "--folder", str(folder)]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.large_model",
+        *arguments,
+        "--step",
+        step,
+        "--folder",
+        str(folder),
+    ]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     *lines, last = done.stdout.splitlines()
     for line in lines:
@@ -129,7 +138,9 @@ def in_process(step: str, folder: Path, arguments: list[str]) -> dict[str, float
 
 
 def parsed() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.large_model", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("--megabytes", type=int, default=3000, help="size of the weights")
     parser.add_argument("--width", type=int, default=4096, help="of the square layers")
     parser.add_argument("--shard-bytes", type=int, help="several data files of this size")

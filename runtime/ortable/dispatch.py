@@ -1,12 +1,13 @@
-"""Look-up tables of functions whose modules are imported when one of their functions is first asked
-for: a graph pays for the operator families that it holds."""
+"""Types that the generated tables are made of: look-up tables of functions whose modules are
+imported when one of their functions is first asked for, and what a random operator draws. Made by
+generated code, read by the builder, the interpreter and the backend."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 Function = Callable[..., Any]
 
@@ -48,3 +49,19 @@ class LazyFunctions(MutableMapping[str, Function]):
 
     def __len__(self) -> int:
         return len(self._places)
+
+
+class Draw(NamedTuple):
+    """One draw from torch's generator: a new tensor is filled by an in-place operator.
+
+    `fill` names its overload (`"bernoulli_.float"`), called with the tensor and `args`.  The tensor
+    has the shape of `like`, an argument of the operator or its result, and the strides of the
+    result; `dtype` is that of the result where it is None.  `whole` tells that the tensor is the
+    result of the operator, so that nothing is left to convert.
+    """
+
+    fill: str
+    like: Any
+    dtype: int | None
+    args: tuple[Any, ...]
+    whole: bool

@@ -1,4 +1,4 @@
-"""Tables and plot of benchmarks/backend.py, from its records."""
+"""Tables and plot of benchmarks.backend, from its records."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import geomean
+from benchmarks.measure import geomean
 
 __all__ = ["insert", "markdown", "one_line", "plot", "table"]
 
@@ -126,7 +126,7 @@ def markdown(records: Sequence[Record], machine: str) -> str:
     return "\n\n".join(parts)
 
 
-def insert(page: Path, text: str, script: str = "benchmarks/backend.py") -> None:
+def insert(page: Path, text: str, script: str = "benchmarks.backend") -> None:
     """Replaces what stands between the two marks of a script in a page.
 
     :raises ValueError: the page has no such marks

@@ -1,4 +1,4 @@
-"""What benchmarks/conversion.py measures of one model, in a process of its own: seconds of both
+"""What benchmarks.conversion measures of one model, in a process of its own: seconds of both
 exporters, phases, nodes, memory, and the latency of both graphs in ONNX Runtime."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from benchmarks import harness
+from benchmarks import measure as harness
 
 __all__ = [
     "deep_bert", "difference", "exported", "measure", "measure_depth", "operators", "quiet",
@@ -51,8 +51,8 @@ def exported(
     name: str, small: bool, dynamic: bool, layers: int | None = None
 ) -> tuple[torch.nn.Module, Any, torch.export.ExportedProgram]:
     """Module, call and ExportedProgram of an architecture; ``layers`` is read by bert alone."""
-    from tests.models.architectures import ARCHITECTURES, build
-    from tests.models.bert import bert
+    from benchmarks.models.architectures import ARCHITECTURES, build
+    from benchmarks.models.bert import bert
 
     architecture = ARCHITECTURES[name]
     module = build(name, small) if layers is None else bert(layers).requires_grad_(False)
@@ -282,8 +282,8 @@ def _status(field: str) -> int:
 
 def deep_bert(layers: int, dynamic: bool) -> torch.export.ExportedProgram:
     """A BERT of that many narrow layers: what a node costs does not depend on how wide it is."""
-    from tests.models.architectures import ARCHITECTURES
-    from tests.models.bert import bert
+    from benchmarks.models.architectures import ARCHITECTURES
+    from benchmarks.models.bert import bert
 
     narrow: dict[str, Any] = {
         "hidden_size": 64,

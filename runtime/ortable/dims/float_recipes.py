@@ -1,5 +1,5 @@
 """Integers that torch computes through floats (``ceil(n / 0.5)``): the steps that lead to them, in
-double as torch takes them. ``dims_torch`` notes the steps, sessions and calls follow them.
+double as torch takes them. `symints` notes the steps, sessions and calls follow them.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .dims_poly import ATOMS, Dim, SymDim
+from .expression import ATOMS, Dim, SymDim
 
 # An int is the place of an argument, a float itself, a tuple an operator and its inputs.
 Recipe = int | float | tuple[Any, ...]
