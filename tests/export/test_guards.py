@@ -55,6 +55,26 @@ class Chunks(torch.nn.Module):
         return y
 
 
+class Cut(torch.nn.Module):
+    """A slice that has every row of the example."""
+
+    def forward(self, x):
+        y = x[:10]
+        return y.reshape(y.shape[0] * 3)
+
+
+class Head(torch.nn.Module):
+    def forward(self, x):
+        y = x[:5]
+        return y.reshape(y.shape[0] * 3)
+
+
+class Last(torch.nn.Module):
+    def forward(self, x):
+        y = x[-10:]
+        return y.reshape(y.shape[0] * 3)
+
+
 class Always(torch.nn.Module):
     """Branches that no size takes."""
 
@@ -121,6 +141,27 @@ def test_a_branch_on_a_size_is_told(module, args, shapes, expected, strict) -> N
     assert not any(comparison.problem for comparison in record.comparisons)
 
 
+@pytest.mark.parametrize(
+    ("module", "code", "expected"),
+    [
+        (Cut(), "y = x[:10]", "rows < 10"),
+        (Head(), "y = x[:5]", "rows >= 5"),
+        (Last(), "y = x[-10:]", "rows < 10"),
+    ],
+)
+def test_the_end_of_a_slice_is_told(module, code, expected) -> None:
+    """torch asks by itself, and eager raises at no size; dynamo keeps the line that it read."""
+    for strict in (False, True):
+        model, record, told = export(module, (X,), ROWS, strict=strict)
+        assert [guard.text for guard in record.guards] == [expected]
+        assert f"the model holds only for sizes with\n  {expected}\n" in told
+        place = f" ({THIS}:{line_of(code)})" if strict else ""
+        assert metadata(model) == expected + place
+        assert not any(comparison.failed for comparison in record.comparisons)
+    shapes = {"x": {0: Dim.DYNAMIC(min=5, max=9)}}
+    assert export(module, (X,), shapes)[1].guards == []
+
+
 def test_the_message_quotes_the_line() -> None:
     _, record, told = export(Residue(), (X,), ROWS)
     code = "if x.shape[0] % 8 == 7:"
@@ -172,6 +213,25 @@ def test_guards_of_programs_and_of_saved_ones(tmp_path: Path) -> None:
     quiet = torch.export.export(Always(), (torch.rand(5, 6),), dynamic_shapes=[{0: Dim.AUTO}])
     for given in (quiet, _saved(quiet)):
         assert export(given, (), None)[2] == ""
+
+
+class Below(torch.nn.Module):
+    """A branch far from the sizes of the example."""
+
+    def __init__(self, bound: int, step: int = 1) -> None:
+        super().__init__()
+        self.bound, self.step = bound, step
+
+    def forward(self, x):
+        return x * 2 if x.shape[0] // self.step < self.bound else x
+
+
+@pytest.mark.parametrize(("bound", "step"), [(300, 1), (1_000_000, 1), (200, 8)])
+def test_a_saved_guard_is_tried_around_its_own_numbers(bound: int, step: int) -> None:
+    program = torch.export.export(Below(bound, step), (X,), dynamic_shapes=[{0: Dim.AUTO}])
+    expected = f"x.shape[0]{f' // {step}' * (step > 1)} < {bound}"
+    model, _, told = export(_saved(program), (), None)
+    assert metadata(model) == expected and expected in told
 
 
 def record_line() -> int:

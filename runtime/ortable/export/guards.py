@@ -6,9 +6,10 @@ finds the guards that the dynamic shapes do not imply. exported.py calls it; the
 record, the metadata and validation read what it finds.
 
 Left out are guards that the model does not depend on: those of torch's own code, which computes the
-same on every side of its branches or raises, unless they fix a size at 0 or 1; those that hold for
-all sizes that the caller asked for, sizes of 0 and 1 aside unless a minimum was given; and those on
-``torch.export.Dim`` objects, which torch itself checks against their ranges."""
+same on every side of its branches or raises, unless they fix a size at 0 or 1 or come from a slice,
+whose length torch writes into the program (``x[:10]`` of a size below 10 has that size); those that
+hold for all sizes that the caller asked for, sizes of 0 and 1 aside unless a minimum was given; and
+those on ``torch.export.Dim`` objects, which torch itself checks against their ranges."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ import ast
 import itertools
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from .dynamic_shapes import Leaf, NamedHint
 from .guard_proofs import Range, implied
 from .help import UserLine, from_location, is_user_file
 
-# Sizes at which a guard is tried when nothing but its text is left.
+# Sizes at which a guard is tried besides those around its own numbers.
 _SIZES = (2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 64, 100)
 _MOST_TRIALS = 2000
 
@@ -37,8 +38,9 @@ _MOST_TRIALS = 2000
 @dataclass(frozen=True)
 class Guard:
     """A condition on sizes, in words of the caller (``batch % 8 == 7``), and the line of the model
-    that decides; None where torch's own code does, and in a program that was saved. ``holds`` says
-    whether it is met, given the values of torch's symbols by their names."""
+    that decides; None where torch's own code does and dynamo did not read the line, and in a
+    program that was saved. ``holds`` says whether it is met, given the values of torch's symbols by
+    their names."""
 
     text: str
     line: UserLine | None
@@ -177,12 +179,13 @@ def _source_names(environment: Any) -> dict[str, list[str]]:
 
 def _from_expression(guard: Any, environment: Any, sizes: Mapping[str, _Size]) -> Guard | None:
     expression, line = guard.expr, _decided_at(guard)
-    if line is None and not _fixes_a_size(expression):
+    if line is None and not _of_a_slice(guard) and not _fixes_a_size(expression):
         return None
     symbols = {str(symbol): symbol for symbol in expression.free_symbols}
     if not symbols.keys() - _checked_by_torch(environment):
         return None
-    if implied(_unified(expression, sizes), _ranges(symbols, sizes)):
+    one, ranges = _unified(expression, sizes), _ranges(symbols, sizes)
+    if implied(one, ranges) or (_of_a_slice(guard) and _met_where_tried(one, ranges)):
         return None
     final = environment.replace(expression)
 
@@ -191,16 +194,53 @@ def _from_expression(guard: Any, environment: Any, sizes: Mapping[str, _Size]) -
         return found != False  # noqa: E712  (sympy's, or a relation that is still open)
 
     texts = {name: size.name or size.text for name, size in sizes.items()}
-    return Guard(_text(expression, texts), line, holds)
+    return Guard(_text(_positive(expression), texts), line, holds)
+
+
+def _met_where_tried(expression: Any, ranges: Mapping[Any, Range]) -> bool:
+    """Whether the end of a slice is on one side at every size that is tried: torch asks of all
+    slices, and many lengths are beyond proof (``n`` rows of ``n`` rounded up to chunks)."""
+    import sympy
+
+    free = {str(symbol): symbol for symbol in expression.free_symbols}
+    constants = {abs(int(number)) for number in expression.atoms(sympy.Integer)}
+    bounds = {name: ranges.get(symbol, (2, None)) for name, symbol in free.items()}
+    for trial in _trials(list(free), constants):
+        inside = all(
+            bounds[name][0] <= size and size <= (bounds[name][1] or size)
+            for name, size in trial.items()
+        )
+        if not inside:
+            continue
+        found = expression.subs({free[name]: size for name, size in trial.items()})
+        if found != True:  # noqa: E712  (sympy's, or a relation that is still open)
+            return False
+    return True
+
+
+def _positive(expression: Any) -> Any:
+    """``n < 10`` for ``-n > -10``."""
+    sides = (getattr(expression, "lhs", None), getattr(expression, "rhs", None))
+    if all(side is not None and side.could_extract_minus_sign() for side in sides):
+        return expression.reversedsign
+    return expression
 
 
 def _decided_at(guard: Any) -> UserLine | None:
     """The line of the user's code that asked; None where torch's own code did."""
     line = from_location(getattr(guard.sloc, "framework_loc", None))
-    if line is not None and {"_dynamo", "variables"} <= set(Path(line.file).parts):
+    read = line is not None and {"_dynamo", "variables"} <= set(Path(line.file).parts)
+    if read or _of_a_slice(guard):
         # dynamo asks for the code that it reads; for operators its other files do
         line = from_location(getattr(guard.sloc, "maybe_user_loc", None))
     return line if line is not None and is_user_file(line.file) else None
+
+
+def _of_a_slice(guard: Any) -> bool:
+    """Whether torch asked on which side of a size the end of a slice is: it cuts to the size on
+    one side only, eager raises on neither."""
+    place = getattr(guard.sloc, "framework_loc", None)
+    return getattr(place, "name", "") == "_compute_slice_index"
 
 
 def _checked_by_torch(environment: Any) -> set[str]:
@@ -274,7 +314,12 @@ def _from_code(code: str, names: Sequence[str], inputs: Sequence[tuple[str, Any]
                     places[key] = int(expression.subs(known))
         return _evaluated(compiled, places)
 
-    if all(holds(trial) for trial in _trials([*free, *unknown])):
+    constants = {
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and type(node.value) is int
+    }
+    if all(holds(trial) for trial in _trials([*free, *unknown], constants)):
         return None
     spelled = code
     for original, key in finder.spelled.items():
@@ -319,9 +364,19 @@ def _evaluated(compiled: Any, places: Mapping[str, int]) -> bool:
         return True
 
 
-def _trials(names: Sequence[str]) -> list[dict[str, int]]:
-    if len(names) <= 2:
-        every = itertools.product(_SIZES, repeat=len(names))
-        return [dict(zip(names, sizes, strict=True)) for sizes in every]
+def _trials(names: Sequence[str], constants: Collection[int]) -> list[dict[str, int]]:
+    """Sizes to try: small ones, and those on both sides of the guard's numbers and of what two of
+    them come to (``n // 8 < 200`` ends at 1600)."""
+    pairs = list(itertools.combinations(sorted(constants), 2))
+    ends = {*constants, *(a + b for a, b in pairs), *(a * b for a, b in pairs)}
+    around = {end + step for end in ends for step in (-1, 0, 1)}
+    more = sorted({*_SIZES, *(size for size in around if size >= min(_SIZES))})
     draw = random.Random(0)
-    return [{name: draw.choice(_SIZES) for name in names} for _ in range(_MOST_TRIALS)]
+    found: list[dict[str, int]] = []
+    for sizes in dict.fromkeys((_SIZES, tuple(more))):
+        if len(names) <= 2 and len(sizes) ** len(names) <= _MOST_TRIALS:
+            every = itertools.product(sizes, repeat=len(names))
+            found += [dict(zip(names, trial, strict=True)) for trial in every]
+        else:
+            found += [{name: draw.choice(sizes) for name in names} for _ in range(_MOST_TRIALS)]
+    return found
