@@ -16,7 +16,8 @@ from ortable.complex_value import ComplexValue
 from ortable.dims import Dim, SymDim
 from ortable.errors import BuilderError, UnsupportedCase
 from ortable.known import number_dtype
-from ortable.rules import normalize_axis
+
+from .inference import normalize_axis
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder as Graph

@@ -31,7 +31,8 @@ from ortable.prelude import (
 from ortable.prelude_complex import Complex, as_complex, c_conj
 from ortable.prelude_make import as_scalar, as_vec, cast, const, consts
 from ortable.prelude_shape import counting
-from ortable.rules import normalize_axis
+
+from .inference import normalize_axis
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder as Graph

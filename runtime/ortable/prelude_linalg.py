@@ -13,6 +13,7 @@ from ortable.algorithms import linalg_factor as factor
 from ortable.algorithms import linalg_jacobi as jacobi
 from ortable.algorithms import linalg_matrix as matrix
 from ortable.errors import UnsupportedCase
+from ortable.inference.shape import broadcast
 from ortable.prelude import (
     Bool,
     Dtype,
@@ -42,7 +43,6 @@ from ortable.prelude_nn import machine_epsilon, reduced_extreme
 from ortable.prelude_pointwise import const_like
 from ortable.prelude_product import matrix_product
 from ortable.prelude_shape import counting, sliced, stretched, zeros_of
-from ortable.rules_shape import broadcast
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder as Graph

@@ -41,7 +41,8 @@ from ortable.prelude_nn import wide_dtype
 from ortable.prelude_places import put_elements, scatter_word, sort_keys
 from ortable.prelude_pointwise import floor_quotient, in_dtype
 from ortable.prelude_shape import counting, other_axes, replaced_at, sliced, stretched
-from ortable.rules import broadcast
+
+from .inference import broadcast
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder as Graph

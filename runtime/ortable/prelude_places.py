@@ -41,7 +41,8 @@ from ortable.prelude_make import (
     unsqueezed,
 )
 from ortable.prelude_shape import along_axis, counting, other_axes, stretched
-from ortable.rules import normalize_axis
+
+from .inference import normalize_axis
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder as Graph

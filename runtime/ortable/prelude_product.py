@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from ortable import dims, dtypes
 from ortable.errors import UnsupportedCase
+from ortable.inference.shape import broadcast
 from ortable.prelude import Ints, Result, Results, Str, SymInt, dim_of, rank_of, shape_of
 from ortable.prelude_make import cast, consts, squeezed, unsqueezed
 from ortable.prelude_shape import counting, zeros_of
 from ortable.prelude_sums import summed_over
-from ortable.rules_shape import broadcast
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder as Graph

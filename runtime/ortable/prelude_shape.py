@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ortable import dims, dtypes
 from ortable.dims import SymDim
 from ortable.errors import BuilderError, UnsupportedCase
+from ortable.inference.shape import broadcast
 from ortable.known import known_shape
 from ortable.prelude import (
     Bool,
@@ -38,8 +39,8 @@ from ortable.prelude_make import (
     unsqueezed,
 )
 from ortable.promotion import result_type
-from ortable.rules import normalize_axis
-from ortable.rules_shape import broadcast
+
+from .inference import normalize_axis
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder as Graph

@@ -14,7 +14,8 @@ from ortable.complex_value import ComplexValue
 from ortable.errors import UnsupportedCase
 from ortable.known import default_float, number_dtype
 from ortable.prelude_make import cast, const
-from ortable.rules import promote_types
+
+from .inference import promote_types
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder

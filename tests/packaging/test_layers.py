@@ -15,7 +15,7 @@ from tests.packaging.files import ROOT, imports, module_name
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("ortable.dtypes", "ortable.errors", "ortable.dispatch"),
     ("ortable.dims",),
-    ("ortable.rules",),
+    ("ortable.inference",),
     ("ortable_generated.onnx", "ortable_generated.kernels", "ortable_generated.decompositions"),
     ("ortable_generated.coverage", "ortable_generated.optimizers"),
     ("ortable.builder",),

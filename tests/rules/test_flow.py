@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from onnx import TensorProto, helper
 
 from ortable import dims
-from ortable.rules import ValueInfo
+from ortable.inference.value_info import ValueInfo
 from ortable_generated.onnx.dispatch import INFER
 
 n, m = dims.symbol("n"), dims.symbol("m")

@@ -14,8 +14,8 @@ from torch._prims_common import elementwise_dtypes
 from ortable import dtypes
 from ortable.builder import GraphBuilder
 from ortable.errors import UnsupportedCase
+from ortable.inference import promote_types
 from ortable.promotion import computation_dtype, promoted_dtype, result_type
-from ortable.rules import promote_types
 
 REAL = (
     torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16,

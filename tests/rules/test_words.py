@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ortable import dims, dtypes, rules
+from ortable import dims, dtypes, inference
 from ortable.errors import BuilderError
 
 n, m = dims.symbol("n"), dims.symbol("m")
@@ -31,22 +31,22 @@ def test_promote_types_is_torch_promote_types(a: torch.dtype, b: torch.dtype) ->
         expected = dtypes.from_torch(torch.promote_types(a, b))
     except RuntimeError:
         with pytest.raises(BuilderError, match="no common type"):
-            rules.promote_types(x, y)
+            inference.promote_types(x, y)
         return
-    assert rules.promote_types(x, y) == expected
+    assert inference.promote_types(x, y) == expected
 
 
 @pytest.mark.parametrize("dtype", _TORCH_TYPES[:-6], ids=str)
 def test_accumulate_is_the_type_of_torch_sum(dtype: torch.dtype) -> None:
     expected = torch.empty(2, dtype=dtype, device="meta").sum().dtype
-    assert rules.accumulate(dtypes.from_torch(dtype)) == dtypes.from_torch(expected)
+    assert inference.accumulate(dtypes.from_torch(dtype)) == dtypes.from_torch(expected)
 
 
 def test_promote_to_float_turns_integers_into_float32() -> None:
-    assert rules.promote_to_float(dtypes.int64, dtypes.boolean) == dtypes.float32
-    assert rules.promote_to_float(dtypes.int64, dtypes.float16) == dtypes.float16
-    assert rules.promote_to_float(dtypes.complex64) == dtypes.complex64
-    assert rules.promote_to_float(dtypes.float32, None) is None
+    assert inference.promote_to_float(dtypes.int64, dtypes.boolean) == dtypes.float32
+    assert inference.promote_to_float(dtypes.int64, dtypes.float16) == dtypes.float16
+    assert inference.promote_to_float(dtypes.complex64) == dtypes.complex64
+    assert inference.promote_to_float(dtypes.float32, None) is None
 
 
 @given(st.lists(st.lists(st.sampled_from([0, 1, 1, 2, 3]), max_size=3), min_size=1, max_size=3))
@@ -56,9 +56,9 @@ def test_broadcast_is_numpys(shapes: list[list[int]]) -> None:
         expected = np.broadcast_shapes(*given_shapes)
     except ValueError:
         with pytest.raises(BuilderError, match="cannot be broadcast"):
-            rules.broadcast(*given_shapes)
+            inference.broadcast(*given_shapes)
     else:
-        assert rules.broadcast(*given_shapes) == expected
+        assert inference.broadcast(*given_shapes) == expected
 
 
 _DIM_NAMES = st.sampled_from(["0", "1", "2", "n", "m", "b"])
@@ -81,19 +81,19 @@ def test_symbolic_broadcast_is_right_for_every_legal_size(
         expected = np.broadcast_shapes(*real)
     except ValueError:
         return  # these sizes are not legal
-    found = rules.broadcast(*symbolic)
+    found = inference.broadcast(*symbolic)
     assert found is None or tuple(dims.evaluate(d, sizes) for d in found) == expected
 
 
 def test_broadcast_knows_symbols() -> None:
-    assert rules.broadcast((n, 1), (1, 3)) == (n, 3)
-    assert rules.broadcast((n,), (n,)) == (n,)
-    assert rules.broadcast((n,), (5,)) == (5,)
-    assert rules.broadcast((n,), (m,)) is None
-    assert rules.broadcast((batch,), (n,)) == (batch,)
-    assert rules.broadcast((n,), None) is None
+    assert inference.broadcast((n, 1), (1, 3)) == (n, 3)
+    assert inference.broadcast((n,), (n,)) == (n,)
+    assert inference.broadcast((n,), (5,)) == (5,)
+    assert inference.broadcast((n,), (m,)) is None
+    assert inference.broadcast((batch,), (n,)) == (batch,)
+    assert inference.broadcast((n,), None) is None
     with pytest.raises(BuilderError, match=r"\[batch \+ 3, 4\] and \[2, 4\]"):
-        rules.broadcast((batch + 3, 4), (2, 4))
+        inference.broadcast((batch + 3, 4), (2, 4))
 
 
 _INDEX = st.one_of(st.integers(-9, 9), st.sampled_from([2**31 - 1, 2**63 - 1, -(2**63), -(2**31)]))
@@ -102,18 +102,18 @@ _INDEX = st.one_of(st.integers(-9, 9), st.sampled_from([2**31 - 1, 2**63 - 1, -(
 @given(st.integers(0, 6), _INDEX, _INDEX, st.sampled_from([1, 2, 3, -1, -2]))
 def test_slice_length_is_pythons(size: int, start: int, end: int, step: int) -> None:
     if step < 0 and start < -size:
-        assert rules.slice_length(size, start, end, step) is None
+        assert inference.slice_length(size, start, end, step) is None
         return
     expected = len(range(size)[slice(start, end, step)])
-    assert rules.slice_length(size, start, end, step) == expected
+    assert inference.slice_length(size, start, end, step) == expected
     for symbol in (n, dims.symbol("n", 2)) if size >= 2 else (n,):
-        found = rules.slice_length(symbol, start, end, step)
+        found = inference.slice_length(symbol, start, end, step)
         assert found is None or dims.evaluate(found, {"n": size}) == expected
 
 
 @given(st.integers(0, 6), st.integers(0, 8), st.integers(0, 8))
 def test_slice_length_with_symbolic_bounds(size: int, start: int, end: int) -> None:
-    found = rules.slice_length(n, dims.symbol("start"), dims.symbol("end"))
+    found = inference.slice_length(n, dims.symbol("start"), dims.symbol("end"))
     assert found is not None
     assert dims.evaluate(found, {"n": size, "start": start, "end": end}) == len(
         range(size)[start:end]
@@ -121,8 +121,8 @@ def test_slice_length_with_symbolic_bounds(size: int, start: int, end: int) -> N
 
 
 def test_a_bound_that_may_be_negative_is_unknown() -> None:
-    assert rules.slice_length(n, 0, n - 3) is None
-    assert rules.slice_length(batch, 0, batch - 1) is not None
+    assert inference.slice_length(n, 0, n - 3) is None
+    assert inference.slice_length(batch, 0, batch - 1) is not None
 
 
 @given(
@@ -144,55 +144,55 @@ def test_pool_is_torchs(
         padded, kernel, stride, begin if ceil else 0, ceil_mode=ceil
     ).shape
     args = ([kernel], [stride], [begin, end], None, "NOTSET", int(ceil))
-    assert rules.pool((1, 1, size), *args) == tuple(expected)
-    found = rules.pool((1, 1, n), *args)
+    assert inference.pool((1, 1, size), *args) == tuple(expected)
+    found = inference.pool((1, 1, n), *args)
     assert found is not None and dims.evaluate(found[2], {"n": size}) == expected[2]
 
 
 def test_reduce_shape_as_torch_does() -> None:
-    assert rules.reduce_shape((n, 3, 4), [1, -1], True) == (n, 1, 1)
-    assert rules.reduce_shape((n, 3, 4), 0) == (3, 4)
-    assert rules.reduce_shape((n, 3), []) == ()
-    assert rules.reduce_shape((), 0) == ()
-    assert rules.reduce_shape(None, 0) is None
+    assert inference.reduce_shape((n, 3, 4), [1, -1], True) == (n, 1, 1)
+    assert inference.reduce_shape((n, 3, 4), 0) == (3, 4)
+    assert inference.reduce_shape((n, 3), []) == ()
+    assert inference.reduce_shape((), 0) == ()
+    assert inference.reduce_shape(None, 0) is None
     with pytest.raises(BuilderError, match="axis 3 is out of range for rank 2"):
-        rules.reduce_shape((n, 3), [3])
+        inference.reduce_shape((n, 3), [3])
     with pytest.raises(BuilderError, match="one axis twice"):
-        rules.reduce_shape((n, 3), [0, -2])
+        inference.reduce_shape((n, 3), [0, -2])
 
 
 def test_permute_and_keep_leading() -> None:
-    assert rules.permute((n, 3, 4), [2, 0, -2]) == (4, n, 3)
-    assert rules.permute((n, 3)) == (3, n)
-    assert rules.keep_leading((n, 3, 4), 1, (5,)) == (n, 5)
-    assert rules.keep_leading((n, 3, 4), -1, (m,)) == (n, 3, m)
+    assert inference.permute((n, 3, 4), [2, 0, -2]) == (4, n, 3)
+    assert inference.permute((n, 3)) == (3, n)
+    assert inference.keep_leading((n, 3, 4), 1, (5,)) == (n, 5)
+    assert inference.keep_leading((n, 3, 4), -1, (m,)) == (n, 3, m)
     with pytest.raises(BuilderError, match=r"perm \[0, 0\] is not a permutation"):
-        rules.permute((n, 3), [0, 0])
+        inference.permute((n, 3), [0, 0])
 
 
 def test_concat_adds_one_axis_and_unifies_the_others() -> None:
-    assert rules.concat([(n, 3), (m, 3), (2, 3)], 0) == (n + m + 2, 3)
-    assert rules.concat([(n, 3), (5, 2)], -1) == (5, 5)
-    assert rules.concat([(0,), (n, 3)], 0) == (n, 3)
-    assert rules.concat([(n, 3), None], 0) is None
+    assert inference.concat([(n, 3), (m, 3), (2, 3)], 0) == (n + m + 2, 3)
+    assert inference.concat([(n, 3), (5, 2)], -1) == (5, 5)
+    assert inference.concat([(0,), (n, 3)], 0) == (n, 3)
+    assert inference.concat([(n, 3), None], 0) is None
     with pytest.raises(BuilderError, match=r"\[n, 3\], \[n, 4\] cannot be concatenated"):
-        rules.concat([(n, 3), (n, 4)], 0)
+        inference.concat([(n, 3), (n, 4)], 0)
 
 
 def test_unify_binds_names_and_prefers_ints() -> None:
     mm = ((("m", "k"), ("k", "n")), (("m", "n"),))
-    assert rules.unify(*mm, ((n, 3), (3, 4))) == ((n, 4),)
-    assert rules.unify(*mm, ((n, m), (3, 4))) == ((n, 4),)
-    assert rules.unify((("a",), ("a",)), (("a",),), ((n,), (3,))) == ((3,),)
-    assert rules.unify((("*",), ("m", "k"), ("k", "n")), (("m", "n"),), (None, (2, 3), (3, 4))) == (
-        (2, 4),
-    )
-    assert rules.unify((("...", "k"), ("k",)), (("...",),), ((5, 2, 3), (3,))) == ((5, 2),)
-    assert rules.unify(*mm, ((n, 3), None)) == (None,)
+    assert inference.unify(*mm, ((n, 3), (3, 4))) == ((n, 4),)
+    assert inference.unify(*mm, ((n, m), (3, 4))) == ((n, 4),)
+    assert inference.unify((("a",), ("a",)), (("a",),), ((n,), (3,))) == ((3,),)
+    assert inference.unify(
+        (("*",), ("m", "k"), ("k", "n")), (("m", "n"),), (None, (2, 3), (3, 4))
+    ) == ((2, 4),)
+    assert inference.unify((("...", "k"), ("k",)), (("...",),), ((5, 2, 3), (3,))) == ((5, 2),)
+    assert inference.unify(*mm, ((n, 3), None)) == (None,)
     with pytest.raises(BuilderError, match="k is both 3 and 4"):
-        rules.unify(*mm, ((2, 3), (4, 5)))
+        inference.unify(*mm, ((2, 3), (4, 5)))
     with pytest.raises(BuilderError, match="rank 1 where"):
-        rules.unify(*mm, ((2,), (2, 5)))
+        inference.unify(*mm, ((2,), (2, 5)))
 
 
 @pytest.mark.parametrize(
@@ -213,31 +213,31 @@ def test_unify_binds_names_and_prefers_ints() -> None:
     ],
 )
 def test_reshape_with_symbols(shape: object, target: object, expected: object) -> None:
-    assert rules.reshape(shape, target) == expected
+    assert inference.reshape(shape, target) == expected
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: rules.reshape((2, 3), (4, 2)), r"\[2, 3\] cannot be reshaped to \[4, 2\]"),
-        (lambda: rules.reshape((2, 3), (4, -1)), r"\[2, 3\] cannot be reshaped to \[4, -1\]"),
-        (lambda: rules.reshape((2, 3), (-1, -1)), "only one size may be -1"),
-        (lambda: rules.matmul((2, 3), (4, 5)), r"MatMul of \[2, 3\] and \[4, 5\]"),
-        (lambda: rules.matmul((), (4, 5)), "a scalar has no inner axis"),
-        (lambda: rules.gemm((2, 3), (5, 4), 0, 1), r"Gemm of \[2, 3\] and \[5, 4\]"),
-        (lambda: rules.gemm((2, 3, 1), (5, 4)), "needs two matrices"),
+        (lambda: inference.reshape((2, 3), (4, 2)), r"\[2, 3\] cannot be reshaped to \[4, 2\]"),
+        (lambda: inference.reshape((2, 3), (4, -1)), r"\[2, 3\] cannot be reshaped to \[4, -1\]"),
+        (lambda: inference.reshape((2, 3), (-1, -1)), "only one size may be -1"),
+        (lambda: inference.matmul((2, 3), (4, 5)), r"MatMul of \[2, 3\] and \[4, 5\]"),
+        (lambda: inference.matmul((), (4, 5)), "a scalar has no inner axis"),
+        (lambda: inference.gemm((2, 3), (5, 4), 0, 1), r"Gemm of \[2, 3\] and \[5, 4\]"),
+        (lambda: inference.gemm((2, 3, 1), (5, 4)), "needs two matrices"),
         (
-            lambda: rules.conv((1, 3, 8), (4, 2, 3), None, None, None, None, 1, "NOTSET"),
+            lambda: inference.conv((1, 3, 8), (4, 2, 3), None, None, None, None, 1, "NOTSET"),
             "has 3 channels",
         ),
-        (lambda: rules.squeeze((n, 3), (1,)), r"Axis 1 of \[n, 3\] is not 1"),
-        (lambda: rules.split((7,), (3, 3), None, 0, 2), "does not add up"),
-        (lambda: rules.slice_((7,), (0,), (1,), (), (0,)), "step of 0"),
-        (lambda: rules.slice_((7,), (0, 1), (1,), (), ()), "different lengths"),
-        (lambda: rules.pad((2, 3), (1, 1), ()), r"Pad of \[2, 3\] needs 4 pads"),
-        (lambda: rules.einsum("ij,jk->ik", [(2, 3), (4, 5)]), "j is both 3 and 4"),
-        (lambda: rules.einsum("ij->i", [(2, 3, 4)]), "ij does not fit"),
-        (lambda: rules.required({}, "axis", "Concat"), "Concat needs its attribute 'axis'"),
+        (lambda: inference.squeeze((n, 3), (1,)), r"Axis 1 of \[n, 3\] is not 1"),
+        (lambda: inference.split((7,), (3, 3), None, 0, 2), "does not add up"),
+        (lambda: inference.slice_((7,), (0,), (1,), (), (0,)), "step of 0"),
+        (lambda: inference.slice_((7,), (0, 1), (1,), (), ()), "different lengths"),
+        (lambda: inference.pad((2, 3), (1, 1), ()), r"Pad of \[2, 3\] needs 4 pads"),
+        (lambda: inference.einsum("ij,jk->ik", [(2, 3), (4, 5)]), "j is both 3 and 4"),
+        (lambda: inference.einsum("ij->i", [(2, 3, 4)]), "ij does not fit"),
+        (lambda: inference.required({}, "axis", "Concat"), "Concat needs its attribute 'axis'"),
     ],
 )
 def test_shapes_that_cannot_fit_are_errors_that_name_them(call: object, message: str) -> None:
@@ -246,31 +246,31 @@ def test_shapes_that_cannot_fit_are_errors_that_name_them(call: object, message:
 
 
 def test_sizes_that_may_fit_are_never_refused() -> None:
-    assert rules.matmul((2, n), (3, 5)) == (2, 5)
-    assert rules.squeeze((n, 3), (0,)) == (3,)
-    assert rules.split((n,), (3, 3), None, 0, 2) == ((3,), (3,))
-    assert rules.conv((1, n, 8), (4, 2, 3), None, None, None, None, 1, "") == (1, 4, 6)
+    assert inference.matmul((2, n), (3, 5)) == (2, 5)
+    assert inference.squeeze((n, 3), (0,)) == (3,)
+    assert inference.split((n,), (3, 3), None, 0, 2) == ((3,), (3,))
+    assert inference.conv((1, n, 8), (4, 2, 3), None, None, None, None, 1, "") == (1, 4, 6)
 
 
 def test_einsum_knows_that_a_size_of_one_stretches() -> None:
-    assert rules.einsum("ij,jk->ik", [(n, 3), (3, m)]) == (n, m)
-    assert rules.einsum("ij,ij->ij", [(n, 3), (1, 3)]) == (n, 3)
-    assert rules.einsum("ij,ij->ij", [(n, 3), (4, 3)]) == (4, 3)
-    assert rules.einsum("ij,ij->ij", [(n, 3), (m, 3)]) is None
-    assert rules.einsum("ij,ij->j", [(n, 3), (m, 3)]) == (3,)
+    assert inference.einsum("ij,jk->ik", [(n, 3), (3, m)]) == (n, m)
+    assert inference.einsum("ij,ij->ij", [(n, 3), (1, 3)]) == (n, 3)
+    assert inference.einsum("ij,ij->ij", [(n, 3), (4, 3)]) == (4, 3)
+    assert inference.einsum("ij,ij->ij", [(n, 3), (m, 3)]) is None
+    assert inference.einsum("ij,ij->j", [(n, 3), (m, 3)]) == (3,)
 
 
 def test_division_of_content_is_known_only_for_positive_numbers() -> None:
-    assert rules.div_value(-7, 2) == -3
-    assert rules.div_value(n, 2) == n // 2
-    assert rules.div_value(n - 3, 2) is None
-    assert rules.div_value(7, 0) is None
-    assert rules.mod_value(-7, 4) == 1
-    assert rules.mod_value(n - 3, 4, 1) is None
+    assert inference.div_value(-7, 2) == -3
+    assert inference.div_value(n, 2) == n // 2
+    assert inference.div_value(n - 3, 2) is None
+    assert inference.div_value(7, 0) is None
+    assert inference.mod_value(-7, 4) == 1
+    assert inference.mod_value(n - 3, 4, 1) is None
 
 
 def test_content_that_wraps_is_unknown() -> None:
-    assert rules.fit(dtypes.int32, (2**31,)) is None
-    assert rules.fit(dtypes.int64, 2**31) == 2**31
-    assert rules.fit(dtypes.int64, -(2**63) - 1) is None
-    assert rules.fit(dtypes.float32, 1) is None
+    assert inference.fit(dtypes.int32, (2**31,)) is None
+    assert inference.fit(dtypes.int64, 2**31) == 2**31
+    assert inference.fit(dtypes.int64, -(2**63) - 1) is None
+    assert inference.fit(dtypes.float32, 1) is None

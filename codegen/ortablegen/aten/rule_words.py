@@ -28,7 +28,7 @@ class RuleWord:
     function: str
     reads: str
     least: int
-    module: str = "ortable.rules"
+    module: str = "ortable.inference"
 
 
 SHAPE_WORDS = {
@@ -185,7 +185,7 @@ def emit_shape(rule: ShapeRule, entry: OpEntry, emit_value: object) -> RuleText:
         ]
         patterns = tuple("*" if pattern is None else pattern for pattern in rule.patterns)
         text = f"unify({patterns!r}, {rule.results!r}, [{', '.join(shapes)}])[0]"
-        return RuleText(text, {("ortable.rules", "unify"), ("ortable.known", "known_shape")})
+        return RuleText(text, {("ortable.inference", "unify"), ("ortable.known", "known_shape")})
     assert rule.code is not None
     return _emit(rule.code.expression, SHAPE_WORDS, emit_value)
 

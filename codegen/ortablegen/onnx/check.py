@@ -31,7 +31,7 @@ _ALLOWED = (
 
 @dataclass(frozen=True)
 class Word:
-    """A function of ortable.rules: how many positional arguments it needs and accepts (None: any
+    """A word of rules: how many positional arguments it needs and accepts (None: any
     number)."""
 
     name: str
@@ -41,9 +41,9 @@ class Word:
 
 @cache
 def rule_words() -> Mapping[str, Word]:
-    """The public functions of ``ortable/rules*.py``, read without importing them."""
+    """The public functions of ``ortable/inference/*.py``, read without importing them."""
     found: dict[str, Word] = {}
-    for path in sorted(Path(dtypes.__file__).parent.glob("rules_*.py")):
+    for path in sorted((Path(dtypes.__file__).parent / "inference").glob("*.py")):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
                 arguments = [*node.args.posonlyargs, *node.args.args]
@@ -131,7 +131,7 @@ class ExpressionReader:
             return self._same(node)
         word = rule_words().get(name)
         if word is None:
-            notes = ("words are the public functions of ortable/rules*.py",)
+            notes = ("words are the public functions of ortable/inference/*.py",)
             self._error(node, f"unknown word '{name}'{suggestion(name, rule_words())}", notes)
             return node
         count = len(node.args)
@@ -144,7 +144,7 @@ class ExpressionReader:
             )
             self._error(node, f"'{name}' takes {wanted} arguments, not {count}")
         arguments = [self._translate(a) for a in node.args]
-        return ast.Call(_attribute(ast.Name("rules"), name), arguments, [])
+        return ast.Call(_attribute(ast.Name("inference"), name), arguments, [])
 
     def _same(self, node: ast.Call) -> ast.expr:
         if len(node.args) != 1 or not isinstance(node.args[0], ast.Name):
@@ -240,7 +240,7 @@ class ExpressionReader:
                 node, f"attribute '{name}' has other defaults in other versions", fix="use python:"
             )
         if attributes[-1].required:
-            return _parse(f"rules.required(attrs, {name!r}, {self.schema.key!r})")
+            return _parse(f"inference.required(attrs, {name!r}, {self.schema.key!r})")
         default = attributes[-1].default
         return _parse(
             f"attrs.get({name!r})" if default is None else f"attrs.get({name!r}, {default!r})"

@@ -24,7 +24,7 @@ def emit_onnx_rules(model: OnnxModel) -> dict[str, str]:
         if functions:
             uses = [
                 m
-                for m in ("dtypes", "rules")
+                for m in ("dtypes", "inference")
                 if any(f"{m}." in line for f in functions for line in f)
             ]
             text = (
@@ -35,7 +35,7 @@ def emit_onnx_rules(model: OnnxModel) -> dict[str, str]:
             files[f"ortable_generated/onnx/{family}.py"] = text
     modules = sorted({r.family for r in model.rules if r.python is None})
     table = [
-        (r.key, f"rules.{r.python}" if r.python else f"{r.family}.{r.function_name}")
+        (r.key, f"inference.{r.python}" if r.python else f"{r.family}.{r.function_name}")
         for r in model.rules
     ]
     uses_rules = any(r.python for r in model.rules)
@@ -75,8 +75,8 @@ def _function(rule: OnnxRule) -> list[str]:
                 lines.append(f"    result = {shape}")
                 shape = "result"
             lines.append(f"    value{suffix} = None")
-            lines.append(f"    if {dtype} in rules.INDEX_TYPES:")
-            lines.append(f"        value{suffix} = rules.fit({dtype}, {output.value.source})")
+            lines.append(f"    if {dtype} in inference.INDEX_TYPES:")
+            lines.append(f"        value{suffix} = inference.fit({dtype}, {output.value.source})")
             value = f"value{suffix}"
         results.append(f"({dtype}, {shape}, {value})")
     if one:
@@ -103,7 +103,7 @@ def _variadic(rule: OnnxRule) -> list[str]:
     return [
         *lines,
         "    values = (None,) * n_outputs",
-        "    if dtype in rules.INDEX_TYPES:",
+        "    if dtype in inference.INDEX_TYPES:",
         f"        values = {rule.values.source}",
         "    return tuple((dtype, shape, value) for shape, value in zip(result, values))",
     ]

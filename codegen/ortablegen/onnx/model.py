@@ -25,7 +25,7 @@ class Output:
 
 @dataclass(frozen=True)
 class OnnxRule:
-    """One operator. Either ``python`` names a function of ortable.rules, or the outputs say
+    """One operator. Either ``python`` names a function of ortable.inference, or the outputs say
     everything;
     ``shapes`` and ``values`` give a variadic output all at once."""
 

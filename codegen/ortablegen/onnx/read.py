@@ -21,7 +21,7 @@ from .check import Expression, ExpressionReader, rule_words, suggestion
 from .model import OnnxModel, OnnxRule, Output
 
 _KEYS = ("onnx", "domain", "shape", "shapes", "dtype", "value", "values", "python", "why", "note")
-_PYTHON = "ortable.rules."
+_PYTHON = "ortable.inference."
 
 
 def load_onnx_rules(spec_dir: Path, diagnostics: Diagnostics) -> OnnxModel:
@@ -142,7 +142,7 @@ class _EntryReader:
         if not text.startswith(_PYTHON) or name not in rule_words():
             self.diagnostics.error(
                 node.span,
-                f"'{text}' is not a function of ortable.rules{suggestion(name, rule_words())}",
+                f"'{text}' is not a function of ortable.inference{suggestion(name, rule_words())}",
             )
             return None
         if rule_words()[name].least != 4:

@@ -3,13 +3,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.inference import broadcast
 from ortable.known import known_dtype, known_shape
 from ortable.prelude import dtype_of, is_used, natural_log, square_root
 from ortable.prelude_complex import as_complex, c_conj, c_sum, c_times
 from ortable.prelude_make import cast
 from ortable.prelude_pointwise import const_like, opmath, softplus_of
 from ortable.prelude_special import erf_of
-from ortable.rules import broadcast
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from ortable.dtypes import boolean, float16
 from ortable.errors import UnsupportedCase
+from ortable.inference import broadcast
 from ortable.known import known_dtype, known_shape
 from ortable.prelude import dtype_of, is_bool, is_float, is_number
 from ortable.prelude_complex import as_complex, c_over, c_scaled, c_sum, c_times
@@ -12,7 +13,6 @@ from ortable.prelude_complex_math import c_power
 from ortable.prelude_make import cast, const
 from ortable.prelude_pointwise import atan2_of, const_like, hypot_of, in_dtype, int_pow, int_power, is_sign_set, log1p_of, opmath
 from ortable.promotion import promote_complex, promote_values, promoted_dtype
-from ortable.rules import broadcast
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from ortable.algorithms.complex_parts import each_part
 from ortable.dtypes import boolean
+from ortable.inference import broadcast
 from ortable.known import known_dtype, known_shape
 from ortable.prelude import dtype_of, is_bool, is_float
 from ortable.prelude_complex import im, re
@@ -12,7 +13,6 @@ from ortable.prelude_factors import is_nan
 from ortable.prelude_make import cast, const
 from ortable.prelude_pointwise import const_like, in_dtype
 from ortable.promotion import promote_complex, promote_values, promoted_dtype
-from ortable.rules import broadcast
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res

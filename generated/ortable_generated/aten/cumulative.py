@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.algorithms.complex_parts import each_part
 from ortable.dtypes import int16, int32, int64, int8, uint8
+from ortable.inference import accumulate
 from ortable.known import known_dtype, known_shape
 from ortable.lowerings.cumulative import cummax, cummin, cumprod, differences, logcumsumexp
 from ortable.prelude import axis_of, dtype_of, rank_of
@@ -12,7 +13,6 @@ from ortable.prelude_complex import c_cast, c_cumprod
 from ortable.prelude_make import cast, const
 from ortable.prelude_sums import sum_dtype
 from ortable.promotion import promoted_dtype
-from ortable.rules import accumulate
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res

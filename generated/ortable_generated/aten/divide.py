@@ -4,13 +4,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable.errors import UnsupportedCase
+from ortable.inference import broadcast, promote_to_float
 from ortable.known import known_dtype, known_shape
 from ortable.prelude import dtype_of
 from ortable.prelude_complex import as_complex, c_over
 from ortable.prelude_make import const
 from ortable.prelude_pointwise import floor_quotient, fmod_of, in_dtype, remainder_of, trunc_quotient
 from ortable.promotion import promote_complex, promote_values, promoted_dtype
-from ortable.rules import broadcast, promote_to_float
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res

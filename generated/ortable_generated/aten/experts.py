@@ -3,9 +3,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ortable.inference import unify
 from ortable.known import known_dtype, known_shape
 from ortable.lowerings.experts import grouped_rows
-from ortable.rules import unify
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.complex_value import complex_type, part_type
 from ortable.errors import UnsupportedCase
+from ortable.inference import promote_to_float
 from ortable.known import given_shape, known_dtype, known_shape
 from ortable.lowerings.fourier import istft, stft
 from ortable.prelude import axis_of, dim_of, dtype_of, is_complex, static
@@ -12,7 +13,6 @@ from ortable.prelude_complex import re
 from ortable.prelude_fourier import c2c_along, c2r_along, fourier, fourier_axes, fourier_scaled, half_spectrum, r2c_along, whole_spectrum, windowed_dtype
 from ortable.prelude_make import consts
 from ortable.promotion import scalar_dtype
-from ortable.rules import promote_to_float
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from ortable.dtypes import bfloat16, boolean, float32, float64, int64
 from ortable.errors import UnsupportedCase
+from ortable.inference import keep_leading, unify
 from ortable.known import known_dtype, known_shape, scalar_shape
 from ortable.prelude import differs, dim_of, dtype_of, is_float, product, rank_of, shape_of, swapped
 from ortable.prelude_complex import c_conj, c_einsum, c_matmul, c_permuted, c_reshaped, c_scaled, c_sum, c_times, c_total, c_unsqueezed
@@ -16,7 +17,6 @@ from ortable.prelude_product import einsum_equation, einsum_product, in_group, m
 from ortable.prelude_quantize import is_dequantized, rows_of
 from ortable.prelude_sums import summed_over
 from ortable.promotion import promote_complex, promote_values, promoted_dtype
-from ortable.rules import keep_leading, unify
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from ortable.complex_value import part_type
 from ortable.dtypes import int32, int64
+from ortable.inference import accumulate, broadcast, reduce_shape, unify
 from ortable.known import known_dtype, known_shape, scalar_shape
 from ortable.prelude import axes_of, axis_of, dim_of, dtype_of, is_float, product, rank_of, shape_of
 from ortable.prelude_linalg import matrix_norm, vector_norm
@@ -15,7 +16,6 @@ from ortable.prelude_product import matrix_product
 from ortable.prelude_shape import as_flat, counting
 from ortable.prelude_sums import summed_over
 from ortable.promotion import promote_values, promoted_dtype
-from ortable.rules import accumulate, broadcast, reduce_shape, unify
 from ortable_generated.aten.shape import aten_diagonal, complex_aten_diagonal, rule_aten_diagonal
 from ortable_generated.aten.statistics import aten_linalg_vector_norm, complex_aten_linalg_vector_norm, rule_aten_linalg_vector_norm
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable.dtypes import boolean
+from ortable.inference import broadcast
 from ortable.known import known_dtype, known_shape
 from ortable.prelude import is_bool
 from ortable.prelude_complex import c_truth
 from ortable.prelude_pointwise import in_dtype, shifted_left, shifted_right
 from ortable.promotion import promote_values, promoted_dtype
-from ortable.rules import broadcast
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res

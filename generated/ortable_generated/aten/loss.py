@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.inference import broadcast
 from ortable.known import known_dtype, known_shape, scalar_shape
 from ortable.lowerings.loss import cross_entropy, nll_loss, nll_loss_backward, nll_loss_single
 from ortable.prelude import count_of, dtype_of
@@ -10,7 +11,6 @@ from ortable.prelude_make import const
 from ortable.prelude_nn import loss_reduced
 from ortable.prelude_pointwise import log1p_of
 from ortable.promotion import promote_values, promoted_dtype
-from ortable.rules import broadcast
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res

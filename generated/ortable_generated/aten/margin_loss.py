@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.errors import UnsupportedCase
+from ortable.inference import promote_to_float
 from ortable.known import known_dtype, known_shape
 from ortable.prelude import axes_of, dim_of, dtype_of, rank_of
 from ortable.prelude_loss import at_class, multilabel_margin, power_norm, stirling
@@ -11,7 +12,6 @@ from ortable.prelude_make import cast, cast_all, const, reshape_to, unsqueezed
 from ortable.prelude_nn import loss_reduced
 from ortable.prelude_sums import summed_over
 from ortable.promotion import promote_values
-from ortable.rules import promote_to_float
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res

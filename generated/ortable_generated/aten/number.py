@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import boolean, complex128, float32, float64, int32, int64
+from ortable.inference import broadcast
 from ortable.known import known_dtype, known_shape
 from ortable.prelude import dtype_of, is_complex, is_float, rank_of
 from ortable.prelude_gamma import gcd_of
@@ -11,7 +12,6 @@ from ortable.prelude_make import cast, const
 from ortable.prelude_number import exponent_of, neighbour, scaled_by_power
 from ortable.prelude_pointwise import const_like, log1p_of, opmath
 from ortable.promotion import promote_values, promoted_dtype
-from ortable.rules import broadcast
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res

@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int64
+from ortable.inference import reduce_shape
 from ortable.known import known_dtype, known_shape, scalar_shape
 from ortable.lowerings.quantile import nanquantile, quantile
 from ortable.prelude import axis_of, count_of, dtype_of, is_float, lowest, rank_of, shape_of, swapped
@@ -11,7 +12,6 @@ from ortable.prelude_make import as_vec, at_least_1d, const, permuted, reshape_t
 from ortable.prelude_order import median_place, new_runs, run_ids, sorted_places
 from ortable.prelude_places import taken_along
 from ortable.prelude_shape import as_flat, stretched
-from ortable.rules import reduce_shape
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res

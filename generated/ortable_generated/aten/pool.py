@@ -4,13 +4,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int64
+from ortable.inference import keep_leading
 from ortable.known import known_dtype, known_shape
 from ortable.prelude import dtype_of, is_used, product, shape_of, spread
 from ortable.prelude_make import filled
 from ortable.prelude_nn import divisible, quotients
 from ortable.prelude_pool import pooled_adaptive, pooled_max, pooled_mean, regions
 from ortable.prelude_windows import even_tables, pooled_fractional, unpooled, window_max
-from ortable.rules import keep_leading
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res

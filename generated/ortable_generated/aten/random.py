@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 from ortable.dispatch import Draw
 from ortable.dtypes import boolean
 from ortable.errors import UnsupportedCase
+from ortable.inference import promote_to_float
 from ortable.known import known_dtype, known_shape
 from ortable.prelude import dtype_of, shape_of
 from ortable.prelude_make import cast, const, filled
 from ortable.prelude_nn import drawn_dropout, scaled
 from ortable.prelude_pointwise import opmath
-from ortable.rules import promote_to_float
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res

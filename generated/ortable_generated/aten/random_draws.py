@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ortable.dispatch import Draw
 from ortable.dtypes import float32, float64, int64
 from ortable.errors import UnsupportedCase
+from ortable.inference import broadcast
 from ortable.known import given_shape, known_dtype, known_shape
 from ortable.prelude import dtype_of, shape_of
 from ortable.prelude_make import as_vec, cast, const, filled
@@ -13,7 +14,6 @@ from ortable.prelude_nn import wide_dtype
 from ortable.prelude_pointwise import expanded_like
 from ortable.prelude_random import drawn_bernoulli, drawn_choices, drawn_exponential, drawn_integers, drawn_normal, drawn_uniform
 from ortable.promotion import scalar_dtype
-from ortable.rules import broadcast
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res

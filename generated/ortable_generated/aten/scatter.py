@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from ortable.algorithms.complex_parts import each_part
 from ortable.dtypes import int64
+from ortable.inference import broadcast
 from ortable.known import given_shape, known_dtype, known_shape
 from ortable.prelude import axis_of, count_of, differs, dim_of, dtype_of, is_bool, rank_of, shape_of
 from ortable.prelude_gradients import frequencies
@@ -12,7 +13,6 @@ from ortable.prelude_make import as_scalar, as_vec, at_least_1d, cast, const, pe
 from ortable.prelude_order import scattered, wide_index
 from ortable.prelude_places import marked_places, put_along, put_diagonal, put_elements
 from ortable.prelude_shape import along_axis, as_flat, clamped_bound, common_sizes, counting, full_pads, moved_axes, sliced, stretch_end, stretched, wrapped_index, zeros_of
-from ortable.rules import broadcast
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.algorithms.complex_parts import each_part
 from ortable.errors import UnsupportedCase
+from ortable.inference import permute, reduce_shape
 from ortable.known import given_shape, known_dtype, known_shape, swap
 from ortable.lowerings.views import as_strided
 from ortable.prelude import axes_of, axis_of, dim_of, dtype_of, is_complex, rank_of, shape_of, swapped
@@ -13,7 +14,6 @@ from ortable.prelude_complex import c_joined, part_dtype
 from ortable.prelude_make import as_scalar, as_vec, permuted, reshape_to, squeezed
 from ortable.prelude_order import window_places
 from ortable.prelude_shape import all_but, common_sizes, diagonal_length, flat_sizes, grown_sizes, ones_axes, other_axes, sliced, stretched, unflat_sizes, wrapped_index
-from ortable.rules import permute, reduce_shape
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res

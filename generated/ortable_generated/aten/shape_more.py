@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.algorithms.complex_parts import each_part
 from ortable.dtypes import boolean, int64
+from ortable.inference import accumulate, permute
 from ortable.known import given_shape, known_dtype, known_shape, scalar_shape, swap
 from ortable.lowerings.views import as_strided_scatter, resize, resize_as
 from ortable.prelude import axis_of, dim_of, dtype_of, rank_of, swapped
@@ -16,7 +17,6 @@ from ortable.prelude_places import nonzero_rows
 from ortable.prelude_shape import as_flat, at_least_2d, at_least_3d, counting, flat_sizes, moved_axes, sliced
 from ortable.prelude_sums import summed_over
 from ortable.promotion import promote_values
-from ortable.rules import accumulate, permute
 from ortable_generated.aten.cast import aten_fill_Scalar, complex_aten_fill_Scalar, rule_aten_fill_Scalar
 from ortable_generated.aten.shape import aten_transpose_int, complex_aten_transpose_int, rule_aten_transpose_int
 from ortable_generated.aten.shape_join import aten_tensor_split_indices, aten_tensor_split_sections, aten_vstack, complex_aten_tensor_split_indices, complex_aten_tensor_split_sections, complex_aten_vstack, rule_aten_tensor_split_indices, rule_aten_tensor_split_sections, rule_aten_vstack

@@ -4,13 +4,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int32, int64
+from ortable.inference import reduce_shape
 from ortable.known import known_dtype, known_shape, scalar_shape
 from ortable.prelude import axis_of, dim_of, is_int, rank_of
 from ortable.prelude_make import as_vec, cast, const, squeezed, with_rank_of
 from ortable.prelude_order import reordered
 from ortable.prelude_places import places_in, sort_keys, taken_along
 from ortable.prelude_types import common_dtype
-from ortable.rules import reduce_shape
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res

@@ -3,12 +3,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ortable.inference import broadcast
 from ortable.known import known_shape
 from ortable.prelude import dtype_of
 from ortable.prelude_make import cast, const
 from ortable.prelude_pointwise import const_like, log1p_of, opmath
 from ortable.promotion import promote_values, promoted_dtype
-from ortable.rules import broadcast
 from ortable_generated.aten.activation import aten_sigmoid, complex_aten_sigmoid, rule_aten_sigmoid
 from ortable_generated.aten.binary import aten_xlogy_Tensor, rule_aten_xlogy_Tensor
 from ortable_generated.aten.softmax import aten_log_softmax_int, aten_softmax_int, rule_aten_log_softmax_int, rule_aten_softmax_int

@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable.dtypes import int64
+from ortable.inference import broadcast
 from ortable.known import known_shape
 from ortable.lowerings.special import igamma, igammac
 from ortable.prelude import dtype_of, rank_of
@@ -11,7 +12,6 @@ from ortable.prelude_gamma import digamma_of, lgamma_of, signed_factorial, triga
 from ortable.prelude_make import cast, consts, unsqueezed
 from ortable.prelude_pointwise import const_like, opmath
 from ortable.promotion import promote_values, promoted_dtype
-from ortable.rules import broadcast
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res

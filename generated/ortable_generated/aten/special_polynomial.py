@@ -4,12 +4,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable.dtypes import float64
+from ortable.inference import broadcast
 from ortable.known import known_shape
 from ortable.prelude import dtype_of
 from ortable.prelude_pointwise import const_like
 from ortable.prelude_polynomial import acos_of, chebyshev_v, chebyshev_w, recurrence, truncated_order, turns_on
 from ortable.promotion import promote_values, promoted_dtype
-from ortable.rules import broadcast
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res

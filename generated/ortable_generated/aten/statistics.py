@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ortable.algorithms.complex_parts import each_part
 from ortable.complex_value import part_type
 from ortable.dtypes import boolean, int64
+from ortable.inference import promote_to_float, reduce_shape
 from ortable.known import known_dtype, known_shape
 from ortable.prelude import axes_of, dtype_of, is_complex
 from ortable.prelude_complex import c_abs, c_truth, im, re
@@ -15,7 +16,6 @@ from ortable.prelude_nn import as_float, reduced_extreme, wide_dtype
 from ortable.prelude_pointwise import log_sum_exp, opmath
 from ortable.prelude_sums import marks_over, mean_over, spread_over, summed_over
 from ortable.promotion import promote_values
-from ortable.rules import promote_to_float, reduce_shape
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res

@@ -1,7 +1,7 @@
 # Generated from specs/onnx/*.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
 """Inference rule of every ONNX operator: ``INFER[key](inputs, attrs, n_outputs, opset)``."""
 
-from ortable import rules
+from ortable import inference
 from ortable_generated.onnx import (
     elementwise,
     linalg,
@@ -50,7 +50,7 @@ INFER = {
     "Compress": view.infer_Compress,
     "Concat": view.infer_Concat,
     "ConcatFromSequence": sequence.infer_ConcatFromSequence,
-    "Constant": rules.infer_constant,
+    "Constant": inference.infer_constant,
     "ConstantOfShape": view.infer_ConstantOfShape,
     "Conv": spatial.infer_Conv,
     "ConvInteger": spatial.infer_ConvInteger,
@@ -59,7 +59,7 @@ INFER = {
     "Cosh": elementwise.infer_Cosh,
     "CumProd": elementwise.infer_CumProd,
     "CumSum": elementwise.infer_CumSum,
-    "DFT": rules.infer_dft,
+    "DFT": inference.infer_dft,
     "DeformConv": spatial.infer_DeformConv,
     "DepthToSpace": view.infer_DepthToSpace,
     "DequantizeLinear": quantize.infer_DequantizeLinear,
@@ -95,7 +95,7 @@ INFER = {
     "HardSwish": elementwise.infer_HardSwish,
     "Hardmax": elementwise.infer_Hardmax,
     "Identity": elementwise.infer_Identity,
-    "If": rules.infer_if,
+    "If": inference.infer_if,
     "ImageDecoder": spatial.infer_ImageDecoder,
     "InstanceNormalization": linalg.infer_InstanceNormalization,
     "IsInf": elementwise.infer_IsInf,
@@ -108,7 +108,7 @@ INFER = {
     "LessOrEqual": elementwise.infer_LessOrEqual,
     "Log": elementwise.infer_Log,
     "LogSoftmax": elementwise.infer_LogSoftmax,
-    "Loop": rules.infer_loop,
+    "Loop": inference.infer_loop,
     "LpNormalization": linalg.infer_LpNormalization,
     "LpPool": spatial.infer_LpPool,
     "MatMul": linalg.infer_MatMul,
@@ -168,7 +168,7 @@ INFER = {
     "RotaryEmbedding": linalg.infer_RotaryEmbedding,
     "Round": elementwise.infer_Round,
     "STFT": signal.infer_STFT,
-    "Scan": rules.infer_scan,
+    "Scan": inference.infer_scan,
     "ScatterElements": view.infer_ScatterElements,
     "ScatterND": view.infer_ScatterND,
     "Selu": elementwise.infer_Selu,

@@ -1,7 +1,7 @@
 # Generated from specs/onnx/elementwise.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
 """Shape and type rules of ONNX operators: elementwise."""
 
-from ortable import dtypes, rules
+from ortable import dtypes, inference
 
 
 def infer_Abs(inputs, attrs, n_outputs, opset):
@@ -9,8 +9,8 @@ def infer_Abs(inputs, attrs, n_outputs, opset):
     X = inputs[0]
     dtype = X.dtype
     value = None
-    if dtype in rules.INDEX_TYPES:
-        value = rules.fit(dtype, rules.abs_value(X.value))
+    if dtype in inference.INDEX_TYPES:
+        value = inference.fit(dtype, inference.abs_value(X.value))
     return ((dtype, X.shape, value),)
 
 
@@ -32,16 +32,16 @@ def infer_Add(inputs, attrs, n_outputs, opset):
     B = inputs[1]
     dtype = A.dtype or B.dtype
     value = None
-    if dtype in rules.INDEX_TYPES:
-        value = rules.fit(dtype, rules.add_value(A.value, B.value))
-    return ((dtype, rules.broadcast(A.shape, B.shape), value),)
+    if dtype in inference.INDEX_TYPES:
+        value = inference.fit(dtype, inference.add_value(A.value, B.value))
+    return ((dtype, inference.broadcast(A.shape, B.shape), value),)
 
 
 def infer_And(inputs, attrs, n_outputs, opset):
     """And(A: T, B: T) -> (C: T1)"""
     A = inputs[0]
     B = inputs[1]
-    return ((dtypes.boolean, rules.broadcast(A.shape, B.shape), None),)
+    return ((dtypes.boolean, inference.broadcast(A.shape, B.shape), None),)
 
 
 def infer_Asin(inputs, attrs, n_outputs, opset):
@@ -71,21 +71,21 @@ def infer_Atanh(inputs, attrs, n_outputs, opset):
 def infer_BitCast(inputs, attrs, n_outputs, opset):
     """BitCast(input: T1) -> (output: T2)"""
     input = inputs[0]
-    return ((rules.dtype_attr(rules.required(attrs, 'to', 'BitCast')), input.shape, None),)
+    return ((inference.dtype_attr(inference.required(attrs, 'to', 'BitCast')), input.shape, None),)
 
 
 def infer_BitShift(inputs, attrs, n_outputs, opset):
     """BitShift(X: T, Y: T) -> (Z: T)"""
     X = inputs[0]
     Y = inputs[1]
-    return ((X.dtype or Y.dtype, rules.broadcast(X.shape, Y.shape), None),)
+    return ((X.dtype or Y.dtype, inference.broadcast(X.shape, Y.shape), None),)
 
 
 def infer_BitwiseAnd(inputs, attrs, n_outputs, opset):
     """BitwiseAnd(A: T, B: T) -> (C: T)"""
     A = inputs[0]
     B = inputs[1]
-    return ((A.dtype or B.dtype, rules.broadcast(A.shape, B.shape), None),)
+    return ((A.dtype or B.dtype, inference.broadcast(A.shape, B.shape), None),)
 
 
 def infer_BitwiseNot(inputs, attrs, n_outputs, opset):
@@ -98,23 +98,23 @@ def infer_BitwiseOr(inputs, attrs, n_outputs, opset):
     """BitwiseOr(A: T, B: T) -> (C: T)"""
     A = inputs[0]
     B = inputs[1]
-    return ((A.dtype or B.dtype, rules.broadcast(A.shape, B.shape), None),)
+    return ((A.dtype or B.dtype, inference.broadcast(A.shape, B.shape), None),)
 
 
 def infer_BitwiseXor(inputs, attrs, n_outputs, opset):
     """BitwiseXor(A: T, B: T) -> (C: T)"""
     A = inputs[0]
     B = inputs[1]
-    return ((A.dtype or B.dtype, rules.broadcast(A.shape, B.shape), None),)
+    return ((A.dtype or B.dtype, inference.broadcast(A.shape, B.shape), None),)
 
 
 def infer_Cast(inputs, attrs, n_outputs, opset):
     """Cast(input: T1) -> (output: T2)"""
     input = inputs[0]
-    dtype = rules.dtype_attr(rules.required(attrs, 'to', 'Cast'))
+    dtype = inference.dtype_attr(inference.required(attrs, 'to', 'Cast'))
     value = None
-    if dtype in rules.INDEX_TYPES:
-        value = rules.fit(dtype, rules.cast_value(input.value, input.dtype, rules.required(attrs, 'to', 'Cast')))
+    if dtype in inference.INDEX_TYPES:
+        value = inference.fit(dtype, inference.cast_value(input.value, input.dtype, inference.required(attrs, 'to', 'Cast')))
     return ((dtype, input.shape, value),)
 
 
@@ -124,8 +124,8 @@ def infer_CastLike(inputs, attrs, n_outputs, opset):
     target_type = inputs[1]
     dtype = target_type.dtype
     value = None
-    if dtype in rules.INDEX_TYPES:
-        value = rules.fit(dtype, rules.cast_value(input.value, input.dtype, target_type.dtype))
+    if dtype in inference.INDEX_TYPES:
+        value = inference.fit(dtype, inference.cast_value(input.value, input.dtype, target_type.dtype))
     return ((dtype, input.shape, value),)
 
 
@@ -148,8 +148,8 @@ def infer_Clip(inputs, attrs, n_outputs, opset):
     max = inputs[2] if len(inputs) > 2 else None
     dtype = input.dtype
     value = None
-    if dtype in rules.INDEX_TYPES:
-        value = rules.fit(dtype, rules.clip_value(input.value, () if min is None else min.value, () if max is None else max.value))
+    if dtype in inference.INDEX_TYPES:
+        value = inference.fit(dtype, inference.clip_value(input.value, () if min is None else min.value, () if max is None else max.value))
     return ((dtype, input.shape, value),)
 
 
@@ -183,9 +183,9 @@ def infer_Div(inputs, attrs, n_outputs, opset):
     B = inputs[1]
     dtype = A.dtype or B.dtype
     value = None
-    if dtype in rules.INDEX_TYPES:
-        value = rules.fit(dtype, rules.div_value(A.value, B.value))
-    return ((dtype, rules.broadcast(A.shape, B.shape), value),)
+    if dtype in inference.INDEX_TYPES:
+        value = inference.fit(dtype, inference.div_value(A.value, B.value))
+    return ((dtype, inference.broadcast(A.shape, B.shape), value),)
 
 
 def infer_Dropout(inputs, attrs, n_outputs, opset):
@@ -210,7 +210,7 @@ def infer_Equal(inputs, attrs, n_outputs, opset):
     """Equal(A: T, B: T) -> (C: T1)"""
     A = inputs[0]
     B = inputs[1]
-    return ((dtypes.boolean, rules.broadcast(A.shape, B.shape), None),)
+    return ((dtypes.boolean, inference.broadcast(A.shape, B.shape), None),)
 
 
 def infer_Erf(inputs, attrs, n_outputs, opset):
@@ -241,14 +241,14 @@ def infer_Greater(inputs, attrs, n_outputs, opset):
     """Greater(A: T, B: T) -> (C: T1)"""
     A = inputs[0]
     B = inputs[1]
-    return ((dtypes.boolean, rules.broadcast(A.shape, B.shape), None),)
+    return ((dtypes.boolean, inference.broadcast(A.shape, B.shape), None),)
 
 
 def infer_GreaterOrEqual(inputs, attrs, n_outputs, opset):
     """GreaterOrEqual(A: T, B: T) -> (C: T1)"""
     A = inputs[0]
     B = inputs[1]
-    return ((dtypes.boolean, rules.broadcast(A.shape, B.shape), None),)
+    return ((dtypes.boolean, inference.broadcast(A.shape, B.shape), None),)
 
 
 def infer_HardSigmoid(inputs, attrs, n_outputs, opset):
@@ -274,8 +274,8 @@ def infer_Identity(inputs, attrs, n_outputs, opset):
     input = inputs[0]
     dtype = input.dtype
     value = None
-    if dtype in rules.INDEX_TYPES:
-        value = rules.fit(dtype, input.value)
+    if dtype in inference.INDEX_TYPES:
+        value = inference.fit(dtype, input.value)
     return ((dtype, input.shape, value),)
 
 
@@ -301,14 +301,14 @@ def infer_Less(inputs, attrs, n_outputs, opset):
     """Less(A: T, B: T) -> (C: T1)"""
     A = inputs[0]
     B = inputs[1]
-    return ((dtypes.boolean, rules.broadcast(A.shape, B.shape), None),)
+    return ((dtypes.boolean, inference.broadcast(A.shape, B.shape), None),)
 
 
 def infer_LessOrEqual(inputs, attrs, n_outputs, opset):
     """LessOrEqual(A: T, B: T) -> (C: T1)"""
     A = inputs[0]
     B = inputs[1]
-    return ((dtypes.boolean, rules.broadcast(A.shape, B.shape), None),)
+    return ((dtypes.boolean, inference.broadcast(A.shape, B.shape), None),)
 
 
 def infer_Log(inputs, attrs, n_outputs, opset):
@@ -327,23 +327,23 @@ def infer_Max(inputs, attrs, n_outputs, opset):
     """Max(data_0*: T) -> (max: T)"""
     dtype = inputs[0].dtype
     value = None
-    if dtype in rules.INDEX_TYPES:
-        value = rules.fit(dtype, rules.max_value([v.value for v in inputs]))
-    return ((dtype, rules.broadcast(*[v.shape for v in inputs]), value),)
+    if dtype in inference.INDEX_TYPES:
+        value = inference.fit(dtype, inference.max_value([v.value for v in inputs]))
+    return ((dtype, inference.broadcast(*[v.shape for v in inputs]), value),)
 
 
 def infer_Mean(inputs, attrs, n_outputs, opset):
     """Mean(data_0*: T) -> (mean: T)"""
-    return ((inputs[0].dtype, rules.broadcast(*[v.shape for v in inputs]), None),)
+    return ((inputs[0].dtype, inference.broadcast(*[v.shape for v in inputs]), None),)
 
 
 def infer_Min(inputs, attrs, n_outputs, opset):
     """Min(data_0*: T) -> (min: T)"""
     dtype = inputs[0].dtype
     value = None
-    if dtype in rules.INDEX_TYPES:
-        value = rules.fit(dtype, rules.min_value([v.value for v in inputs]))
-    return ((dtype, rules.broadcast(*[v.shape for v in inputs]), value),)
+    if dtype in inference.INDEX_TYPES:
+        value = inference.fit(dtype, inference.min_value([v.value for v in inputs]))
+    return ((dtype, inference.broadcast(*[v.shape for v in inputs]), value),)
 
 
 def infer_Mish(inputs, attrs, n_outputs, opset):
@@ -358,9 +358,9 @@ def infer_Mod(inputs, attrs, n_outputs, opset):
     B = inputs[1]
     dtype = A.dtype or B.dtype
     value = None
-    if dtype in rules.INDEX_TYPES:
-        value = rules.fit(dtype, rules.mod_value(A.value, B.value, attrs.get('fmod', 0)))
-    return ((dtype, rules.broadcast(A.shape, B.shape), value),)
+    if dtype in inference.INDEX_TYPES:
+        value = inference.fit(dtype, inference.mod_value(A.value, B.value, attrs.get('fmod', 0)))
+    return ((dtype, inference.broadcast(A.shape, B.shape), value),)
 
 
 def infer_Mul(inputs, attrs, n_outputs, opset):
@@ -369,9 +369,9 @@ def infer_Mul(inputs, attrs, n_outputs, opset):
     B = inputs[1]
     dtype = A.dtype or B.dtype
     value = None
-    if dtype in rules.INDEX_TYPES:
-        value = rules.fit(dtype, rules.mul_value(A.value, B.value))
-    return ((dtype, rules.broadcast(A.shape, B.shape), value),)
+    if dtype in inference.INDEX_TYPES:
+        value = inference.fit(dtype, inference.mul_value(A.value, B.value))
+    return ((dtype, inference.broadcast(A.shape, B.shape), value),)
 
 
 def infer_Neg(inputs, attrs, n_outputs, opset):
@@ -379,8 +379,8 @@ def infer_Neg(inputs, attrs, n_outputs, opset):
     X = inputs[0]
     dtype = X.dtype
     value = None
-    if dtype in rules.INDEX_TYPES:
-        value = rules.fit(dtype, rules.neg_value(X.value))
+    if dtype in inference.INDEX_TYPES:
+        value = inference.fit(dtype, inference.neg_value(X.value))
     return ((dtype, X.shape, value),)
 
 
@@ -394,7 +394,7 @@ def infer_Or(inputs, attrs, n_outputs, opset):
     """Or(A: T, B: T) -> (C: T1)"""
     A = inputs[0]
     B = inputs[1]
-    return ((dtypes.boolean, rules.broadcast(A.shape, B.shape), None),)
+    return ((dtypes.boolean, inference.broadcast(A.shape, B.shape), None),)
 
 
 def infer_PRelu(inputs, attrs, n_outputs, opset):
@@ -409,7 +409,7 @@ def infer_Pow(inputs, attrs, n_outputs, opset):
     """Pow(X: T, Y: T1) -> (Z: T)"""
     X = inputs[0]
     Y = inputs[1]
-    return ((X.dtype, rules.broadcast(X.shape, Y.shape), None),)
+    return ((X.dtype, inference.broadcast(X.shape, Y.shape), None),)
 
 
 def infer_Reciprocal(inputs, attrs, n_outputs, opset):
@@ -423,8 +423,8 @@ def infer_Relu(inputs, attrs, n_outputs, opset):
     X = inputs[0]
     dtype = X.dtype
     value = None
-    if dtype in rules.INDEX_TYPES:
-        value = rules.fit(dtype, rules.clip_value(X.value, 0, ()))
+    if dtype in inference.INDEX_TYPES:
+        value = inference.fit(dtype, inference.clip_value(X.value, 0, ()))
     return ((dtype, X.shape, value),)
 
 
@@ -500,18 +500,18 @@ def infer_Sub(inputs, attrs, n_outputs, opset):
     B = inputs[1]
     dtype = A.dtype or B.dtype
     value = None
-    if dtype in rules.INDEX_TYPES:
-        value = rules.fit(dtype, rules.sub_value(A.value, B.value))
-    return ((dtype, rules.broadcast(A.shape, B.shape), value),)
+    if dtype in inference.INDEX_TYPES:
+        value = inference.fit(dtype, inference.sub_value(A.value, B.value))
+    return ((dtype, inference.broadcast(A.shape, B.shape), value),)
 
 
 def infer_Sum(inputs, attrs, n_outputs, opset):
     """Sum(data_0*: T) -> (sum: T)"""
     dtype = inputs[0].dtype
     value = None
-    if dtype in rules.INDEX_TYPES:
-        value = rules.fit(dtype, rules.sum_value([v.value for v in inputs]))
-    return ((dtype, rules.broadcast(*[v.shape for v in inputs]), value),)
+    if dtype in inference.INDEX_TYPES:
+        value = inference.fit(dtype, inference.sum_value([v.value for v in inputs]))
+    return ((dtype, inference.broadcast(*[v.shape for v in inputs]), value),)
 
 
 def infer_Swish(inputs, attrs, n_outputs, opset):
@@ -551,13 +551,13 @@ def infer_Where(inputs, attrs, n_outputs, opset):
     Y = inputs[2]
     dtype = X.dtype or Y.dtype
     value = None
-    if dtype in rules.INDEX_TYPES:
-        value = rules.fit(dtype, rules.where_value(X.value, Y.value))
-    return ((dtype, rules.broadcast(condition.shape, X.shape, Y.shape), value),)
+    if dtype in inference.INDEX_TYPES:
+        value = inference.fit(dtype, inference.where_value(X.value, Y.value))
+    return ((dtype, inference.broadcast(condition.shape, X.shape, Y.shape), value),)
 
 
 def infer_Xor(inputs, attrs, n_outputs, opset):
     """Xor(A: T, B: T) -> (C: T1)"""
     A = inputs[0]
     B = inputs[1]
-    return ((dtypes.boolean, rules.broadcast(A.shape, B.shape), None),)
+    return ((dtypes.boolean, inference.broadcast(A.shape, B.shape), None),)

@@ -1,7 +1,7 @@
 # Generated from specs/onnx/microsoft.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
 """Shape and type rules of ONNX operators: microsoft."""
 
-from ortable import dtypes, rules
+from ortable import dtypes, inference
 
 
 def infer_com_microsoft_Attention(inputs, attrs, n_outputs, opset):
@@ -9,9 +9,9 @@ def infer_com_microsoft_Attention(inputs, attrs, n_outputs, opset):
     input = inputs[0]
     weights = inputs[1]
     if n_outputs == 1:
-        return ((input.dtype or weights.dtype, rules.ms_attention(input.shape, weights.shape, attrs.get('qkv_hidden_sizes')), None),)
+        return ((input.dtype or weights.dtype, inference.ms_attention(input.shape, weights.shape, attrs.get('qkv_hidden_sizes')), None),)
     known = (
-        (input.dtype or weights.dtype, rules.ms_attention(input.shape, weights.shape, attrs.get('qkv_hidden_sizes')), None),
+        (input.dtype or weights.dtype, inference.ms_attention(input.shape, weights.shape, attrs.get('qkv_hidden_sizes')), None),
         (input.dtype or weights.dtype, None, None),
     )
     return known[:n_outputs]
@@ -34,21 +34,21 @@ def infer_com_microsoft_FusedConv(inputs, attrs, n_outputs, opset):
     """FusedConv(X: T, W: T, B?: T, Z?: T) -> (Y: T)"""
     X = inputs[0]
     W = inputs[1]
-    return ((X.dtype or W.dtype, rules.conv(X.shape, W.shape, attrs.get('kernel_shape'), attrs.get('strides'), attrs.get('pads'), attrs.get('dilations'), attrs.get('group', 1), attrs.get('auto_pad', 'NOTSET')), None),)
+    return ((X.dtype or W.dtype, inference.conv(X.shape, W.shape, attrs.get('kernel_shape'), attrs.get('strides'), attrs.get('pads'), attrs.get('dilations'), attrs.get('group', 1), attrs.get('auto_pad', 'NOTSET')), None),)
 
 
 def infer_com_microsoft_FusedGemm(inputs, attrs, n_outputs, opset):
     """FusedGemm(A: T, B: T, C?: T) -> (Y: T)"""
     A = inputs[0]
     B = inputs[1]
-    return ((A.dtype or B.dtype, rules.gemm(A.shape, B.shape, attrs.get('transA', 0), attrs.get('transB', 0)), None),)
+    return ((A.dtype or B.dtype, inference.gemm(A.shape, B.shape, attrs.get('transA', 0), attrs.get('transB', 0)), None),)
 
 
 def infer_com_microsoft_FusedMatMul(inputs, attrs, n_outputs, opset):
     """FusedMatMul(A: T, B: T) -> (Y: T)"""
     A = inputs[0]
     B = inputs[1]
-    return ((A.dtype or B.dtype, rules.fused_matmul(A.shape, B.shape, attrs.get('transA', 0), attrs.get('transB', 0), attrs.get('transBatchA', 0), attrs.get('transBatchB', 0)), None),)
+    return ((A.dtype or B.dtype, inference.fused_matmul(A.shape, B.shape, attrs.get('transA', 0), attrs.get('transB', 0), attrs.get('transBatchA', 0), attrs.get('transBatchB', 0)), None),)
 
 
 def infer_com_microsoft_Gelu(inputs, attrs, n_outputs, opset):
@@ -87,9 +87,9 @@ def infer_com_microsoft_MultiHeadAttention(inputs, attrs, n_outputs, opset):
     query = inputs[0]
     value = inputs[2] if len(inputs) > 2 else None
     if n_outputs == 1:
-        return ((query.dtype, rules.ms_multi_head_attention(query.shape, None if value is None else value.shape), None),)
+        return ((query.dtype, inference.ms_multi_head_attention(query.shape, None if value is None else value.shape), None),)
     known = (
-        (query.dtype, rules.ms_multi_head_attention(query.shape, None if value is None else value.shape), None),
+        (query.dtype, inference.ms_multi_head_attention(query.shape, None if value is None else value.shape), None),
         (query.dtype, None, None),
         (query.dtype, None, None),
         (None, None, None),

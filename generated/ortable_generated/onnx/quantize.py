@@ -1,14 +1,14 @@
 # Generated from specs/onnx/quantize.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
 """Shape and type rules of ONNX operators: quantize."""
 
-from ortable import dtypes, rules
+from ortable import dtypes, inference
 
 
 def infer_DequantizeLinear(inputs, attrs, n_outputs, opset):
     """DequantizeLinear(x: T1, x_scale: T2, x_zero_point?: T1) -> (y: T3)"""
     x = inputs[0]
     x_scale = inputs[1]
-    return ((rules.dtype_attr(attrs.get('output_dtype', 0), x_scale.dtype), x.shape, None),)
+    return ((inference.dtype_attr(attrs.get('output_dtype', 0), x_scale.dtype), x.shape, None),)
 
 
 def infer_DynamicQuantizeLinear(inputs, attrs, n_outputs, opset):
@@ -28,4 +28,4 @@ def infer_QuantizeLinear(inputs, attrs, n_outputs, opset):
     """QuantizeLinear(x: T1, y_scale: T2, y_zero_point?: T3) -> (y: T3)"""
     x = inputs[0]
     y_zero_point = inputs[2] if len(inputs) > 2 else None
-    return ((rules.dtype_attr(attrs.get('output_dtype', 0), dtypes.uint8 if y_zero_point is None else y_zero_point.dtype), x.shape, None),)
+    return ((inference.dtype_attr(attrs.get('output_dtype', 0), dtypes.uint8 if y_zero_point is None else y_zero_point.dtype), x.shape, None),)

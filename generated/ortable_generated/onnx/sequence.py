@@ -1,7 +1,7 @@
 # Generated from specs/onnx/sequence.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
 """Shape and type rules of ONNX operators: sequence."""
 
-from ortable import dtypes, rules
+from ortable import dtypes, inference
 
 
 def infer_ConcatFromSequence(inputs, attrs, n_outputs, opset):
@@ -76,7 +76,7 @@ def infer_StringConcat(inputs, attrs, n_outputs, opset):
     """StringConcat(X: T, Y: T) -> (Z: T)"""
     X = inputs[0]
     Y = inputs[1]
-    return ((dtypes.string, rules.broadcast(X.shape, Y.shape), None),)
+    return ((dtypes.string, inference.broadcast(X.shape, Y.shape), None),)
 
 
 def infer_StringNormalizer(inputs, attrs, n_outputs, opset):

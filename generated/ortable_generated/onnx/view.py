@@ -1,14 +1,14 @@
 # Generated from specs/onnx/view.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
 """Shape and type rules of ONNX operators: view."""
 
-from ortable import dtypes, rules
+from ortable import dtypes, inference
 
 
 def infer_CenterCropPad(inputs, attrs, n_outputs, opset):
     """CenterCropPad(input_data: T, shape: Tind) -> (output_data: T)"""
     input_data = inputs[0]
     shape = inputs[1]
-    return ((input_data.dtype, rules.center_crop_pad(input_data.shape, shape.value, attrs.get('axes')), None),)
+    return ((input_data.dtype, inference.center_crop_pad(input_data.shape, shape.value, attrs.get('axes')), None),)
 
 
 def infer_Compress(inputs, attrs, n_outputs, opset):
@@ -22,25 +22,25 @@ def infer_Concat(inputs, attrs, n_outputs, opset):
     """Concat(inputs*: T) -> (concat_result: T)"""
     dtype = inputs[0].dtype
     value = None
-    if dtype in rules.INDEX_TYPES:
-        value = rules.fit(dtype, rules.concat_value([v.value for v in inputs]))
-    return ((dtype, rules.concat([v.shape for v in inputs], rules.required(attrs, 'axis', 'Concat')), value),)
+    if dtype in inference.INDEX_TYPES:
+        value = inference.fit(dtype, inference.concat_value([v.value for v in inputs]))
+    return ((dtype, inference.concat([v.shape for v in inputs], inference.required(attrs, 'axis', 'Concat')), value),)
 
 
 def infer_ConstantOfShape(inputs, attrs, n_outputs, opset):
     """ConstantOfShape(input: T1) -> (output: T2)"""
     input = inputs[0]
-    dtype = rules.tensor_dtype(attrs.get('value'), dtypes.float32)
+    dtype = inference.tensor_dtype(attrs.get('value'), dtypes.float32)
     value = None
-    if dtype in rules.INDEX_TYPES:
-        value = rules.fit(dtype, rules.filled_value(attrs.get('value'), input.value))
-    return ((dtype, rules.like_value(input.value), value),)
+    if dtype in inference.INDEX_TYPES:
+        value = inference.fit(dtype, inference.filled_value(attrs.get('value'), input.value))
+    return ((dtype, inference.like_value(input.value), value),)
 
 
 def infer_DepthToSpace(inputs, attrs, n_outputs, opset):
     """DepthToSpace(input: T) -> (output: T)"""
     input = inputs[0]
-    return ((input.dtype, rules.depth_to_space(input.shape, rules.required(attrs, 'blocksize', 'DepthToSpace')), None),)
+    return ((input.dtype, inference.depth_to_space(input.shape, inference.required(attrs, 'blocksize', 'DepthToSpace')), None),)
 
 
 def infer_Expand(inputs, attrs, n_outputs, opset):
@@ -48,23 +48,23 @@ def infer_Expand(inputs, attrs, n_outputs, opset):
     input = inputs[0]
     shape = inputs[1]
     dtype = input.dtype
-    result = rules.expand(input.shape, shape.value)
+    result = inference.expand(input.shape, shape.value)
     value = None
-    if dtype in rules.INDEX_TYPES:
-        value = rules.fit(dtype, rules.reshape_value(input.value, shape.value, result))
+    if dtype in inference.INDEX_TYPES:
+        value = inference.fit(dtype, inference.reshape_value(input.value, shape.value, result))
     return ((dtype, result, value),)
 
 
 def infer_EyeLike(inputs, attrs, n_outputs, opset):
     """EyeLike(input: T1) -> (output: T2)"""
     input = inputs[0]
-    return ((rules.dtype_attr(attrs.get('dtype'), input.dtype), input.shape, None),)
+    return ((inference.dtype_attr(attrs.get('dtype'), input.dtype), input.shape, None),)
 
 
 def infer_Flatten(inputs, attrs, n_outputs, opset):
     """Flatten(input: T) -> (output: T)"""
     input = inputs[0]
-    return ((input.dtype, rules.flatten(input.shape, attrs.get('axis', 1)), None),)
+    return ((input.dtype, inference.flatten(input.shape, attrs.get('axis', 1)), None),)
 
 
 def infer_Gather(inputs, attrs, n_outputs, opset):
@@ -73,9 +73,9 @@ def infer_Gather(inputs, attrs, n_outputs, opset):
     indices = inputs[1]
     dtype = data.dtype
     value = None
-    if dtype in rules.INDEX_TYPES:
-        value = rules.fit(dtype, rules.gather_value(data.value, indices.value))
-    return ((dtype, rules.gather(data.shape, indices.shape, attrs.get('axis', 0)), value),)
+    if dtype in inference.INDEX_TYPES:
+        value = inference.fit(dtype, inference.gather_value(data.value, indices.value))
+    return ((dtype, inference.gather(data.shape, indices.shape, attrs.get('axis', 0)), value),)
 
 
 def infer_GatherElements(inputs, attrs, n_outputs, opset):
@@ -89,7 +89,7 @@ def infer_GatherND(inputs, attrs, n_outputs, opset):
     """GatherND(data: T, indices: tensor(int64)) -> (output: T)"""
     data = inputs[0]
     indices = inputs[1]
-    return ((data.dtype, rules.gather_nd(data.shape, indices.shape, attrs.get('batch_dims', 0)), None),)
+    return ((data.dtype, inference.gather_nd(data.shape, indices.shape, attrs.get('batch_dims', 0)), None),)
 
 
 def infer_NonZero(inputs, attrs, n_outputs, opset):
@@ -103,7 +103,7 @@ def infer_OneHot(inputs, attrs, n_outputs, opset):
     indices = inputs[0]
     depth = inputs[1]
     values = inputs[2]
-    return ((values.dtype, rules.one_hot(indices.shape, depth.value, attrs.get('axis', -1)), None),)
+    return ((values.dtype, inference.one_hot(indices.shape, depth.value, attrs.get('axis', -1)), None),)
 
 
 def infer_Pad(inputs, attrs, n_outputs, opset):
@@ -111,7 +111,7 @@ def infer_Pad(inputs, attrs, n_outputs, opset):
     data = inputs[0]
     pads = inputs[1]
     axes = inputs[3] if len(inputs) > 3 else None
-    return ((data.dtype, rules.pad(data.shape, pads.value, () if axes is None else axes.value), None),)
+    return ((data.dtype, inference.pad(data.shape, pads.value, () if axes is None else axes.value), None),)
 
 
 def infer_Range(inputs, attrs, n_outputs, opset):
@@ -121,9 +121,9 @@ def infer_Range(inputs, attrs, n_outputs, opset):
     delta = inputs[2]
     dtype = start.dtype or limit.dtype or delta.dtype
     value = None
-    if dtype in rules.INDEX_TYPES:
-        value = rules.fit(dtype, rules.range_value(start.value, limit.value, delta.value))
-    return ((dtype, rules.range_length(start, limit, delta), value),)
+    if dtype in inference.INDEX_TYPES:
+        value = inference.fit(dtype, inference.range_value(start.value, limit.value, delta.value))
+    return ((dtype, inference.range_length(start, limit, delta), value),)
 
 
 def infer_Reshape(inputs, attrs, n_outputs, opset):
@@ -131,10 +131,10 @@ def infer_Reshape(inputs, attrs, n_outputs, opset):
     data = inputs[0]
     shape = inputs[1]
     dtype = data.dtype
-    result = rules.reshape(data.shape, shape.value, attrs.get('allowzero', 0))
+    result = inference.reshape(data.shape, shape.value, attrs.get('allowzero', 0))
     value = None
-    if dtype in rules.INDEX_TYPES:
-        value = rules.fit(dtype, rules.reshape_value(data.value, shape.value, result))
+    if dtype in inference.INDEX_TYPES:
+        value = inference.fit(dtype, inference.reshape_value(data.value, shape.value, result))
     return ((dtype, result, value),)
 
 
@@ -163,9 +163,9 @@ def infer_Shape(inputs, attrs, n_outputs, opset):
     data = inputs[0]
     dtype = dtypes.int64
     value = None
-    if dtype in rules.INDEX_TYPES:
-        value = rules.fit(dtype, rules.shape_value(data.shape, attrs.get('start', 0), attrs.get('end')))
-    return ((dtype, rules.shape_of_shape(data.shape, attrs.get('start', 0), attrs.get('end')), value),)
+    if dtype in inference.INDEX_TYPES:
+        value = inference.fit(dtype, inference.shape_value(data.shape, attrs.get('start', 0), attrs.get('end')))
+    return ((dtype, inference.shape_of_shape(data.shape, attrs.get('start', 0), attrs.get('end')), value),)
 
 
 def infer_Size(inputs, attrs, n_outputs, opset):
@@ -173,8 +173,8 @@ def infer_Size(inputs, attrs, n_outputs, opset):
     data = inputs[0]
     dtype = dtypes.int64
     value = None
-    if dtype in rules.INDEX_TYPES:
-        value = rules.fit(dtype, rules.size_value(data.shape))
+    if dtype in inference.INDEX_TYPES:
+        value = inference.fit(dtype, inference.size_value(data.shape))
     return ((dtype, (), value),)
 
 
@@ -187,15 +187,15 @@ def infer_Slice(inputs, attrs, n_outputs, opset):
     steps = inputs[4] if len(inputs) > 4 else None
     dtype = data.dtype
     value = None
-    if dtype in rules.INDEX_TYPES:
-        value = rules.fit(dtype, rules.slice_value(data.value, starts.value, ends.value, () if axes is None else axes.value, () if steps is None else steps.value))
-    return ((dtype, rules.slice_(data.shape, starts.value, ends.value, () if axes is None else axes.value, () if steps is None else steps.value), value),)
+    if dtype in inference.INDEX_TYPES:
+        value = inference.fit(dtype, inference.slice_value(data.value, starts.value, ends.value, () if axes is None else axes.value, () if steps is None else steps.value))
+    return ((dtype, inference.slice_(data.shape, starts.value, ends.value, () if axes is None else axes.value, () if steps is None else steps.value), value),)
 
 
 def infer_SpaceToDepth(inputs, attrs, n_outputs, opset):
     """SpaceToDepth(input: T) -> (output: T)"""
     input = inputs[0]
-    return ((input.dtype, rules.space_to_depth(input.shape, rules.required(attrs, 'blocksize', 'SpaceToDepth')), None),)
+    return ((input.dtype, inference.space_to_depth(input.shape, inference.required(attrs, 'blocksize', 'SpaceToDepth')), None),)
 
 
 def infer_Split(inputs, attrs, n_outputs, opset):
@@ -203,10 +203,10 @@ def infer_Split(inputs, attrs, n_outputs, opset):
     input = inputs[0]
     split = inputs[1] if len(inputs) > 1 else None
     dtype = input.dtype
-    result = rules.split(input.shape, () if split is None else split.value, attrs.get('num_outputs'), attrs.get('axis', 0), n_outputs)
+    result = inference.split(input.shape, () if split is None else split.value, attrs.get('num_outputs'), attrs.get('axis', 0), n_outputs)
     values = (None,) * n_outputs
-    if dtype in rules.INDEX_TYPES:
-        values = rules.split_value(input.value, result)
+    if dtype in inference.INDEX_TYPES:
+        values = inference.split_value(input.value, result)
     return tuple((dtype, shape, value) for shape, value in zip(result, values))
 
 
@@ -216,9 +216,9 @@ def infer_Squeeze(inputs, attrs, n_outputs, opset):
     axes = inputs[1] if len(inputs) > 1 else None
     dtype = data.dtype
     value = None
-    if dtype in rules.INDEX_TYPES:
-        value = rules.fit(dtype, rules.squeeze_value(data.value))
-    return ((dtype, rules.squeeze(data.shape, () if axes is None else axes.value), value),)
+    if dtype in inference.INDEX_TYPES:
+        value = inference.fit(dtype, inference.squeeze_value(data.value))
+    return ((dtype, inference.squeeze(data.shape, () if axes is None else axes.value), value),)
 
 
 def infer_TensorScatter(inputs, attrs, n_outputs, opset):
@@ -233,10 +233,10 @@ def infer_Tile(inputs, attrs, n_outputs, opset):
     input = inputs[0]
     repeats = inputs[1]
     dtype = input.dtype
-    result = rules.tile(input.shape, repeats.value)
+    result = inference.tile(input.shape, repeats.value)
     value = None
-    if dtype in rules.INDEX_TYPES:
-        value = rules.fit(dtype, rules.reshape_value(input.value, repeats.value, result))
+    if dtype in inference.INDEX_TYPES:
+        value = inference.fit(dtype, inference.reshape_value(input.value, repeats.value, result))
     return ((dtype, result, value),)
 
 
@@ -245,9 +245,9 @@ def infer_Transpose(inputs, attrs, n_outputs, opset):
     data = inputs[0]
     dtype = data.dtype
     value = None
-    if dtype in rules.INDEX_TYPES:
-        value = rules.fit(dtype, data.value)
-    return ((dtype, rules.permute(data.shape, attrs.get('perm')), value),)
+    if dtype in inference.INDEX_TYPES:
+        value = inference.fit(dtype, data.value)
+    return ((dtype, inference.permute(data.shape, attrs.get('perm')), value),)
 
 
 def infer_Unique(inputs, attrs, n_outputs, opset):
@@ -271,6 +271,6 @@ def infer_Unsqueeze(inputs, attrs, n_outputs, opset):
     axes = inputs[1]
     dtype = data.dtype
     value = None
-    if dtype in rules.INDEX_TYPES:
-        value = rules.fit(dtype, rules.unsqueeze_value(data.value, axes.value))
-    return ((dtype, rules.unsqueeze(data.shape, axes.value), value),)
+    if dtype in inference.INDEX_TYPES:
+        value = inference.fit(dtype, inference.unsqueeze_value(data.value, axes.value))
+    return ((dtype, inference.unsqueeze(data.shape, axes.value), value),)

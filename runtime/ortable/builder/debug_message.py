@@ -11,7 +11,8 @@ from .. import dtypes
 from . import initializers
 
 if TYPE_CHECKING:
-    from ..rules import ValueInfo
+    from ortable.inference.value_info import ValueInfo
+
     from .node import Node
     from .state import GraphState
 

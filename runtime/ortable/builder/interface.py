@@ -6,10 +6,11 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from ortable.inference.value_info import ValueInfo
+
 from .. import dims, dtypes
 from ..dims import Dim, SymDim
 from ..errors import BuilderError
-from ..rules import ValueInfo
 from . import constants, initializers
 from .dim_results import DimResults
 from .state import GraphState, describe_shape

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from ortable.inference.value_info import ValueInfo
 from ortable_generated.onnx.dispatch import INFER
 
 from .. import dims, dtypes
 from ..dims import SymDim
 from ..errors import BuilderError, KernelError
-from ..rules import ValueInfo
 from . import casts, checks, constants, versions
 from .debug_message import typed_names
 from .interface import GraphInterface

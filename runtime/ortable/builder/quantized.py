@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ortable.inference.value_info import ValueInfo
+
 from .. import dtypes
 from ..errors import BuilderError
-from ..rules import ValueInfo
 from . import passes
 from .captures import captured, subgraphs
 from .node import Node

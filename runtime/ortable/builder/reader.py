@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
 from onnx.helper import get_attribute_value
 
+from ortable.inference.value_info import ValueInfo
 from ortable_generated.onnx.dispatch import INFER
 
 from .. import dims
 from ..dims import Dim
 from ..errors import BuilderError, OrtableError
-from ..rules import ValueInfo
 from . import constants, initializers
 from .node import Node
 

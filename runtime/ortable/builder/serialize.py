@@ -30,7 +30,8 @@ from .state import GraphState
 from .tensor_proto import Outside, fill_tensor, tensors_of_graph, tensors_of_nodes
 
 if TYPE_CHECKING:
-    from ..rules import ValueInfo
+    from ortable.inference.value_info import ValueInfo
+
     from .graph import GraphBuilder
 
 PROTO_LIMIT = 2**31 - 1

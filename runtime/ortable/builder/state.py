@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from ortable.inference.value_info import ValueInfo
+
 from .. import dims, dtypes
 from ..dims import Dim, Shape, SymDim
 from ..errors import BuilderError
-from ..rules import ValueInfo
 from .debug_message import debug_message, describe_value
 from .names import Names
 from .node import Node

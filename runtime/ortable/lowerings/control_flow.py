@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from ortable import dtypes
 from ortable.builder.result import Res
 from ortable.errors import UnsupportedCase
+from ortable.inference import promote_types
 from ortable.prelude_make import cast, consts
-from ortable.rules import promote_types
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder

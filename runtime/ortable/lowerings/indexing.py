@@ -12,6 +12,7 @@ import numpy as np
 from ortable import dims, dtypes
 from ortable.dims import SymDim
 from ortable.errors import UnsupportedCase
+from ortable.inference import broadcast
 from ortable.prelude import inverse_perm, one_hot_index, rank_of, shape_of
 from ortable.prelude_make import (
     as_tensor,
@@ -25,7 +26,6 @@ from ortable.prelude_make import (
 )
 from ortable.prelude_places import names_each_once
 from ortable.prelude_shape import sliced
-from ortable.rules import broadcast
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res

@@ -3,6 +3,8 @@ it does not fit."""
 
 from __future__ import annotations
 
+from ortable.inference.value_info import ValueInfo
+
 from .. import dims
 from ..builder import passes
 from ..builder.node import Node
@@ -11,7 +13,6 @@ from ..builder.result import Res
 from ..builder.state import describe_shape
 from ..dtypes import name as dtype_name
 from ..errors import OrtableError
-from ..rules import ValueInfo
 from .rule import Match, Rule
 from .tables import Tables
 

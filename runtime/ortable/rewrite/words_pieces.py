@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ortable import dims, dtypes
 from ortable.dims import Dim
+from ortable.inference.shape import normalize_axis
 from ortable.known import known_shape
 from ortable.prelude import Bool, Int, Ints, Opaque, Result, Results
 from ortable.prelude_make import const, consts
 from ortable.rewrite.matcher import small_constant
-from ortable.rules_shape import normalize_axis
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder as Graph

@@ -11,10 +11,10 @@ import numpy as np
 from ortable import dims, dtypes
 from ortable.builder.node import Node
 from ortable.dims import Dim
+from ortable.inference.shape import Shape, normalize_axis
 from ortable.known import known_shape
 from ortable.prelude import Bool, Dtype, Int, Ints, Opaque, Result, Results
 from ortable.rewrite.matcher import small_constant
-from ortable.rules_shape import Shape, normalize_axis
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder as Graph

@@ -15,11 +15,11 @@ from ortable.builder import initializers
 from ortable.builder.constants import get_constant
 from ortable.builder.constants import is_constant as _is_constant
 from ortable.dims import Dim
+from ortable.inference.shape import normalize_axis
 from ortable.known import known_shape
 from ortable.prelude import Bool, Int, Opaque, Result
 from ortable.prelude_make import consts
 from ortable.rewrite.matcher import small_constant
-from ortable.rules_shape import normalize_axis
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder as Graph

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from . import dims
-from .errors import BuilderError
-from .rules_shape import Dim, Shape, broadcast, differ, normalize_axis, show
+from ortable import dims
+from ortable.errors import BuilderError
+
+from .shape import Dim, Shape, broadcast, differ, normalize_axis, show
 
 
 def matmul(a: Shape | None, b: Shape | None) -> Shape | None:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from . import dims
-from .dims import Dim
-from .errors import BuilderError
+from ortable import dims
+from ortable.dims import Dim
+from ortable.errors import BuilderError
 
 Shape = tuple[Dim, ...]
 

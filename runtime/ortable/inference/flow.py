@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from . import dims
-from .dtypes import float32, int64, string
-from .rules_dtype import INDEX_TYPES, tensor_dtype
-from .rules_shape import Dim, Shape, all_known, normalize_axis
-from .rules_spatial import dft
-from .rules_values import LIMIT
-from .rules_view import scalar
+from ortable import dims
+from ortable.dtypes import float32, int64, string
+
+from .dtype import INDEX_TYPES, tensor_dtype
+from .shape import Dim, Shape, all_known, normalize_axis
+from .spatial import dft
+from .values import LIMIT
+from .view import scalar
 
 Known = tuple[int | None, Shape | None, Any]
 Result = tuple[Known, ...]

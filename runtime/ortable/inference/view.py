@@ -8,18 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import gcd
 
-from . import dims
-from .errors import BuilderError
-from .rules_shape import (
-    Dim,
-    Shape,
-    all_known,
-    broadcast,
-    differ,
-    normalize_axes,
-    normalize_axis,
-    show,
-)
+from ortable import dims
+from ortable.errors import BuilderError
+
+from .shape import Dim, Shape, all_known, broadcast, differ, normalize_axes, normalize_axis, show
 
 # Exporters write "to the end" as the largest int32 or int64; no tensor has an axis as long as that.
 _TO_END = (1 << 31) - 1

@@ -7,10 +7,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from . import dims
-from .rules_dtype import INDEX_TYPES
-from .rules_shape import Dim, Shape
-from .rules_view import Value, scalar, slice_length, static_ints, vector
+from ortable import dims
+
+from .dtype import INDEX_TYPES
+from .shape import Dim, Shape
+from .view import Value, scalar, slice_length, static_ints, vector
 
 # Longer vectors are data, not shapes.
 LIMIT = 64

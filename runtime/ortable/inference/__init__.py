@@ -1,13 +1,10 @@
-"""The words that shape, type and value rules are written in; generated ONNX and ATen rules call
-them as ``rules.word(...)``.
-Pure functions on shapes (tuples of dims, None = unknown), element types and known contents; nothing
-here builds a graph."""
+"""The words of shape, dtype and value rules; the generated rules of ONNX and ATen operators call
+them as ``inference.word(...)``. Pure functions on shapes (tuples of dims, None = unknown), element
+types and known contents; nothing here builds a graph. `ValueInfo` is what a rule reads."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from .rules_dtype import (
+from .dtype import (
     INDEX_TYPES,
     accumulate,
     dtype_attr,
@@ -17,14 +14,8 @@ from .rules_dtype import (
     required,
     tensor_dtype,
 )
-from .rules_flow import (
-    infer_constant,
-    infer_dft,
-    infer_if,
-    infer_loop,
-    infer_scan,
-)
-from .rules_linalg import (
+from .flow import infer_constant, infer_dft, infer_if, infer_loop, infer_scan
+from .linalg import (
     attention,
     attention_present,
     attention_scores,
@@ -41,7 +32,7 @@ from .rules_linalg import (
     rnn_state,
     window,
 )
-from .rules_shape import (
+from .shape import (
     Shape,
     broadcast,
     concat,
@@ -55,7 +46,7 @@ from .rules_shape import (
     show,
     unify,
 )
-from .rules_spatial import (
+from .spatial import (
     affine_grid,
     col2im,
     conv,
@@ -72,7 +63,8 @@ from .rules_spatial import (
     space_to_depth,
     stft,
 )
-from .rules_values import (
+from .value_info import ValueInfo
+from .values import (
     abs_value,
     add_value,
     cast_value,
@@ -103,7 +95,7 @@ from .rules_values import (
     unsqueeze_value,
     where_value,
 )
-from .rules_view import (
+from .view import (
     arg_reduce,
     center_crop_pad,
     expand,
@@ -128,42 +120,6 @@ from .rules_view import (
     unsqueeze,
     vector,
 )
-
-
-class ValueInfo:
-    """What is known of one result of a graph.
-
-    ``dtype``: ONNX element type; ``shape``: tuple of dims; ``rank``: known even where the shape is
-    not; ``value``: known
-    content of an int32 or int64 result of rank 0 (a dim) or 1 (a tuple of dims); ``constant``: the
-    array of a constant
-    (anything with ``tolist()``); ``producer``: the node that makes it. None everywhere means
-    unknown.
-    """
-
-    __slots__ = ("constant", "dtype", "name", "producer", "rank", "shape", "value")
-
-    def __init__(
-        self,
-        name: str = "",
-        dtype: int | None = None,
-        shape: Shape | None = None,
-        rank: int | None = None,
-        value: Any = None,
-        constant: Any = None,
-        producer: Any = None,
-    ) -> None:
-        self.name = name
-        self.dtype = dtype
-        self.shape = shape
-        self.rank = len(shape) if rank is None and shape is not None else rank
-        self.value = value
-        self.constant = constant
-        self.producer = producer
-
-    def __repr__(self) -> str:
-        return f"ValueInfo({self.name!r}, {self.dtype}, {show(self.shape)}, value={self.value})"
-
 
 __all__ = [
     "INDEX_TYPES",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .dtypes import (
+from ortable.dtypes import (
     bfloat16,
     boolean,
     complex64,
@@ -33,7 +33,7 @@ from .dtypes import (
     uint32,
     uint64,
 )
-from .errors import BuilderError
+from ortable.errors import BuilderError
 
 _FLOATS = (float16, bfloat16, float32, float64)
 _RANK = {uint8: 0, int8: 1, int16: 2, int32: 3, int64: 4}
@@ -136,7 +136,7 @@ def tensor_dtype(value: Any, default: int | None = None) -> int | None:
         return default
     if hasattr(value, "data_type"):
         return int(value.data_type)
-    from .dtypes import from_numpy
+    from ortable.dtypes import from_numpy
 
     return from_numpy(value.dtype)
 

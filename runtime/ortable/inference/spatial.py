@@ -7,10 +7,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from . import dims
-from .errors import BuilderError
-from .rules_shape import Dim, Shape, all_known, differ, normalize_axes, show
-from .rules_view import Value, length, scalar, static_ints, vector
+from ortable import dims
+from ortable.errors import BuilderError
+
+from .shape import Dim, Shape, all_known, differ, normalize_axes, show
+from .view import Value, length, scalar, static_ints, vector
 
 Ints = Sequence[int] | None
 
