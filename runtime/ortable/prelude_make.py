@@ -76,15 +76,16 @@ def _to_float8(graph: Graph, x: Result, dtype: Dtype) -> Result:
         raise UnsupportedCase("8-bit floats, which ONNX has from opset 19 on")
     if dtype == dtypes.float8e8m0:
         raise UnsupportedCase("a cast to float8_e8m0fnu, which ONNX Runtime rounds in another way")
-    own = graph.get_type(x)
-    if own not in (dtypes.float32, dtypes.float64):
-        x, own = graph.make_node("Cast", [x], to=dtypes.float32), dtypes.float32
+    if graph.get_type(x) != dtypes.float32:
+        # torch rounds twice too; a float64 just below a limit reaches it as float32
+        x = graph.make_node("Cast", [x], to=dtypes.float32)
     if dtype == dtypes.float8e4m3fn:
         return graph.make_node("Cast", [x], to=dtype)
     if dtype == dtypes.float8e5m2:
         large = graph.make_node("Abs", [x])
-        large = graph.make_node("GreaterOrEqual", [large, const(graph, _E5M2_ROUNDS_UP, own)])
-        infinite = graph.make_node("Mul", [x, const(graph, float("inf"), own)])
+        limit = const(graph, _E5M2_ROUNDS_UP, dtypes.float32)
+        large = graph.make_node("GreaterOrEqual", [large, limit])
+        infinite = graph.make_node("Mul", [x, const(graph, float("inf"), dtypes.float32)])
         x = graph.make_node("Where", [large, infinite, x])
     return graph.make_node("Cast", [x], to=dtype, saturate=0)
 

@@ -334,8 +334,8 @@ def _ends_open(graph: Graph, x: str, axes: Ints) -> bool:
 
 
 def product_over(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
-    """The product over non-negative ``axes`` in the dtype of ``x``; ints wrap around, of bools it
-    is whether all are true."""
+    """The product over non-negative ``axes`` in the dtype of ``x``; ints wrap around, and of bools
+    it is whether all are true."""
     kind = graph.get_type(x)
     if not axes:
         return x

@@ -70,6 +70,16 @@ def test_an_assertion_of_a_graph_that_trains_raises():
         fn(torch.tensor([1.0, -2.0], requires_grad=True))
 
 
+def test_only_results_are_copied_into_memory_that_can_be_resized(backends):
+    for fn, copied in ((positive, 1), (asserting.given_flag, 1), (asserting.written, 2)):
+        torch._dynamo.reset()
+        with torch.no_grad():
+            run = torch.compile(fn, backend="ortable", options={"resizable": True})
+            run(torch.tensor([1.0, 2.0])).resize_(7)
+        assert backends[-1].source.count(".clone()") == copied
+        assert len(backends[-1].compiled.fetches) > copied
+
+
 def test_a_condition_that_always_holds_is_not_fetched():
     storage = {}
     fn = torch.compile(lambda x: x.nonzero() * 2, backend="ortable", options={"storage": storage})

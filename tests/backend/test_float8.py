@@ -55,6 +55,16 @@ def test_every_size(dtype):
         assert_same_bytes(run(x), (x.float() * 2).to(dtype))
 
 
+def test_results_are_no_views():
+    for grad in (False, True):
+        x = torch.randn(4, 4, requires_grad=grad)
+        with torch.set_grad_enabled(grad):
+            results = compiled(lambda x: [x.to(dtype) for dtype in FLOAT8])(x)
+        for result in results:
+            assert not result._is_view()
+            assert grad or result._base is None
+
+
 @pytest.mark.parametrize("source", [torch.float64, torch.bfloat16, torch.int32, torch.bool])
 def test_casts_from_other_types(source):
     x = torch.arange(-300, 300).to(source)
@@ -64,6 +74,14 @@ def test_casts_from_other_types(source):
 
     for got, expected in zip(compiled(fn)(x), fn(x), strict=True):
         assert_same_bytes(got, expected)
+
+
+@every_float8
+def test_float64_beside_a_limit_is_rounded_through_float32(dtype):
+    limits = torch.tensor([61440, 464, 248, 240, 1.125, 2.0**-7], dtype=torch.float64)
+    x = torch.cat([limits, limits.nextafter(limits * 0), limits.nextafter(limits * 2)])
+    x = torch.cat([x, -x])
+    assert_same_bytes(compiled(lambda x: x.to(dtype))(x), x.to(dtype))
 
 
 def test_weights_are_read_at_every_call():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from pathlib import Path
 
 import onnxruntime
@@ -12,6 +13,7 @@ from onnx import TensorProto
 from torch._dynamo.exc import BackendCompilerFailed
 
 from ortable import ExportOptions, OrtOptions, onnx_custom_backend
+from ortable.backend import wiring
 from ortable.errors import OptionError
 
 
@@ -27,7 +29,20 @@ def test_unknown_option_lists_the_known_and_the_closest():
 @pytest.mark.parametrize(
     ("name", "values"),
     [
-        ("providers", [[], "", [""], [3], ("CPUExecutionProvider", {}), ["A", "A"]]),
+        (
+            "providers",
+            [
+                [],
+                "",
+                [""],
+                [("", {})],
+                [("CPUExecutionProvider", {}), " "],
+                [3],
+                [()],
+                ("CPUExecutionProvider", {}),
+                ["A", "A"],
+            ],
+        ),
         ("target_opset", ["18", True, 5, 99, {}, {"com.microsoft": 1}, {"": True}, {"": 99}]),
         ("target_opset", [{"": 18, "my.domain": 1}, {"": 18, "com.microsoft": 7}, {1: 18}, [18]]),
         ("optimize", [1, None, "no"]),
@@ -104,6 +119,45 @@ def test_options_dict_reaches_a_callable_backend():
     )
     torch.testing.assert_close(fn(torch.ones(2)), torch.full((2,), 2.0))
     assert storage["instance"][0]["onnx"].opset_import[0].version == 18
+
+
+GIVEN = {
+    "providers": ["CPUExecutionProvider"],
+    "target_opset": 18,
+    "optimize": True,
+    "rewrites": "none",
+    "storage": {},
+    "dump_prefix": Path("sub") / "m",
+    "verbose": 1,
+    "session_options": {"intra_op_num_threads": 1},
+    "run_options": {"log_severity_level": 3},
+    "pre_ort_model_transforms": lambda model: None,
+    "export_options": ExportOptions(decomposition_table="none"),
+    "freeze": "off",
+    "fallback": "eager",
+    "cache_dir": Path("kept"),
+    "resizable": True,
+    "raise_on": ["aten::relu"],
+}
+
+
+@pytest.mark.parametrize("field", [each.name for each in dataclasses.fields(OrtOptions)])
+def test_every_option_is_a_keyword_too(field, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    seen, dispatched = [], wiring.dispatch
+
+    def noted(graph_module, args, options, runner, name):
+        seen.append(options)
+        return dispatched(graph_module, args, options, runner, name)
+
+    monkeypatch.setattr(wiring, "dispatch", noted)
+    given = {field: GIVEN[field]}
+    for keywords, options in ((given, None), ({}, given)):
+        torch._dynamo.reset()
+        backend = functools.partial(onnx_custom_backend, **keywords)
+        fn = torch.compile(torch.tanh, backend=backend, options=options)
+        torch.testing.assert_close(fn(torch.ones(2)), torch.ones(2).tanh())
+    assert seen == [OrtOptions(**given)] * 2
 
 
 def test_session_and_run_options_are_used():

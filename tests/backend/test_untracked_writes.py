@@ -4,6 +4,7 @@ optimizers and PEFT do it. Results equal eager's after every step."""
 from __future__ import annotations
 
 import copy
+import sys
 
 import peft
 import pytest
@@ -140,6 +141,24 @@ def test_weights_of_peft_are_constants_on_demand_with_a_warning(backends):
     with pytest.warns(RuntimeWarning, match=r"merge_adapter.*ortable.refresh"):
         merged_again_and_again(model, compiled)
     assert not any(role.written for r in storage["instance"] for role in r["inputs"])
+
+
+def test_without_peft_a_layer_of_that_name_has_constants(backends, monkeypatch):
+    class Wrapping(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.base_layer = torch.nn.Linear(64, 3)
+
+        def forward(self, x):
+            return self.base_layer(x)
+
+    model = torch.nn.Sequential(Wrapping())
+    monkeypatch.delitem(sys.modules, "peft")
+    compiled = torch.compile(model, backend="ortable")
+    check(compiled, model, X)
+    assert is_frozen(backends[-1])
+    assert len(backends[-1].frozen) == 2
+    assert "peft" not in sys.modules
 
 
 def test_a_merged_and_unloaded_model_has_constants(backends):

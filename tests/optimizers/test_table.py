@@ -9,6 +9,7 @@ from itertools import groupby
 import numpy as np
 import onnxruntime
 import pytest
+from onnx import parser
 
 from ortable.backend.session import make_session
 from tests.optimizers import (
@@ -94,6 +95,38 @@ def test_rows_and_patterns_belong_together():
 def _signed():
     name = "int8 at opset 21"
     return model_of(next(pattern for pattern in PATTERNS if pattern.name == name))
+
+
+def _quantized(codes):
+    """A model whose codes have the dtype that the text says."""
+    text = f"""<ir_version: 10, opset_import: ["": 21]>
+    g (float[n,m] x) => (float[m,n] y) <float s = {{0.05}}>
+    {{ {codes} d = DequantizeLinear(q, s) y = Transpose<perm=[1,0]>(d) }}"""
+    return parser.parse_model(text)
+
+
+@pytest.mark.parametrize(
+    ("codes", "signed"),
+    [
+        ("q = QuantizeLinear<output_dtype=3>(x, s)", True),
+        ("q = QuantizeLinear<output_dtype=2>(x, s)", False),
+        ("q = QuantizeLinear(x, s)", False),
+        ("z = Constant<value=int8 {3}>() q = QuantizeLinear(x, s, z)", True),
+        ("z = Constant<value=uint8 {3}>() q = QuantizeLinear(x, s, z)", False),
+        ("k = Constant<value=int8[1] {3}>() z = Squeeze(k) q = QuantizeLinear(x, s, z)", True),
+    ],
+)
+def test_signed_codes_are_known_however_they_are_said(codes, signed, monkeypatch):
+    seen = []
+    made = onnxruntime.InferenceSession
+
+    def recording(*args, **kwargs):
+        seen.extend(kwargs["disabled_optimizers"])
+        return made(*args, **kwargs)
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", recording)
+    make_session(_quantized(codes), ["CPUExecutionProvider"], None, training=False)
+    assert ("QDQPropagationTransformer" in seen) == signed
 
 
 @pytest.mark.parametrize(

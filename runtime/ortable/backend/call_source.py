@@ -185,8 +185,9 @@ class CallSource:
         for check in self.compiled.checks:
             lines.append(f"    if not f{check.fetch}.item():")
             lines.append(f"        raise RuntimeError({check.message!r})")
+        handed_out = self._handed_out() if self.resizable else set()
         for index, fetch in enumerate(fetches):
-            if self.resizable:
+            if index in handed_out:
                 lines.append(f"    f{index} = f{index}.clone()")
             changed = self._promised(index, fetch)
             if changed:
@@ -199,7 +200,15 @@ class CallSource:
             return f"take(out.dlpack_at({index}))"
         self.values["float8_tensor"] = float8_tensor
         self.values[f"dtype{index}"] = dtypes.to_torch(fetch.float8)
-        return f"float8_tensor(out[{index}], dtype{index})"
+        self.values["own"] = own
+        return f"own(float8_tensor(out[{index}], dtype{index}))"
+
+    def _handed_out(self) -> set[int]:
+        """Outputs whose memory a caller gets; others are conditions of assertions, numbers, and
+        what is written into arguments."""
+        tensors = (OutputKind.TENSOR, OutputKind.VIEW)
+        results = self.compiled.outputs[: self.compiled.n_results]
+        return {role.fetch for role in results if role.kind in tensors and role.fetch >= 0}
 
     def _promised(self, index: int, fetch: Fetch) -> str:
         name = f"f{index}"

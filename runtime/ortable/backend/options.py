@@ -130,12 +130,12 @@ def _check_providers(name: str, value: Any) -> tuple[Provider, ...] | None:
     if not isinstance(value, list | tuple) or not value:
         raise _wrong(name, value, expected)
     for item in value:
-        if item == "":
-            raise _wrong(name, value, expected)
         pair = isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str)
         if not isinstance(item, str) and not (pair and isinstance(item[1], dict)):
             raise _wrong(name, value, expected)
     names = [item if isinstance(item, str) else item[0] for item in value]
+    if not all(map(str.strip, names)):
+        raise _wrong(name, value, f"{expected}: a name may not be empty")
     twice = sorted({each for each in names if names.count(each) > 1})
     if twice:
         raise _wrong(name, value, f"a list that names each provider once ({', '.join(twice)})")

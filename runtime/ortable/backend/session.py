@@ -7,7 +7,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from onnx import AttributeProto, GraphProto, ModelProto, TensorProto
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from ortable.errors import OptionError, ProviderError
 
@@ -180,10 +180,30 @@ def _harmful_optimizers(model: ModelProto) -> list[str]:
 
 
 def _has_signed(model: ModelProto) -> bool:
-    """Whether activations are quantized to int8."""
-    signed = {each.name for each in model.graph.initializer if each.data_type == TensorProto.INT8}
-    nodes = (node for node in model.graph.node if node.op_type == "QuantizeLinear")
-    return any(len(node.input) > 2 and node.input[2] in signed for node in nodes)
+    """Whether activations are quantized to int8, or to codes of a dtype that the model does not
+    say."""
+    graph = model.graph
+    known = {each.name: each.data_type for each in graph.initializer}
+    for value in (*graph.input, *graph.value_info):
+        known[value.name] = value.type.tensor_type.elem_type
+    for node in graph.node:
+        if node.op_type == "Constant":
+            known.update((node.output[0], att.t.data_type) for att in node.attribute)
+    return any(
+        _codes(node, known) in (TensorProto.INT8, TensorProto.UNDEFINED)
+        for node in graph.node
+        if node.op_type == "QuantizeLinear"
+    )
+
+
+def _codes(node: NodeProto, known: Mapping[str, int]) -> int:
+    """The dtype of the codes of a QuantizeLinear: `output_dtype`, or that of its zero point."""
+    for att in node.attribute:
+        if att.name == "output_dtype" and att.i:
+            return int(att.i)
+    if len(node.input) < 3 or not node.input[2]:
+        return int(TensorProto.UINT8)
+    return known.get(node.input[2], TensorProto.UNDEFINED)
 
 
 def make_session(

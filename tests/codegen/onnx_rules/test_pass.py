@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -10,25 +9,15 @@ import pytest
 from ortablegen.onnx.emit import emit_onnx_rules
 from ortablegen.onnx.read import load_onnx_rules
 from ortablegen.source.diagnostics import Diagnostics
+from tests.codegen.onnx_rules import golden
 
 _FOLDER = Path(__file__).parent / "pass"
 _ROOT = Path(__file__).parents[3]
 
 
-def emitted(path: Path, folder: Path) -> str:
-    """The generated files of one spec file, as one text."""
-    shutil.copy(path, folder)
-    diagnostics = Diagnostics()
-    files = emit_onnx_rules(load_onnx_rules(folder, diagnostics))
-    assert diagnostics.render() == ""
-    return "".join(
-        f"#### {name}\n{text}" for name, text in sorted(files.items()) if "__init__" not in name
-    )
-
-
 @pytest.mark.parametrize("path", sorted(_FOLDER.glob("*.yaml")), ids=lambda p: p.stem)
-def test_feature_becomes_the_golden_python(path: Path, tmp_path: Path) -> None:
-    assert emitted(path, tmp_path) == path.with_suffix(".out").read_text()
+def test_feature_becomes_the_golden_python(path: Path) -> None:
+    assert golden.python_of(path) == path.with_suffix(".out").read_text()
 
 
 def test_generated_rules_are_fresh_and_deterministic() -> None:
