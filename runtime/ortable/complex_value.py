@@ -8,14 +8,13 @@ torch.view_as_real's layout.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from . import dtypes
+from ortable.ir import Graph
 
-if TYPE_CHECKING:
-    from .builder import GraphBuilder
+from . import dtypes
 
 PARTS = {dtypes.complex64: dtypes.float32, dtypes.complex128: dtypes.float64}
 
@@ -44,7 +43,7 @@ def complex_type(part: int | None) -> Any:
     return dtypes.complex128 if part == dtypes.float64 else dtypes.complex64
 
 
-def split_pair(graph: GraphBuilder, name: str) -> ComplexValue:
+def split_pair(graph: Graph, name: str) -> ComplexValue:
     """The complex tensor that a real one with a last dimension of 2 stands for."""
     parts = []
     for place in (0, 1):
@@ -53,7 +52,7 @@ def split_pair(graph: GraphBuilder, name: str) -> ComplexValue:
     return ComplexValue(parts[0], parts[1], complex_type(graph.get_type(name)))
 
 
-def join_pair(graph: GraphBuilder, value: ComplexValue) -> str:
+def join_pair(graph: Graph, value: ComplexValue) -> str:
     """A complex tensor as a real one with a last dimension of 2."""
     last = graph.make_initializer("", np.array([-1], dtype=np.int64))
     parts = [graph.make_node("Unsqueeze", [part, last]) for part in (value.real, value.imag)]

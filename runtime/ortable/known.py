@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ortable import dtypes
 from ortable.complex_value import ComplexValue
 from ortable.dims import Dim, SymDim
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder
+from ortable.ir import Graph
 
 Shape = tuple[Dim, ...]
 Rules = tuple[tuple[int | None, Shape | None], ...]
 
 
-def known_shape(graph: GraphBuilder, value: Any) -> Shape | None:
+def known_shape(graph: Graph, value: Any) -> Shape | None:
     """The shape of a result; ``()`` for a number; None when it is unknown."""
     if type(value) is str:
         return graph.get_shape(value) if graph.has_shape(value) else None
@@ -25,12 +23,12 @@ def known_shape(graph: GraphBuilder, value: Any) -> Shape | None:
     return None if value is None else ()
 
 
-def known_shapes(graph: GraphBuilder, values: Sequence[Any]) -> list[Shape | None]:
+def known_shapes(graph: Graph, values: Sequence[Any]) -> list[Shape | None]:
     """The shapes of a list of results."""
     return [known_shape(graph, value) for value in values]
 
 
-def known_dtype(graph: GraphBuilder, value: Any) -> int | None:
+def known_dtype(graph: Graph, value: Any) -> int | None:
     """The dtype of a result; torch's default for a number; that of the first one for a list."""
     if type(value) is str:
         return graph.get_type(value) if graph.has_type(value) else None

@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ortable import dims, dtypes
 from ortable.complex_value import ComplexValue
 from ortable.dims import Dim, SymDim
 from ortable.errors import BuilderError, UnsupportedCase
+from ortable.ir import Graph
 from ortable.known import number_dtype
 
 from .inference import normalize_axis
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder as Graph
 
 Result = Any  # the name of a result (str); ``res`` where a word says so
 Results = Sequence[Any]

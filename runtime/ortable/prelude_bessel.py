@@ -5,15 +5,12 @@ which torch uses, in the dtype of their argument.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from ortable.algorithms.special_tables import TABLES
+from ortable.ir import Graph
 from ortable.prelude import Bool, Float, Result, Str
 from ortable.prelude_pointwise import const_like, polynomial
 from ortable.prelude_special import chebyshev_sum, ratio_of
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder as Graph
 
 
 def bessel_series(graph: Graph, x: Result, name: Str) -> Result:

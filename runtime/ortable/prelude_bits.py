@@ -3,14 +3,10 @@ lowest byte first, as the memory of the processors that torch and ONNX Runtime r
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ortable import dtypes
+from ortable.ir import Graph
 from ortable.prelude import Bool, Dtype, Result, shape_of
 from ortable.prelude_make import cast, consts, reshape_to, unsqueezed
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder as Graph
 
 _UNSIGNED = {1: dtypes.uint8, 2: dtypes.uint16, 4: dtypes.uint32, 8: dtypes.uint64}
 _BITS_OF_INTS = dtypes.INT_TYPES | {dtypes.boolean}

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from ortable import dims, dtypes
 from ortable.errors import BuilderError, UnsupportedCase
+from ortable.ir import Graph
 from ortable.prelude import Bool, Int, Ints, Result, SymInts, shape_of
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder as Graph
 
 
 def block_shape(graph: Graph, x: Result, block: SymInts, reduced: Bool = False) -> SymInts:

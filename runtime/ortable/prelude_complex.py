@@ -8,12 +8,13 @@ where torch lets both stand. The elementary functions are in
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ortable import dtypes
 from ortable.complex_value import ComplexValue, complex_type, join_pair, part_type, split_pair
 from ortable.dims import SymDim
 from ortable.errors import UnsupportedCase
+from ortable.ir import Graph
 from ortable.prelude import Bool, Dtype, Int, Ints, Result, Scalar, Str, SymInts, dim_of, rank_of
 from ortable.prelude_make import (
     as_tensor,
@@ -34,9 +35,6 @@ from ortable.prelude_pointwise import (
 )
 from ortable.prelude_product import matrix_product
 from ortable.prelude_sums import summed_over
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder as Graph
 
 Complex = Any  # a ComplexValue, or the name of a real result
 Complexes = Any  # a list of them

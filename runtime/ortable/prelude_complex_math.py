@@ -3,10 +3,11 @@ parts are as a few nodes give them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ortable import dtypes
 from ortable.complex_value import ComplexValue
+from ortable.ir import Graph
 from ortable.prelude_complex import Complex, c_abs, c_angle, c_conj, c_polar, c_times
 from ortable.prelude_pointwise import (
     atan2_of,
@@ -16,9 +17,6 @@ from ortable.prelude_pointwise import (
     is_sign_set,
     log1p_of,
 )
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder as Graph
 
 
 def c_exp(graph: Graph, x: Complex) -> Complex:

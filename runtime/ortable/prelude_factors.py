@@ -5,16 +5,13 @@ factors and epsilons, which ONNX keeps in attributes, float32 whatever the tenso
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ortable import dtypes
+from ortable.ir import Graph
 from ortable.prelude import Bool, Result, Scalar, SymInts, dtype_of
 from ortable.prelude_make import as_vec, const, filled
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder as Graph
 
 
 def fits_attribute(graph: Graph, value: Scalar, x: Result) -> Bool:

@@ -9,11 +9,12 @@ float64; the inverse is the forward transform with real and imaginary parts exch
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ortable import dims, dtypes
 from ortable.complex_value import ComplexValue, complex_type, join_pair, part_type, split_pair
 from ortable.dims import SymDim
+from ortable.ir import Graph
 from ortable.known import default_float
 from ortable.prelude import (
     Bool,
@@ -33,9 +34,6 @@ from ortable.prelude_make import as_scalar, as_vec, cast, const, consts
 from ortable.prelude_shape import counting
 
 from .inference import normalize_axis
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder as Graph
 
 
 def fourier(graph: Graph, x: Complex, axes: Ints, forward: Bool) -> Complex:

@@ -6,17 +6,15 @@ They compute in float64 and round once.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ortable import dtypes
 from ortable.algorithms.loops import while_any
 from ortable.algorithms.special_tables import TABLES, ZETA
+from ortable.ir import Graph
 from ortable.prelude import Float, Int, Result
 from ortable.prelude_make import cast, const
 from ortable.prelude_pointwise import const_like, polynomial
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder as Graph
 
 
 def lgamma_of(graph: Graph, x: Result) -> Result:

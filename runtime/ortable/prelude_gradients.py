@@ -11,13 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ortable import dims, dtypes
 from ortable.dims import SymDim
 from ortable.errors import UnsupportedCase
+from ortable.ir import Graph
 from ortable.prelude import (
     Bool,
     Dtype,
@@ -42,10 +43,6 @@ from ortable.prelude_places import put_elements
 from ortable.prelude_pointwise import const_like, filled_like
 from ortable.prelude_shape import counting, full_pads, sliced, stretched, zeros_of
 from ortable.prelude_windows import even_ends
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder as Graph
-
 
 # -- linear maps of one axis --------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ The algorithms are loops in ``lowerings/linalg_*``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ortable import dims, dtypes
 from ortable.algorithms import linalg_factor as factor
@@ -14,6 +14,7 @@ from ortable.algorithms import linalg_jacobi as jacobi
 from ortable.algorithms import linalg_matrix as matrix
 from ortable.errors import UnsupportedCase
 from ortable.inference.shape import broadcast
+from ortable.ir import Graph
 from ortable.prelude import (
     Bool,
     Dtype,
@@ -43,10 +44,6 @@ from ortable.prelude_nn import machine_epsilon, reduced_extreme
 from ortable.prelude_pointwise import const_like
 from ortable.prelude_product import matrix_product
 from ortable.prelude_shape import counting, sliced, stretched, zeros_of
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder as Graph
-
 
 # -- matrices ------------------------------------------------------------------------------------
 

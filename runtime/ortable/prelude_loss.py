@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from ortable import dtypes
+from ortable.ir import Graph
 from ortable.prelude import (
     Bool,
     Float,
@@ -24,9 +24,6 @@ from ortable.prelude_nn import any_true, loss_reduced, reduced_extreme
 from ortable.prelude_product import matrix_product
 from ortable.prelude_shape import counting
 from ortable.prelude_sums import length_over, magnitude_over, marks_over, summed_over
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder as Graph
 
 
 def power_norm(graph: Graph, x: Result, power: Float, axes: Ints, keepdim: Bool) -> Result:

@@ -7,13 +7,14 @@ Each may add no node, one, or several: that is why they are not written as CapWo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ortable import dims, dtypes
 from ortable.dims import SymDim
 from ortable.errors import UnsupportedCase
+from ortable.ir import Graph
 from ortable.known import number_dtype
 from ortable.prelude import (
     Bool,
@@ -27,9 +28,6 @@ from ortable.prelude import (
     rank_of,
     shape_of,
 )
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder as Graph
 
 _E5M2_ROUNDS_UP = 61440  # the first number that float8_e5m2 rounds to infinity
 

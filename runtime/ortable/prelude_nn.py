@@ -3,10 +3,9 @@ that keep NaN, statistics of norms, masks of attention, reductions of losses."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ortable import dims, dtypes
 from ortable.errors import UnsupportedCase
+from ortable.ir import Graph
 from ortable.prelude import (
     Bool,
     Dtype,
@@ -36,9 +35,6 @@ from ortable.prelude_make import (
     unsqueezed,
 )
 from ortable.prelude_sums import centred_over, marks_over, mean_over, summed_over
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder as Graph
 
 # Up to here the normalising kernels of ONNX Runtime, which add up one by one, are as exact as torch
 _MOST_INSTANCE = 2048

@@ -5,17 +5,14 @@ for sequences whose values are known while converting.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ortable import dtypes
+from ortable.ir import Graph
 from ortable.prelude import Bool, Float, Floats, Int, Result, Str
 from ortable.prelude_make import cast
 from ortable.prelude_pointwise import const_like, largest_finite
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder as Graph
 
 # bits of the significand, exponent of the smallest subnormal number
 _PARTS = {

@@ -3,12 +3,13 @@ index writes into one place."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ortable import dims, dtypes
 from ortable.errors import UnsupportedCase
+from ortable.ir import Graph
 from ortable.known import known_shape
 from ortable.prelude import (
     Bool,
@@ -43,9 +44,6 @@ from ortable.prelude_pointwise import floor_quotient, in_dtype
 from ortable.prelude_shape import counting, other_axes, replaced_at, sliced, stretched
 
 from .inference import broadcast
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder as Graph
 
 
 def sorted_places(graph: Graph, x: Result, axis: Int) -> Result:

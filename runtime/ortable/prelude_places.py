@@ -8,11 +8,11 @@ sorted sequences.
 from __future__ import annotations
 
 from math import inf, nan
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ortable import dims, dtypes
+from ortable.ir import Graph
 from ortable.known import known_shape
 from ortable.prelude import (
     Bool,
@@ -43,9 +43,6 @@ from ortable.prelude_make import (
 from ortable.prelude_shape import along_axis, counting, other_axes, stretched
 
 from .inference import normalize_axis
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder as Graph
 
 
 def put_along(

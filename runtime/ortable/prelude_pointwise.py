@@ -7,13 +7,14 @@ differently.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ortable import dtypes
 from ortable.dims import SymDim
 from ortable.errors import UnsupportedCase
+from ortable.ir import Graph
 from ortable.prelude import (
     Bool,
     Dtype,
@@ -28,9 +29,6 @@ from ortable.prelude import (
     shape_of,
 )
 from ortable.prelude_make import as_vec, cast, const, consts, filled, squeezed
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder as Graph
 
 
 def opmath(graph: Graph, x: Result) -> Result:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ortable import dtypes
 from ortable.algorithms.loops import while_any
+from ortable.ir import Graph
 from ortable.prelude import Int, Ints, Result
 from ortable.prelude_make import cast
 from ortable.prelude_pointwise import atan2_of, const_like
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder as Graph
 
 
 def acos_of(graph: Graph, x: Result) -> Result:

@@ -4,11 +4,12 @@ or without a batch."""
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ortable import dims, dtypes
+from ortable.ir import Graph
 from ortable.prelude import (
     Bool,
     Int,
@@ -27,9 +28,6 @@ from ortable.prelude_make import cast, const, consts, filled, squeezed, unsqueez
 from ortable.prelude_nn import divisible, quotients, reduced_extreme, scaled, wide_dtype
 from ortable.prelude_sums import mean_over
 from ortable.prelude_windows import even_tables, pool_tables, window_max, window_mean
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder as Graph
 
 _BLOCK = 16  # channels in a block of ONNX Runtime's widest blocked layout
 

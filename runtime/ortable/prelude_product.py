@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ortable import dims, dtypes
 from ortable.errors import UnsupportedCase
 from ortable.inference.shape import broadcast
+from ortable.ir import Graph
 from ortable.prelude import Ints, Result, Results, Str, SymInt, dim_of, rank_of, shape_of
 from ortable.prelude_make import cast, consts, squeezed, unsqueezed
 from ortable.prelude_shape import counting, zeros_of
 from ortable.prelude_sums import summed_over
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder as Graph
 
 
 def untransposed(graph: Graph, x: Result) -> Any:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from ortable import dtypes
 from ortable.errors import BuilderError
+from ortable.ir import Graph
 from ortable.prelude import (
     Bool,
     Dtype,
@@ -23,9 +22,6 @@ from ortable.prelude import (
 )
 from ortable.prelude_make import cast, const, reshape_to
 from ortable.prelude_nn import wide_dtype
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder as Graph
 
 
 def fake_quantized(

@@ -3,10 +3,9 @@ are others than torch's: only shape, dtype and distribution are the same."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ortable import dtypes
 from ortable.errors import UnsupportedCase
+from ortable.ir import Graph
 from ortable.prelude import (
     Dtype,
     Float,
@@ -20,9 +19,6 @@ from ortable.prelude import (
 )
 from ortable.prelude_make import cast, const, filled, reshape_to
 from ortable.prelude_nn import wide_dtype
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder as Graph
 
 # Numbers in [0, 1) that a 16 bit float can hold: with more bits some would be rounded to 1.
 _STEPS = {dtypes.float16: 2**11, dtypes.bfloat16: 2**8}

@@ -8,20 +8,18 @@ the nodes that compute them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ortable import dtypes
 from ortable.dims import SymDim
 from ortable.errors import UnsupportedCase
+from ortable.ir import Graph
 from ortable.prelude import Bool, Dtype, Int, Result, Str, SymInt, SymInts, shape_of
 from ortable.prelude_make import as_scalar, as_vec, cast, const, consts, unsqueezed
 from ortable.prelude_nn import wide_dtype
 from ortable.prelude_shape import counting
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder as Graph
 
 # The free parameter of Keys' cubic convolution: torch takes another one where it filters.
 _CUBIC, _CUBIC_FILTER = -0.75, -0.5

@@ -7,12 +7,13 @@ graph.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ortable import dims, dtypes
 from ortable.dims import SymDim
 from ortable.errors import BuilderError, UnsupportedCase
 from ortable.inference.shape import broadcast
+from ortable.ir import Graph
 from ortable.known import known_shape
 from ortable.prelude import (
     Bool,
@@ -41,10 +42,6 @@ from ortable.prelude_make import (
 from ortable.promotion import result_type
 
 from .inference import normalize_axis
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder as Graph
-
 
 # -- sizes ----------------------------------------------------------------------------------------
 

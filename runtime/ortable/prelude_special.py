@@ -7,15 +7,12 @@ Each is a published approximation; the tables are in ``special_tables.py``.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from ortable import dtypes
 from ortable.algorithms.special_tables import TABLES
+from ortable.ir import Graph
 from ortable.prelude import Floats, Result, Str
 from ortable.prelude_pointwise import const_like, erfc_of, polynomial
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder as Graph
 
 
 def published(name: Str) -> Floats:

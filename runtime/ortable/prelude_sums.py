@@ -10,9 +10,9 @@ which wrap around as torch's do.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from ortable import dims, dtypes
+from ortable.ir import Graph
 from ortable.prelude import (
     Bool,
     Dtype,
@@ -35,9 +35,6 @@ from ortable.prelude_make import (
     permuted,
     reshape_to,
 )
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder as Graph
 
 _FEW_ROWS = 8  # below, a sum and a product cost the same
 # How many elements one kernel adds up as exactly as torch: along the last axes it has eight sums

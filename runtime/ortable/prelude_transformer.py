@@ -3,17 +3,13 @@ without gradients takes."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ortable import dtypes
 from ortable.errors import UnsupportedCase
+from ortable.ir import Graph
 from ortable.prelude import Float, Int, Result, Results, dim_of, static
 from ortable.prelude_make import cast, const, consts, permuted, reshape_to, unsqueezed
 from ortable.prelude_nn import wide_dtype
 from ortable.prelude_special import erf_of
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder as Graph
 
 
 def packed_attention(

@@ -3,9 +3,8 @@ sizes."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ortable import dims
+from ortable.ir import Graph
 from ortable.prelude import (
     Dtype,
     Int,
@@ -16,9 +15,6 @@ from ortable.prelude import (
     dim_of,
 )
 from ortable.promotion import result_type
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder as Graph
 
 
 def common_dtype(graph: Graph, values: Results) -> Dtype:

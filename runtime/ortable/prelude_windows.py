@@ -8,9 +8,10 @@ which of these lie in the input.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ortable import dims, dtypes
+from ortable.ir import Graph
 from ortable.prelude import (
     Bool,
     Int,
@@ -28,9 +29,6 @@ from ortable.prelude_make import as_vec, cast, const, consts, reshape_to, unsque
 from ortable.prelude_nn import reduced_extreme
 from ortable.prelude_resize import settled
 from ortable.prelude_shape import counting, zeros_of
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder as Graph
 
 
 def even_tables(graph: Graph, x: Result, sizes: SymInts) -> Any:

@@ -7,21 +7,19 @@ Source: torch/_prims_common (``elementwise_dtypes``) and c10's ``TypeAndSize``/`
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ortable import dtypes
 from ortable.complex_value import ComplexValue
 from ortable.errors import UnsupportedCase
+from ortable.ir import Graph
 from ortable.known import default_float, number_dtype
 from ortable.prelude_make import cast, const
 
 from .inference import promote_types
 
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder
 
-
-def promote_values(graph: GraphBuilder, kind: str, values: Sequence[Any]) -> list[Any]:
+def promote_values(graph: Graph, kind: str, values: Sequence[Any]) -> list[Any]:
     """Each value cast to the common computation dtype; numbers become 0-d constants, None stays
     None."""
     wanted = computation_dtype(graph, kind, values)
@@ -36,7 +34,7 @@ def promote_values(graph: GraphBuilder, kind: str, values: Sequence[Any]) -> lis
     return found
 
 
-def promote_complex(graph: GraphBuilder, kind: str, values: Sequence[Any]) -> list[Any]:
+def promote_complex(graph: Graph, kind: str, values: Sequence[Any]) -> list[Any]:
     """``promote_values`` where a value is complex, or may be: each becomes a pair of parts when the
     common dtype is complex."""
     wanted = computation_dtype(graph, kind, values)
@@ -47,7 +45,7 @@ def promote_complex(graph: GraphBuilder, kind: str, values: Sequence[Any]) -> li
     return [None if value is None else as_complex(graph, value, wanted) for value in values]
 
 
-def result_type(graph: GraphBuilder, values: Iterable[Any]) -> int:
+def result_type(graph: Graph, values: Iterable[Any]) -> int:
     """``torch.result_type``: dimensioned tensors decide, then 0-d tensors, then numbers, by
     category."""
     sized: int | None = None
@@ -75,7 +73,7 @@ def result_type(graph: GraphBuilder, values: Iterable[Any]) -> int:
     return found
 
 
-def computation_dtype(graph: GraphBuilder, kind: str, values: Iterable[Any]) -> int:
+def computation_dtype(graph: Graph, kind: str, values: Iterable[Any]) -> int:
     """The dtype in which an operator of this promotion kind computes."""
     common = result_type(graph, values)
     if kind == "int_to_float" and not (
@@ -87,7 +85,7 @@ def computation_dtype(graph: GraphBuilder, kind: str, values: Iterable[Any]) -> 
     return common
 
 
-def promoted_dtype(graph: GraphBuilder, kind: str, *values: Any) -> int | None:
+def promoted_dtype(graph: Graph, kind: str, *values: Any) -> int | None:
     """Dtype of the result of an operator of this promotion kind; None while a dtype is unknown."""
     if any(
         type(value) is str and not (graph.has_type(value) and graph.has_rank(value))

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from ortable import GraphBuilder, dtypes
-from ortable.builder.casts import NO_MOVES, choose_casts
 from ortable.errors import BuilderError, KernelError
+from ortable.ir.casts import NO_MOVES, choose_casts
 
 TABLE = {
     "Add": (

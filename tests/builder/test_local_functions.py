@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto
 
 from ortable.builder import GraphBuilder
-from ortable.builder.local_functions import (
+from ortable.ir.local_functions import (
     FunctionTable,
     drop_unused_inputs,
     fingerprint,

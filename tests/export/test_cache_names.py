@@ -43,8 +43,11 @@ PAIR = [
          [f"past.{layer}.{part}.{kind}" for part in ("decoder", "encoder")
           for kind in ("key", "value") for layer in (0, 1)]),
         (["x", "key_padding_mask"], ["value_1", "y"], None),
+        (["k1", "k2"], ["k2", "k1"], None),
+        (["key_1", "value_1"], ["value_1", "other"], None),
     ],
-    ids=["layers", "short", "torchs order", "meaningless", "static", "pair", "no cache"],
+    ids=["layers", "short", "torchs order", "meaningless", "static", "pair", "no cache",
+         "own names", "own names, others"],
 )  # fmt: skip
 def test_names_go_to_the_tensors_that_they_mean(defaults, chosen, expected) -> None:
     assert by_meaning("input_names", defaults, chosen) == (expected or chosen)
@@ -62,6 +65,18 @@ def test_names_that_mean_other_tensors_are_refused(chosen) -> None:
     words = rf"'{chosen[1]}' for past_key_cache_1 \(the keys of layer 1\)[\s\S]*Give a dict"
     with pytest.raises(ExportError, match=words):
         by_meaning("input_names", KEYS + VALUES, chosen)
+
+
+def test_names_for_a_forward_of_keys_stay_in_its_order() -> None:
+    class Keys(torch.nn.Module):
+        def forward(self, k1, k2):
+            return k1 - 2 * k2
+
+    args = (torch.rand(3), torch.rand(3))
+    for names in (["k2", "k1"], ["v1", "k2"], ["key_0", "k_9"]):
+        model = to_onnx(Keys(), args, input_names=names)
+        assert [value.name for value in model.graph.input] == names
+        assert_same(model, Keys(), args)
 
 
 def test_a_decoder_with_the_names_of_optimum() -> None:

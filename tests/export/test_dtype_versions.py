@@ -64,3 +64,15 @@ def test_other_failures_stay_as_they_are() -> None:
 
     with pytest.raises(Exception, match="result 1 of the model is 'text'"):
         to_onnx(Named(), (X,))
+
+
+def test_a_dtype_that_no_opset_has_is_the_error() -> None:
+    """The search for a newer dtype passes tensors that ONNX has no element type for."""
+
+    class Half(torch.nn.Module):
+        def forward(self, x):
+            return torch.view_as_complex(x).abs()
+
+    words = r"complex32 has no ONNX element type[\s\S]*node 'view_as_complex' .1/4.[\s\S]*source: "
+    with pytest.raises(UnsupportedCase, match=words):
+        to_onnx(Half(), (torch.rand(3, 2).half(),))

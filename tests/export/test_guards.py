@@ -4,6 +4,7 @@ and met by the sizes of validation."""
 from __future__ import annotations
 
 import io
+import itertools
 import warnings
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,10 @@ from torch.export import Dim
 
 from ortable import ExportOptions, to_onnx
 from ortable.errors import ExportError, OptionError
+from ortable.export import resize
 from ortable.export.guard_proofs import implied
+from ortable.export.guards import Guard
+from ortable.export.program import Program
 
 THIS = Path(__file__).name
 
@@ -250,6 +254,27 @@ def test_the_report_lists_them(tmp_path: Path) -> None:
     options = ExportOptions(guards="ignore")
     to_onnx(Short(), (X,), dynamic_shapes=ROWS, export_options=options, report=path)
     assert f"## Sizes that the model holds for\n\n- rows < 10 ({THIS}:" in path.read_text()
+
+
+def test_sizes_that_meet_a_guard_are_looked_for_in_bounds() -> None:
+    """Twenty dimensions have a million combinations; the nearest are tried, in this order."""
+    seen: list[dict[str, int]] = []
+
+    def holds(values: Any) -> bool:
+        assert len(seen) < 2000
+        seen.append(dict(values))
+        return False
+
+    symbols = [sympy.Symbol(f"s{index}") for index in range(20)]
+    names = {symbol: str(symbol) for symbol in symbols}
+    program = Program(torch.fx.GraphModule({}, torch.fx.Graph()))
+    program.guards = [Guard("never", None, holds)]
+    assert resize._guarded(dict.fromkeys(symbols, 3), names, program, {}) is None
+    assert 100 < len(seen) <= 1000
+    sums = [sum(trial.values()) for trial in seen]
+    assert sums == sorted(sums) and len({tuple(trial.values()) for trial in seen}) == len(seen)
+    every = sorted(itertools.product(range(4), repeat=3), key=sum)
+    assert list(resize._by_sum(3, 4)) == every
 
 
 def test_proofs() -> None:

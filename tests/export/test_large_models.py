@@ -16,8 +16,8 @@ import torch
 from onnx import TensorProto, numpy_helper
 
 from ortable import GraphBuilder, LargeModel, dtypes, to_onnx
-from ortable.builder import serialize
 from ortable.errors import BuilderError, OptionError
+from ortable.ir.proto import write_model
 
 from .helpers import assert_close, assert_same, eager, run_onnx
 
@@ -197,7 +197,7 @@ def test_exported_branches_and_functions(tmp_path, functions) -> None:
 
 
 def test_above_two_gigabytes_weights_go_beside_the_file(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(serialize, "PROTO_LIMIT", 10_000)
+    monkeypatch.setattr(write_model, "PROTO_LIMIT", 10_000)
     module, path = Stack(), tmp_path / "model.onnx"
     model, builder = to_onnx(module, X, filename=path, return_builder=True)
     assert isinstance(model, LargeModel)
@@ -206,7 +206,7 @@ def test_above_two_gigabytes_weights_go_beside_the_file(tmp_path, monkeypatch) -
     assert_close(run_onnx(path, {"x": X[0].numpy()}), eager(module, X))
     with pytest.raises(BuilderError, match=r"large_model=True\), whose result has save"):
         to_onnx(module, X)
-    monkeypatch.setattr(serialize, "PROTO_LIMIT", 10_000_000)
+    monkeypatch.setattr(write_model, "PROTO_LIMIT", 10_000_000)
     assert isinstance(to_onnx(module, X, filename=path), onnx.ModelProto)
     assert files(tmp_path) == ["model.onnx"]  # the old data file is of no use any more
 

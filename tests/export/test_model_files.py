@@ -13,9 +13,9 @@ import pytest
 import torch
 
 from ortable import GraphBuilder, LargeModel, to_onnx
-from ortable.builder import file_set
 from ortable.errors import BuilderError, ExportError
 from ortable.export import files as export_files
+from ortable.ir.proto import atomic_files
 
 from .helpers import assert_close, assert_same, eager, run_onnx
 from .test_large_models import Stack, X, called, files, places
@@ -39,7 +39,7 @@ def test_saving_again_replaces_model_and_data(tmp_path) -> None:
     mapped = LargeModel.load(path)
     mapped.save(path)  # over the file that it reads
     assert_close(run_onnx(path, {"x": X[0].numpy()}), eager(second, X))
-    assert os.stat(path).st_mode & 0o777 == 0o666 & ~file_set._umask()
+    assert os.stat(path).st_mode & 0o777 == 0o666 & ~atomic_files._umask()
 
 
 @pytest.mark.parametrize("fails_at", range(6))
@@ -62,9 +62,9 @@ def test_at_every_step_the_model_is_the_old_or_the_new_one(tmp_path, monkeypatch
         return called
 
     with monkeypatch.context() as patch:
-        patch.setattr(file_set, "_remove", lambda paths: None)
+        patch.setattr(atomic_files, "_remove", lambda paths: None)
         for name in ("replace", "link"):
-            patch.setattr(file_set.os, name, guarded(getattr(os, name)))
+            patch.setattr(atomic_files.os, name, guarded(getattr(os, name)))
         try:
             large.save(path)
             assert fails_at >= 5
@@ -84,7 +84,7 @@ def test_without_hard_links_the_data_keeps_its_other_name(tmp_path, monkeypatch)
     def refused(*args: Any) -> None:
         raise PermissionError("no hard links here")
 
-    monkeypatch.setattr(file_set.os, "link", refused)
+    monkeypatch.setattr(atomic_files.os, "link", refused)
     module = Stack()
     for name in ("model.onnx.1.data", "model.onnx.data"):
         to_onnx(module, X, large_model=True, filename=path)

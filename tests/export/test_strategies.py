@@ -319,6 +319,42 @@ def test_a_model_that_fails_in_eager_is_captured_once_and_left_as_it_is(monkeypa
     assert module.count.item() == 0 and torch.equal(x, X)
 
 
+class Calls:
+    """State that only a copy of the module keeps apart."""
+
+    def __init__(self) -> None:
+        self.number = 0
+
+
+class Surroundings(torch.nn.Module):
+    """Runs in eager mode where gradients and autocast are as the caller has them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.calls = torch.nn.Linear(6, 3), Calls()
+
+    def forward(self, x):
+        if torch.compiler.is_exporting():
+            raise ValueError("not here")
+        self.calls.number += 1
+        y = self.linear(x)
+        if y.dtype != torch.bfloat16:
+            raise ValueError(f"computed in {y.dtype}")
+        return torch.autograd.grad(y.sum(), x)[0]
+
+
+def test_the_question_whether_a_model_runs_is_asked_as_the_caller_would() -> None:
+    module, x = Surroundings(), torch.rand(4, 6, requires_grad=True)
+    with torch.autocast("cpu", dtype=torch.bfloat16), pytest.raises(ExportError) as caught:
+        export(module, x)
+    assert "not here" in str(caught.value)
+    assert "without torch.export too" not in str(caught.value)
+    assert module.calls.number == 0
+    with pytest.raises(ExportError, match=r"without torch.export too: ValueError: computed in"):
+        export(module, x)
+    assert module.calls.number == 0 and x.grad is None and x.requires_grad
+
+
 def test_an_operator_that_nothing_takes_apart_is_said_at_once(monkeypatch) -> None:
     calls = _counted(monkeypatch)
     with pytest.raises(FunctionNotFoundError, match="load_specs"):

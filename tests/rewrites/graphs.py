@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from ortable.builder.schemas import find_schema
 
 from ortable import dtypes
 from ortable.builder import GraphBuilder
-from ortable.builder.schemas import find_schema
+from ortable.ir.schemas import find_schema
 from ortablegen.aten.samples import TensorSample
 from ortablegen.language.parse import onnx_call
 from ortablegen.rewrites.model import Rewrite, RewriteCase

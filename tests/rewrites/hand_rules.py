@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ortable.builder import GraphBuilder
-from ortable.builder.node import Node
+from ortable.ir.node import Node
 from ortable.rewrite.matcher import Matcher
 from ortable.rewrite.rule import Match, Rule
 

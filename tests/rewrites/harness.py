@@ -13,8 +13,8 @@ import torch
 
 from ortable import dtypes
 from ortable.builder import GraphBuilder
-from ortable.builder.local_functions import _value_key
-from ortable.builder.versions import ORT_MAX_OPSET
+from ortable.ir.local_functions import _value_key
+from ortable.ir.versions import ORT_MAX_OPSET
 from ortable.rewrite import choose
 from ortable.rewrite.engine import rewrite as run_engine
 from ortable.rewrite.rule import Rule

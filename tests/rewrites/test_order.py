@@ -9,7 +9,7 @@ import torch
 
 from ortable import dtypes
 from ortable.builder import GraphBuilder
-from ortable.builder.node import Node
+from ortable.ir.node import Node
 from ortable.rewrite.engine import rewrite
 from ortable.rewrite.matcher import Matcher
 from ortable.rewrite.rule import Match, Rule

@@ -72,7 +72,7 @@ def _header(display: str, needs: Needs, annotations: set[str]) -> str:
         "",
         "if TYPE_CHECKING:",
         "    from ortable.builder import GraphBuilder, Res",
-        "    from ortable.builder.node import Node",
+        "    from ortable.ir.node import Node",
     ]
     if annotations:
         lines.append(f"    from ortable.prelude import {', '.join(sorted(annotations))}")

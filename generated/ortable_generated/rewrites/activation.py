@@ -13,7 +13,7 @@ from ortable.rewrite.words_scalar import is_above_zero, is_at_least, is_known_nu
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.builder.node import Node
+    from ortable.ir.node import Node
     from ortable.prelude import Result
     from ortable.rewrite.matcher import Matcher
 

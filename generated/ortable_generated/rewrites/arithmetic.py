@@ -11,7 +11,7 @@ from ortable.rewrite.words_scalar import is_known_number, is_plus_zero, is_scala
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.builder.node import Node
+    from ortable.ir.node import Node
     from ortable.prelude import Result
     from ortable.rewrite.matcher import Matcher
 

@@ -13,7 +13,7 @@ from ortable.rewrite.words_attention import attention_factor, is_attention, is_a
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.builder.node import Node
+    from ortable.ir.node import Node
     from ortable.prelude import Result
     from ortable.rewrite.matcher import Matcher
 

@@ -10,7 +10,7 @@ from ortable.rewrite.words_scalar import holds_all, is_plus_zero, is_scalar, sam
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.builder.node import Node
+    from ortable.ir.node import Node
     from ortable.prelude import Result
     from ortable.rewrite.matcher import Matcher
 

@@ -9,7 +9,7 @@ from ortable.rewrite.words_pieces import flat_parts, joined, joined_pieces
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.builder.node import Node
+    from ortable.ir.node import Node
     from ortable.prelude import Result
     from ortable.rewrite.matcher import Matcher
 

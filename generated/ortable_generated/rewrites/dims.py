@@ -10,7 +10,7 @@ from ortable.rewrite.words_sizes import int_constant, joined_run, known_ints, kn
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.builder.node import Node
+    from ortable.ir.node import Node
     from ortable.prelude import Result
     from ortable.rewrite.matcher import Matcher
 

@@ -9,7 +9,7 @@ from ortable.rewrite.words_sizes import broadcasts_to, inputs_with, node_again, 
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.builder.node import Node
+    from ortable.ir.node import Node
     from ortable.prelude import Result
     from ortable.rewrite.matcher import Matcher
 

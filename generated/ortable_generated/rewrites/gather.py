@@ -12,7 +12,7 @@ from ortable.rewrite.words_sizes import as_scalar_index, as_vector_index, counts
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.builder.node import Node
+    from ortable.ir.node import Node
     from ortable.prelude import Result
     from ortable.rewrite.matcher import Matcher
 

@@ -13,7 +13,7 @@ from ortable.rewrite.words_nets import along_axis, are_usual, are_weights, as_li
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.builder.node import Node
+    from ortable.ir.node import Node
     from ortable.prelude import Result
     from ortable.rewrite.matcher import Matcher
 

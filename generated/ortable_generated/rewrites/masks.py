@@ -14,7 +14,7 @@ from ortable.rewrite.words_nets import one_axis
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.builder.node import Node
+    from ortable.ir.node import Node
     from ortable.prelude import Result
     from ortable.rewrite.matcher import Matcher
 

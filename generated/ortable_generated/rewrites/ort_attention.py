@@ -12,7 +12,7 @@ from ortable.rewrite.words_ort import are_rows, attention_scale, empty_rows_are_
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.builder.node import Node
+    from ortable.ir.node import Node
     from ortable.prelude import Result
     from ortable.rewrite.matcher import Matcher
 

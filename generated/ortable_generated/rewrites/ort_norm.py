@@ -12,7 +12,7 @@ from ortable.rewrite.words_ort_norm import is_last_axis, scales_rows
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.builder.node import Node
+    from ortable.ir.node import Node
     from ortable.prelude import Result
     from ortable.rewrite.matcher import Matcher
 

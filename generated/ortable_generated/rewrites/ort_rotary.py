@@ -14,7 +14,7 @@ from ortable.rewrite.words_ort_rotary import cache_of_all, one_cache, repeats_ha
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.builder.node import Node
+    from ortable.ir.node import Node
     from ortable.prelude import Result
     from ortable.rewrite.matcher import Matcher
 

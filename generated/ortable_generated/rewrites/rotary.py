@@ -10,7 +10,7 @@ from ortable.rewrite.words_masks import half_table, is_half, is_one, is_turning
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.builder.node import Node
+    from ortable.ir.node import Node
     from ortable.prelude import Result
     from ortable.rewrite.matcher import Matcher
 

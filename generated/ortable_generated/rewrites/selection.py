@@ -11,7 +11,7 @@ from ortable.rewrite.words_scalar import do_meet, is_interval
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.builder.node import Node
+    from ortable.ir.node import Node
     from ortable.prelude import Result
     from ortable.rewrite.matcher import Matcher
 

@@ -10,7 +10,7 @@ from ortable.rewrite.words_pieces import all_ones, cut, first_axis, first_place,
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.builder.node import Node
+    from ortable.ir.node import Node
     from ortable.prelude import Result
     from ortable.rewrite.matcher import Matcher
 

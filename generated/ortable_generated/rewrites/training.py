@@ -13,7 +13,7 @@ from ortable.rewrite.words_training import are_axes, chooses_from, class_count, 
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.builder.node import Node
+    from ortable.ir.node import Node
     from ortable.prelude import Result
     from ortable.rewrite.matcher import Matcher
 

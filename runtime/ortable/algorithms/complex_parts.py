@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ortable import dtypes
 from ortable.complex_value import ComplexValue, complex_type, part_type
 from ortable.dims import SymDim
 from ortable.errors import UnsupportedCase
+from ortable.ir import Graph, Res
 from ortable.prelude_pointwise import filled_like
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
 
 
 def each_part(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     converter: Callable[..., Any],
     given: Mapping[str, Any],
@@ -48,7 +46,7 @@ def each_part(
     return _paired(graph, found[0], found[1])
 
 
-def _part(graph: GraphBuilder, value: Any, place: int, wanted: int | None) -> Any:
+def _part(graph: Graph, value: Any, place: int, wanted: int | None) -> Any:
     if isinstance(value, list | tuple):
         return [_part(graph, each, place, wanted) for each in value]
     if value.__class__ is ComplexValue:
@@ -68,12 +66,12 @@ def _part(graph: GraphBuilder, value: Any, place: int, wanted: int | None) -> An
     return graph.make_node("Cast", [name], to=wanted)
 
 
-def _part_record(graph: GraphBuilder, res: Res, suffix: str) -> Res:
+def _part_record(graph: Graph, res: Res, suffix: str) -> Res:
     names = [graph.unique_name(f"{name}_{suffix}") if name else "" for name in res.outputs]
     return type(res)(names, [part_type(dtype) for dtype in res.dtypes], res.shapes)
 
 
-def _paired(graph: GraphBuilder, real: Any, imag: Any) -> Any:
+def _paired(graph: Graph, real: Any, imag: Any) -> Any:
     if isinstance(real, list | tuple):
         return [_paired(graph, a, b) for a, b in zip(real, imag, strict=True)]
     if not isinstance(real, str) or not isinstance(imag, str):

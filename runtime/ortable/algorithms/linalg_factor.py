@@ -3,8 +3,6 @@ LU with partial pivoting, Cholesky, Householder reflectors; and what is solved w
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ortable import dtypes
 from ortable.algorithms.linalg_matrix import (
     fewer,
@@ -15,17 +13,15 @@ from ortable.algorithms.linalg_matrix import (
     turned,
     unit_batch,
 )
+from ortable.dims import Dim
+from ortable.ir import Graph
 from ortable.prelude import dim_of
 from ortable.prelude_make import as_scalar, cast, const, consts, unsqueezed
 from ortable.prelude_pointwise import const_like, filled_like
 from ortable.prelude_shape import counting, stretched, zeros_of
 
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder
-    from ortable.dims import Dim
 
-
-def lu(graph: GraphBuilder, a: str) -> tuple[str, str, str]:
+def lu(graph: Graph, a: str) -> tuple[str, str, str]:
     """(LU, pivots, order): the factors in one matrix, LAPACK's int32 pivots counted from 1, and
     which row of ``a`` each row of the product is."""
     rows, columns, count = places(graph, a, -2), places(graph, a, -1), fewer(graph, a)
@@ -36,7 +32,7 @@ def lu(graph: GraphBuilder, a: str) -> tuple[str, str, str]:
     )
     pivots = zeros_of(graph, [dim_of(graph, a, 0), count], dtypes.int64)
 
-    def step(body: GraphBuilder, place: str, a: str, order: str, pivots: str) -> list[str]:
+    def step(body: Graph, place: str, a: str, order: str, pivots: str) -> list[str]:
         make, at = body.make_node, first_axis(body, place)
         size = make("Abs", [make("Gather", [a, at], axis=2)])
         open_ = make("GreaterOrEqual", [rows, place])
@@ -54,14 +50,14 @@ def lu(graph: GraphBuilder, a: str) -> tuple[str, str, str]:
     return a, cast(graph, pivots, dtypes.int32), order
 
 
-def _exchanged(body: GraphBuilder, line: str, first: str, second: str) -> str:
+def _exchanged(body: Graph, line: str, first: str, second: str) -> str:
     """[batch, rows]: the places 0, 1, ... with ``first`` and ``second`` [batch, 1] exchanged."""
     make = body.make_node
     found = make("Where", [make("Equal", [line, second]), first, line])
     return make("Where", [make("Equal", [line, first]), second, found])
 
 
-def _eliminated(body: GraphBuilder, a: str, place: str, rows: str, columns: str) -> str:
+def _eliminated(body: Graph, a: str, place: str, rows: str, columns: str) -> str:
     """The column at ``place`` divided by its pivot, and taken away from the columns after it."""
     make, at = body.make_node, first_axis(body, place)
     column, across = make("Gather", [a, at], axis=2), make("Gather", [a, at], axis=1)
@@ -77,14 +73,14 @@ def _eliminated(body: GraphBuilder, a: str, place: str, rows: str, columns: str)
     return make("Where", [inside, rest, make("Where", [here, factors, a])])
 
 
-def row_order(graph: GraphBuilder, pivots: str, rows: Dim) -> str:
+def row_order(graph: Graph, pivots: str, rows: Dim) -> str:
     """[batch, rows]: which row of a matrix comes to stand at each place after the exchanges that
     ``pivots`` [batch, count] tell, in turn."""
     line = counting(graph, 0, rows, 1)
     order = stretched(graph, unsqueezed(graph, line, [0]), [dim_of(graph, pivots, 0), rows])
     pivots = cast(graph, pivots, dtypes.int64)
 
-    def step(body: GraphBuilder, place: str, order: str) -> list[str]:
+    def step(body: Graph, place: str, order: str) -> list[str]:
         make = body.make_node
         other = make("Gather", [pivots, first_axis(body, place)], axis=1)
         other = make("Sub", [other, const(body, 1, dtypes.int64)])
@@ -94,13 +90,13 @@ def row_order(graph: GraphBuilder, pivots: str, rows: Dim) -> str:
     return run_loop(graph, dim_of(graph, pivots, 1), [order], step)[0]
 
 
-def permutation_matrix(graph: GraphBuilder, order: str, dtype: int) -> str:
+def permutation_matrix(graph: Graph, order: str, dtype: int) -> str:
     """[batch, rows, rows]: P of A = P L U."""
     line = unsqueezed(graph, counting(graph, 0, dim_of(graph, order, 1), 1), [1])
     return cast(graph, graph.make_node("Equal", [line, unsqueezed(graph, order, [1])]), dtype)
 
 
-def reordered(graph: GraphBuilder, x: str, order: str, back: bool) -> str:
+def reordered(graph: Graph, x: str, order: str, back: bool) -> str:
     """The rows of ``x`` [batch, rows, columns] in ``order`` [batch, rows], or put back from it."""
     if back:
         hits = cast(graph, permutation_matrix(graph, order, dtypes.int32), dtypes.int32)
@@ -108,12 +104,12 @@ def reordered(graph: GraphBuilder, x: str, order: str, back: bool) -> str:
     return graph.make_node("GatherND", [x, unsqueezed(graph, order, [2])], batch_dims=1)
 
 
-def triangular(graph: GraphBuilder, a: str, b: str, upper: bool, unit: bool) -> str:
+def triangular(graph: Graph, a: str, b: str, upper: bool, unit: bool) -> str:
     """The solution of a x = b by substitution; the other triangle of ``a`` is not read."""
     rows, columns = places(graph, a, -2), places(graph, a, -1)
     last = as_scalar(graph, dim_of(graph, a, 1) - 1)
 
-    def step(body: GraphBuilder, place: str, x: str) -> list[str]:
+    def step(body: Graph, place: str, x: str) -> list[str]:
         make = body.make_node
         place = make("Sub", [last, place]) if upper else place
         at = first_axis(body, place)
@@ -130,7 +126,7 @@ def triangular(graph: GraphBuilder, a: str, b: str, upper: bool, unit: bool) -> 
     )[0]
 
 
-def lu_solution(graph: GraphBuilder, factors: str, order: str, b: str, adjoint: bool) -> str:
+def lu_solution(graph: Graph, factors: str, order: str, b: str, adjoint: bool) -> str:
     """x of A x = b, or of its transpose, from what ``lu`` gives."""
     if adjoint:
         across = turned(graph, factors)
@@ -140,13 +136,13 @@ def lu_solution(graph: GraphBuilder, factors: str, order: str, b: str, adjoint: 
     return triangular(graph, factors, below, True, False)
 
 
-def cholesky(graph: GraphBuilder, a: str) -> tuple[str, str]:
+def cholesky(graph: Graph, a: str) -> tuple[str, str]:
     """(L, info) of the lower triangle of ``a``; info [batch] counts from 1 the first column
     where the matrix is not positive definite."""
     rows, columns = places(graph, a, -2), places(graph, a, -1)
     info = zeros_of(graph, [dim_of(graph, a, 0), 1, 1], dtypes.int64)
 
-    def step(body: GraphBuilder, place: str, a: str, info: str) -> list[str]:
+    def step(body: Graph, place: str, a: str, info: str) -> list[str]:
         make, at = body.make_node, first_axis(body, place)
         column = make("Gather", [a, at], axis=2)
         head = make("Gather", [column, at], axis=1)
@@ -166,13 +162,13 @@ def cholesky(graph: GraphBuilder, a: str) -> tuple[str, str]:
     return graph.make_node("Trilu", [a], upper=0), cast(graph, info, dtypes.int32)
 
 
-def reflectors(graph: GraphBuilder, a: str) -> tuple[str, str]:
+def reflectors(graph: Graph, a: str) -> tuple[str, str]:
     """(a, tau) of LAPACK's geqrf: R above the reflectors 1 - tau v v', v[place] = 1 left out."""
     rows, columns, count = places(graph, a, -2), places(graph, a, -1), fewer(graph, a)
     marks = counting(graph, 0, count, 1)
     tau = zeros_of(graph, [dim_of(graph, a, 0), count], graph.get_type(a))
 
-    def step(body: GraphBuilder, place: str, a: str, tau: str) -> list[str]:
+    def step(body: Graph, place: str, a: str, tau: str) -> list[str]:
         make, at = body.make_node, first_axis(body, place)
         zero, one = const_like(body, 0, a), const_like(body, 1, a)
         column = make("Gather", [a, at], axis=2)
@@ -200,19 +196,19 @@ def reflectors(graph: GraphBuilder, a: str) -> tuple[str, str]:
     return a, tau
 
 
-def _reflected(body: GraphBuilder, x: str, vector: str, tau: str) -> str:
+def _reflected(body: Graph, x: str, vector: str, tau: str) -> str:
     """x - tau v (v' x)"""
     across = body.make_node("MatMul", [turned(body, vector), x])
     shift = body.make_node("Mul", [body.make_node("Mul", [tau, vector]), across])
     return body.make_node("Sub", [x, shift])
 
 
-def apply_reflectors(graph: GraphBuilder, a: str, tau: str, x: str, adjoint: bool) -> str:
+def apply_reflectors(graph: Graph, a: str, tau: str, x: str, adjoint: bool) -> str:
     """Q x, or Q' x, for the product Q of the reflectors that ``a`` and ``tau`` hold."""
     rows, count = places(graph, a, -2), dim_of(graph, tau, 1)
     last = as_scalar(graph, count - 1)
 
-    def step(body: GraphBuilder, place: str, x: str) -> list[str]:
+    def step(body: Graph, place: str, x: str) -> list[str]:
         make = body.make_node
         place = place if adjoint else make("Sub", [last, place])
         at = first_axis(body, place)
@@ -227,7 +223,7 @@ def apply_reflectors(graph: GraphBuilder, a: str, tau: str, x: str, adjoint: boo
     return run_loop(graph, count, [x], step)[0]
 
 
-def orthogonal(graph: GraphBuilder, a: str, tau: str, columns: Dim) -> str:
+def orthogonal(graph: Graph, a: str, tau: str, columns: Dim) -> str:
     """The first ``columns`` columns of the product of the reflectors."""
     start = unit_batch(graph, a, dim_of(graph, a, 1), columns)
     return apply_reflectors(graph, a, tau, start, False)

@@ -6,19 +6,15 @@ Sources: Golub and Van Loan, Matrix Computations, 8.5 (eigenvalues) and 8.6.3 (o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ortable import dtypes
 from ortable.algorithms.linalg_matrix import places, run_loop, sum_of_squares, turned, unit_batch
+from ortable.dims import Dim
+from ortable.ir import Graph
 from ortable.prelude import dim_of
 from ortable.prelude_make import as_scalar, as_vec, cast, const, consts
 from ortable.prelude_nn import machine_epsilon
 from ortable.prelude_pointwise import const_like
 from ortable.prelude_shape import stretched
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder
-    from ortable.dims import Dim
 
 _SWEEPS = 30
 
@@ -27,7 +23,7 @@ class _Rounds:
     """Who is rotated with whom in each round: i with (round - i) mod odd, where odd is the size or
     one less, and the last one of an even size with who would meet himself."""
 
-    def __init__(self, graph: GraphBuilder, size: Dim) -> None:
+    def __init__(self, graph: Graph, size: Dim) -> None:
         self.size = size
         self.odd = as_scalar(graph, size - 1 + size % 2)
         self.half = as_scalar(graph, (size + size % 2) // 2)
@@ -35,7 +31,7 @@ class _Rounds:
         self.even = const(graph, 1 - size % 2, dtypes.boolean)
         self.trips = as_scalar(graph, (size - 1 + size % 2) * _SWEEPS)
 
-    def partners(self, body: GraphBuilder, place: str, own: str) -> str:
+    def partners(self, body: Graph, place: str, own: str) -> str:
         """int64[size]: the partner of each in the round at ``place``."""
         make = body.make_node
         found = make("Mod", [make("Sub", [place, own]), self.odd])
@@ -45,7 +41,7 @@ class _Rounds:
         other = make("Mod", [make("Mul", [place, self.half]), self.odd])
         return make("Where", [make("Equal", [own, self.odd]), other, found])
 
-    def is_over(self, body: GraphBuilder, place: str) -> str:
+    def is_over(self, body: Graph, place: str) -> str:
         """True in the last round of a sweep."""
         after = body.make_node("Add", [place, const(body, 1, dtypes.int64)])
         rest = body.make_node("Mod", [after, self.odd])
@@ -53,7 +49,7 @@ class _Rounds:
 
 
 def _rotation(
-    body: GraphBuilder, lengths: str, products: str, own: str, partner: str, idle: str
+    body: Graph, lengths: str, products: str, own: str, partner: str, idle: str
 ) -> tuple[str, str]:
     """Cosine and sine [batch, 1, size] that make the ``products`` of partners zero."""
     make, one = body.make_node, const_like(body, 1, lengths)
@@ -74,12 +70,12 @@ def _rotation(
     return cosine, make("Mul", [tangent, cosine])
 
 
-def _turned_by(body: GraphBuilder, x: str, other: str, cosine: str, sine: str) -> str:
+def _turned_by(body: Graph, x: str, other: str, cosine: str, sine: str) -> str:
     make = body.make_node
     return make("Sub", [make("Mul", [x, cosine]), make("Mul", [other, sine])])
 
 
-def _largest(body: GraphBuilder, marks: str, before: str) -> str:
+def _largest(body: Graph, marks: str, before: str) -> str:
     """``before`` or whether a pair was rotated."""
     total = body.make_node("ReduceSum", [cast(body, marks, dtypes.int32)], keepdims=0)
     return body.make_node(
@@ -87,7 +83,7 @@ def _largest(body: GraphBuilder, marks: str, before: str) -> str:
     )
 
 
-def _next_round(body: GraphBuilder, rounds: _Rounds, place: str, busy: str, idle: str) -> list[str]:
+def _next_round(body: Graph, rounds: _Rounds, place: str, busy: str, idle: str) -> list[str]:
     """(whether to go on, whether this sweep rotated something)."""
     make = body.make_node
     busy = _largest(body, make("Not", [idle]), busy)
@@ -95,7 +91,7 @@ def _next_round(body: GraphBuilder, rounds: _Rounds, place: str, busy: str, idle
     return [make("Or", [busy, make("Not", [over])]), make("And", [busy, make("Not", [over])])]
 
 
-def symmetric_eigen(graph: GraphBuilder, a: str) -> tuple[str, str]:
+def symmetric_eigen(graph: Graph, a: str) -> tuple[str, str]:
     """Ascending eigenvalues [batch, n] and eigenvectors [batch, n, n] of symmetric matrices."""
     size = dim_of(graph, a, 1)
     rounds, own = _Rounds(graph, size), places(graph, a, -1)
@@ -105,11 +101,11 @@ def symmetric_eigen(graph: GraphBuilder, a: str) -> tuple[str, str]:
     epsilon = const_like(graph, machine_epsilon(graph.get_type(a)), a)
     floor = make("Mul", [make("ReduceL2", [a, both], keepdims=1), epsilon])
 
-    def on_diagonal(body: GraphBuilder, x: str) -> str:
+    def on_diagonal(body: Graph, x: str) -> str:
         kept = body.make_node("Where", [diagonal, x, const_like(body, 0, x)])
         return body.make_node("ReduceSum", [kept, over], keepdims=1)
 
-    def step(body: GraphBuilder, place: str, busy: str, a: str, vectors: str) -> list[str]:
+    def step(body: Graph, place: str, busy: str, a: str, vectors: str) -> list[str]:
         make = body.make_node
         partner = rounds.partners(body, place, own)
         other = make("Gather", [a, partner], axis=2)
@@ -133,14 +129,14 @@ def symmetric_eigen(graph: GraphBuilder, a: str) -> tuple[str, str]:
     return values, _columns_at(graph, vectors, order)
 
 
-def _columns_at(graph: GraphBuilder, x: str, order: str) -> str:
+def _columns_at(graph: Graph, x: str, order: str) -> str:
     """The columns of ``x`` [batch, rows, columns] in ``order`` [batch, columns]."""
     index = graph.make_node("Unsqueeze", [order, consts(graph, [1], dtypes.int64)])
     index = stretched(graph, index, graph.get_shape(x))
     return graph.make_node("GatherElements", [x, index], axis=2)
 
 
-def singular(graph: GraphBuilder, a: str) -> tuple[str, str, str]:
+def singular(graph: Graph, a: str) -> tuple[str, str, str]:
     """(a v, sigma, v): orthogonal columns [batch, m, n], their lengths [batch, n], descending, and
     the orthogonal v [batch, n, n]."""
     size, make = dim_of(graph, a, 2), graph.make_node
@@ -151,7 +147,7 @@ def singular(graph: GraphBuilder, a: str) -> tuple[str, str, str]:
     total = make("ReduceSumSquare", [a, consts(graph, [1, 2], dtypes.int64)], keepdims=1)
     floor = make("Mul", [total, far])
 
-    def step(body: GraphBuilder, place: str, busy: str, a: str, vectors: str) -> list[str]:
+    def step(body: Graph, place: str, busy: str, a: str, vectors: str) -> list[str]:
         make = body.make_node
         partner = rounds.partners(body, place, own)
         other = make("Gather", [a, partner], axis=2)

@@ -4,56 +4,53 @@ over carried results, indices of rows and columns."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from ortable import dims, dtypes
+from ortable.dims import Dim
+from ortable.ir import Graph
 from ortable.prelude import dim_of, rank_of, shape_of
 from ortable.prelude_make import as_scalar, cast, const, consts, permuted, reshape_to, unsqueezed
 from ortable.prelude_shape import counting, stretched
 
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder
-    from ortable.dims import Dim
-
 Step = Callable[..., Sequence[str]]
 
 
-def flat_batch(graph: GraphBuilder, x: str, kept: int = 2) -> str:
+def flat_batch(graph: Graph, x: str, kept: int = 2) -> str:
     """``x`` with its leading dimensions as one, before the last ``kept``."""
     shape = list(shape_of(graph, x))
     batch = shape[: len(shape) - kept]
     return x if len(batch) == 1 else reshape_to(graph, x, [dims.prod(batch), *shape[len(batch) :]])
 
 
-def with_batch(graph: GraphBuilder, x: str, batch: Sequence[Dim]) -> str:
+def with_batch(graph: Graph, x: str, batch: Sequence[Dim]) -> str:
     """The inverse of ``flat_batch``: the leading dimension of ``x`` as several, or none."""
     return reshape_to(graph, x, [*batch, *shape_of(graph, x)[1:]])
 
 
-def batch_of(graph: GraphBuilder, x: str, kept: int = 2) -> list[Dim]:
+def batch_of(graph: Graph, x: str, kept: int = 2) -> list[Dim]:
     """The leading dimensions of ``x``, before the last ``kept``."""
     shape = list(shape_of(graph, x))
     return shape[: len(shape) - kept]
 
 
-def in_batch(graph: GraphBuilder, x: str, batch: Sequence[Dim]) -> str:
+def in_batch(graph: Graph, x: str, batch: Sequence[Dim]) -> str:
     """A matrix of ``x``, or a batch of them, broadcast to the leading dimensions ``batch``."""
     return stretched(graph, x, [*batch, *shape_of(graph, x)[-2:]])
 
 
-def turned(graph: GraphBuilder, x: str) -> str:
+def turned(graph: Graph, x: str) -> str:
     """``x`` with its last two dimensions exchanged."""
     rank = rank_of(graph, x)
     return permuted(graph, x, [*range(rank - 2), rank - 1, rank - 2])
 
 
-def places(graph: GraphBuilder, x: str, axis: int) -> str:
+def places(graph: Graph, x: str, axis: int) -> str:
     """0, 1, 2, ... along the rows (axis -2) or columns (axis -1), to compare with a place."""
     found = counting(graph, 0, dim_of(graph, x, axis), 1)
     return unsqueezed(graph, found, [1]) if axis == -2 else found
 
 
-def unit_batch(graph: GraphBuilder, like: str, rows: Dim, columns: Dim) -> str:
+def unit_batch(graph: Graph, like: str, rows: Dim, columns: Dim) -> str:
     """[batch, rows, columns] with ones on the diagonal, for as many matrices as ``like`` has."""
     down = unsqueezed(graph, counting(graph, 0, rows, 1), [1])
     ones = graph.make_node("Equal", [down, counting(graph, 0, columns, 1)])
@@ -61,18 +58,18 @@ def unit_batch(graph: GraphBuilder, like: str, rows: Dim, columns: Dim) -> str:
     return stretched(graph, one, [dim_of(graph, like, 0), rows, columns])
 
 
-def fewer(graph: GraphBuilder, x: str) -> Dim:
+def fewer(graph: Graph, x: str) -> Dim:
     """The smaller one of the last two dimensions."""
     return dims.minimum(*shape_of(graph, x)[-2:])
 
 
-def first_axis(graph: GraphBuilder, x: str) -> str:
+def first_axis(graph: Graph, x: str) -> str:
     """An int as a vector of one, to Gather with it and keep the dimension."""
     return graph.make_node("Unsqueeze", [x, consts(graph, [0], dtypes.int64)])
 
 
 def run_loop(
-    graph: GraphBuilder, trips: Dim | str, states: Sequence[str], step: Step, going: bool = False
+    graph: Graph, trips: Dim | str, states: Sequence[str], step: Step, going: bool = False
 ) -> list[str]:
     """Loop that carries ``states``; ``step(body, place, *states)`` gives the next ones.
 
@@ -101,6 +98,6 @@ def run_loop(
     return results
 
 
-def sum_of_squares(graph: GraphBuilder, x: str) -> str:
+def sum_of_squares(graph: Graph, x: str) -> str:
     """[batch, 1, columns]: the squared length of each column."""
     return graph.make_node("ReduceSumSquare", [x, consts(graph, [1], dtypes.int64)], keepdims=1)

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ortable import dtypes
+from ortable.ir import Graph
 from ortable.prelude_make import cast, const
 
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder
-
-Step = Callable[["GraphBuilder", list[str]], tuple[list[str], str]]
+Step = Callable[["Graph", list[str]], tuple[list[str], str]]
 
 
 def while_any(
-    graph: GraphBuilder,
+    graph: Graph,
     name: str,
     states: Sequence[str],
     step: Step,

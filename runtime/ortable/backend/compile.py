@@ -171,7 +171,7 @@ def _fx_names(
 def target_opset(asked: int | Mapping[str, int] | None) -> int | dict[str, int]:
     """The opsets of the model: those asked for, or the newest that ortable and ONNX Runtime run."""
     if asked is None:
-        from ortable.builder.versions import ORT_MAX_OPSET
+        from ortable.ir.versions import ORT_MAX_OPSET
 
         return ORT_MAX_OPSET
     return asked if isinstance(asked, int) else dict(asked)

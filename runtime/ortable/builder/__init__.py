@@ -1,11 +1,11 @@
-"""GraphBuilder: containers of an ONNX graph under construction, with types and shapes of every
-result. Protobuf is read once at the start (`reader`) and written once at the end (`serialize`)."""
+"""GraphBuilder, the public face of `ir` and `passes`: users build an ONNX graph with it node by
+node, start from a model, optimize, and write a model; `interpreter` fills one from an FX graph."""
 
 from __future__ import annotations
 
+from ortable.ir import Node, Res
+from ortable.ir.proto.large_model import LargeModel
+
 from .graph import GraphBuilder
-from .large_model import LargeModel
-from .node import Node
-from .result import Res
 
 __all__ = ["GraphBuilder", "LargeModel", "Node", "Res"]

@@ -4,10 +4,9 @@ initializers."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from .graph import GraphBuilder
+from ortable.ir import Graph
 
 
 class Ops:
@@ -18,7 +17,7 @@ class Ops:
 
     __slots__ = ("_builder",)
 
-    def __init__(self, builder: GraphBuilder) -> None:
+    def __init__(self, builder: Graph) -> None:
         self._builder = builder
 
     def __getattr__(self, op_type: str) -> Callable[..., Any]:

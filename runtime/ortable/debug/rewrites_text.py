@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from ortable.builder.origins import KEY
+from ortable.ir.origins import KEY
 
 __all__ = ["counted", "fired_lines", "made_by_rules", "refused_lines", "summary"]
 

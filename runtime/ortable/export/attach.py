@@ -8,9 +8,11 @@ from typing import Any
 import torch
 from onnx import ModelProto, ValueInfoProto
 
+from ortable.builder import LargeModel
+from ortable.ir import initializers
+from ortable.ir.proto.tensor_proto import fill_stub
+
 from .. import dtypes
-from ..builder import LargeModel, initializers
-from ..builder.tensor_proto import fill_stub
 from ..errors import InputError
 from ..interpreter.complex_numbers import real_tensor
 from .fake_weights import named_weights

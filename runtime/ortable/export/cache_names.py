@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from ..errors import ExportError
 
 _KIND = re.compile(r"(?:^|[^a-z])(key|value)s?(?![a-z])|(?:^|[^a-z0-9])([kv])(?![a-z])")
+# The end of torch's names for the tensors of a cache; other names are the caller's own.
+_DEFAULT = re.compile(r"(?:key_cache|value_cache|keys|values)_\d+$")
 _PART = re.compile(r"(?:^|[^a-z])(self|decoder|cross|encoder)(?![a-z])")
 _PARTS = {"self": "self", "decoder": "self", "cross": "cross", "encoder": "cross"}
 
@@ -45,37 +47,41 @@ def by_meaning(what: str, defaults: Sequence[str], chosen: Sequence[str]) -> lis
     """``chosen``, names for the tensors that torch calls ``defaults``, with the names of a cache's
     tensors where they belong.
 
+    Inputs that the caller named (``forward(k1, k2)``) are no such tensors and keep their order.
     Names that say nothing about layers, keys and values stay in torch's order. Raises ExportError
     when some say what they mean, and it is another set of tensors than the cache has.
     """
-    meant = {place: meaning_of(name) for place, name in enumerate(defaults)}
-    places = {place: found for place, found in meant.items() if found is not None}
-    given = {place: meaning_of(chosen[place]) for place in places}
-    if not any(given.values()) or len(set(places.values())) != len(places):
+    tensors = {
+        index: found
+        for index, name in enumerate(defaults)
+        if _DEFAULT.search(name) and (found := meaning_of(name)) is not None
+    }
+    given = {index: meaning_of(chosen[index]) for index in tensors}
+    if not any(given.values()) or len(set(tensors.values())) != len(tensors):
         return list(chosen)
-    if len({found.part for found in places.values()}) == 1:  # one cache: the part says nothing
-        bare = {place: found and Meaning(found.layer, found.kind) for place, found in given.items()}
-        wanted = {Meaning(found.layer, found.kind): place for place, found in places.items()}
+    if len({found.part for found in tensors.values()}) == 1:  # one cache: the part says nothing
+        bare = {index: found and Meaning(found.layer, found.kind) for index, found in given.items()}
+        wanted = {Meaning(found.layer, found.kind): index for index, found in tensors.items()}
     else:
-        bare, wanted = dict(given), {found: place for place, found in places.items()}
-    if set(bare.values()) != set(wanted) or len(set(bare.values())) != len(places):
-        raise ExportError(_refusal(what, defaults, chosen, list(places)))
+        bare, wanted = dict(given), {found: index for index, found in tensors.items()}
+    if set(bare.values()) != set(wanted) or len(set(bare.values())) != len(tensors):
+        raise ExportError(_refusal(what, defaults, chosen, list(tensors)))
     names = list(chosen)
-    for place, found in bare.items():
+    for index, found in bare.items():
         assert found is not None
-        names[wanted[found]] = chosen[place]
+        names[wanted[found]] = chosen[index]
     return names
 
 
 def _refusal(
-    what: str, defaults: Sequence[str], chosen: Sequence[str], places: Sequence[int]
+    what: str, defaults: Sequence[str], chosen: Sequence[str], indices: Sequence[int]
 ) -> str:
-    lines = [f"  {chosen[place]!r} for {defaults[place]} ({meaning_of(defaults[place])})"
-             for place in places]  # fmt: skip
+    lines = [f"  {chosen[index]!r} for {defaults[index]} ({meaning_of(defaults[index])})"
+             for index in indices]  # fmt: skip
     return (
         f"{what} names the tensors of a cache, which torch flattens into all keys and then all "
         "values, and the names do not say the same:\n"
         + "\n".join(lines)
-        + f"\nGive a dict, {{{defaults[places[0]]!r}: ...}}, or names with layer and key or value "
+        + f"\nGive a dict, {{{defaults[indices[0]]!r}: ...}}, or names with layer and key or value "
         f"such as 'past_key_values.0.key'"
     )

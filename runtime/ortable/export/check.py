@@ -3,7 +3,6 @@ before anything is converted."""
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import torch
@@ -12,6 +11,7 @@ from torch.utils import _pytree as pytree
 
 from ..errors import ExportError, OptionError
 from .ambient import autocast_again
+from .copies import copied_call, copied_module
 from .program import Request, is_fake
 from .validate import TOLERANCES
 
@@ -31,9 +31,9 @@ def check_program(exported: ExportedProgram, request: Request) -> None:
     if any(is_fake(tensor) for tensor in tensors):
         raise OptionError("ExportOptions(validate=True) needs weights and inputs with data")
     with autocast_again():
-        expected = _called(copy.deepcopy(module), request)
+        expected = _called(copied_module(module), request)
     try:
-        computed = _called(copy.deepcopy(exported.module()), request)
+        computed = _called(copied_module(exported.module()), request)
     except Exception as error:  # the program checks its inputs with plain Python assertions
         raise ExportError(
             f"the exported program cannot be run on the example inputs: "
@@ -58,7 +58,7 @@ def check_program(exported: ExportedProgram, request: Request) -> None:
 
 def _called(module: Any, request: Request) -> dict[str, Any]:
     """Flat results of a call and the buffers after it, by name."""
-    args, kwargs = pytree.tree_map(_copied, (request.args, request.kwargs))
+    args, kwargs = copied_call(request.args, request.kwargs)
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)
         returned = module(*args, **kwargs)
@@ -69,10 +69,6 @@ def _called(module: Any, request: Request) -> dict[str, Any]:
         {f"buffer '{name}'": value for name, value in module.named_buffers() if name in persistent}
     )
     return found
-
-
-def _copied(leaf: Any) -> Any:
-    return leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf
 
 
 def _difference(path: str, value: Any, wanted: Any) -> str | None:

@@ -11,9 +11,10 @@ import torch
 from onnx import defs
 from torch.fx import GraphModule, Node
 
+from ortable.ir.schemas import find_schema
+
 from .. import dtypes
-from ..builder.schemas import find_schema
-from ..errors import ExportError, OrtableError
+from ..errors import ExportError, OrtableError, UnsupportedDtype
 from .program import Program
 
 
@@ -49,14 +50,18 @@ def _newer(program: Program, opset: int) -> tuple[Node, torch.dtype, int] | None
                 if not isinstance(each, torch.Tensor) or each.dtype in seen:
                     continue
                 seen.add(each.dtype)
-                first = _first_opset(dtypes.from_torch(each.dtype))
+                first = _first_opset(each.dtype)
                 if first is not None and first > opset:
                     return node, each.dtype, first
     return None
 
 
-def _first_opset(dtype: int) -> int | None:
+def _first_opset(dtype: torch.dtype) -> int | None:
     """The first opset whose Cast takes ``dtype``, None when there is none."""
+    try:
+        element = dtypes.from_torch(dtype)
+    except UnsupportedDtype:  # complex32, quantized types: the conversion's own error says so
+        return None
     versions = sorted(
         schema.since_version
         for schema in defs.get_all_schemas_with_history()
@@ -64,6 +69,6 @@ def _first_opset(dtype: int) -> int | None:
     )
     for version in versions:
         schema = find_schema("Cast", "", version)
-        if schema is not None and dtype in schema.legal["T1"]:
+        if schema is not None and element in schema.legal["T1"]:
             return version
     return None

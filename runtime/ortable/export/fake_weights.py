@@ -14,7 +14,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
 from torch.utils import _pytree as pytree
 
-from ..builder import initializers
+from ortable.ir import initializers
+
 from ..errors import InputError
 from ..interpreter.complex_numbers import real_tensor
 from .program import Program, Request

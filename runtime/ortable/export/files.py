@@ -8,8 +8,9 @@ from typing import Any
 
 import onnx
 
-from ..builder import serialize
-from ..builder.file_set import FileSet
+from ortable.ir.proto.atomic_files import FileSet
+from ortable.ir.proto.write_model import weight_bytes
+
 from ..errors import ExportError
 from .arguments import checked_path
 from .record import ExportRecord
@@ -22,8 +23,8 @@ def too_large_for_one_file(
     beside; ``record`` says so. (Without a file the builder raises BuilderError.)"""
     if filename is None:
         return False
-    total = serialize.weight_bytes(builder)
-    if total < serialize.PROTO_LIMIT:
+    total = weight_bytes(builder)
+    if total < write_model.PROTO_LIMIT:
         return False
     record.steps.append(f"weights of {total / 2**30:.1f} GiB are written beside the model")
     return True

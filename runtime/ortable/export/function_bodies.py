@@ -12,7 +12,8 @@ from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
-from ..builder.local_functions import FunctionTable
+from ortable.ir.local_functions import FunctionTable
+
 from ..errors import UnsupportedCase
 from ..interpreter import DynamoInterpreter, control_flow, results
 from ..interpreter.mutation import first_write

@@ -9,9 +9,10 @@ from typing import Any
 
 from torch.fx import Node
 
+from ortable.ir.local_functions import FunctionTable, drop_unused_inputs
+
 from .. import dims, dtypes
 from ..builder import GraphBuilder
-from ..builder.local_functions import FunctionTable, drop_unused_inputs
 from ..dims import SymDim
 from ..rewrite.optimize import optimize as optimize_graph
 from ..rewrite.rule import Rule

@@ -10,9 +10,10 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
+from ortable.ir.initializers import content_key, nbytes_of, to_numpy
+from ortable.ir.local_functions import FunctionTable
+
 from .. import dims
-from ..builder.initializers import content_key, nbytes_of, to_numpy
-from ..builder.local_functions import FunctionTable
 from ..interpreter import DynamoInterpreter, control_flow, results
 from ..interpreter.arguments import convert_argument
 from ..interpreter.in_place import harmless_writes

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch.fx import GraphModule
 
-from ..builder.initializers import storage_key
-from ..builder.merge import TURNED
+from ortable.ir.initializers import storage_key
+from ortable.passes.equal_nodes import TURNED
+
 from ..interpreter.records import InputRecord
 from .program import Program
 

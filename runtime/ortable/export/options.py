@@ -10,7 +10,8 @@ from typing import Any
 
 from torch._ops import OperatorBase
 
-from ..builder.versions import ORT_MAX_OPSET
+from ortable.ir.versions import ORT_MAX_OPSET
+
 from ..errors import OptionError
 from .bypass import bypassing
 from .function_choices import checked_functions

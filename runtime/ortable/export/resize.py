@@ -4,7 +4,7 @@ those of the example, repeated or cut, so that indices stay in range."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 from .dim_expressions import value_of
 from .program import Program
 
-# Larger sizes that are tried for one dimension, and for several together.
+# Larger sizes that are tried for one dimension, and combinations of them for several.
 _MOST_STEPS, _MOST_TRIALS = 257, 1000
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
@@ -64,8 +64,8 @@ def _guarded(
     if not values or not program.guards:
         return values
     groups = list(dict.fromkeys(names.values()))
-    steps = range(_MOST_STEPS if len(groups) == 1 else int(_MOST_TRIALS ** (1 / len(groups))) + 1)
-    for offsets in sorted(itertools.product(steps, repeat=len(groups)), key=sum):
+    steps = _MOST_STEPS if len(groups) == 1 else int(_MOST_TRIALS ** (1 / len(groups))) + 1
+    for offsets in itertools.islice(_by_sum(len(groups), steps), _MOST_TRIALS):
         added = dict(zip(groups, offsets, strict=True))
         moved = {symbol: value + added[names[symbol]] for symbol, value in values.items()}
         inside = all(value <= _bounds(symbol, ranges)[1] for symbol, value in moved.items())
@@ -73,6 +73,23 @@ def _guarded(
         if inside and all(guard.holds(by_name) for guard in program.guards):
             return moved
     return None
+
+
+def _by_sum(count: int, steps: int) -> Iterator[tuple[int, ...]]:
+    """The tuples of ``count`` numbers below ``steps``, the smallest sums first, one after another:
+    there are too many for a list."""
+
+    def summing(left: int, total: int) -> Iterator[tuple[int, ...]]:
+        if left == 0:
+            yield ()
+            return
+        rest = (left - 1) * (steps - 1)
+        for first in range(max(0, total - rest), min(steps - 1, total) + 1):
+            for others in summing(left - 1, total - first):
+                yield (first, *others)
+
+    for total in range(count * (steps - 1) + 1):
+        yield from summing(count, total)
 
 
 def _sizes(value: Any) -> Any:

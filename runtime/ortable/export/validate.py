@@ -4,7 +4,6 @@ within a tolerance of their precision."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from torch.utils import _pytree as pytree
 from ..errors import ExportError, OptionError
 from ..interpreter.complex_numbers import real_tensor
 from .ambient import autocast_again
+from .copies import copied_call, copied_module
 from .program import Program, Request
 from .resize import Call, other_sizes
 from .tables import text_table
@@ -209,28 +209,15 @@ def difference(
 
 
 def _eager(module: Any, call: Call, program: Program) -> list[torch.Tensor]:
-    given, named = pytree.tree_map(_cloned, call)
+    given, named = copied_call(*call)
+    written = {output.target for output in program.outputs if output.kind == "buffer"}
     with torch.no_grad():
-        returned = _private(module, program)(*given, **named)
+        returned = copied_module(module, written)(*given, **named)
     leaves = [leaf for leaf in pytree.tree_leaves(returned) if leaf is not None]
     return [
         real_tensor(leaf.detach().cpu()) if isinstance(leaf, torch.Tensor) else _scalar(leaf)
         for leaf in leaves
     ]
-
-
-def _private(module: Any, program: Program) -> Any:
-    """A copy of the module that shares the weights which the program does not change."""
-    if not isinstance(module, torch.nn.Module):
-        return module
-    changed = {output.target for output in program.outputs if output.kind == "buffer"}
-    tensors = [*module.named_parameters(), *module.named_buffers()]
-    shared = {id(tensor): tensor for name, tensor in tensors if name not in changed}
-    return copy.deepcopy(module, shared)
-
-
-def _cloned(leaf: Any) -> Any:
-    return leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf
 
 
 def _scalar(value: Any) -> torch.Tensor:
@@ -241,7 +228,7 @@ def _array(leaf: Any) -> Any:
     """A leaf of the call as numpy array."""
     import numpy as np
 
-    from ..builder import initializers
+    from ortable.ir import initializers
 
     if isinstance(leaf, torch.Tensor):
         return initializers.to_numpy(real_tensor(leaf).detach().cpu().contiguous())

@@ -11,6 +11,8 @@ from torch.utils import _pytree as pytree
 
 from ..errors import ExportError, OptionError, OrtableError
 from . import help as advice
+from .ambient import autocast_again
+from .copies import copied_call, copied_module
 from .functionalize import RewriteError
 from .left_as_found import left_as_found
 from .program import Request, is_fake
@@ -48,20 +50,23 @@ def can_decompose(missing: Sequence[torch._ops.OpOverload]) -> bool:
 
 def in_eager(error: Exception, request: Request) -> tuple[Exception, bool]:
     """``error``, or FailsInEager in its place when the model raises on the example by itself, which
-    is asked only where torch's words leave it open; and whether it was asked, and runs. The module
-    and the arguments stay as they are."""
+    is asked only where torch's words leave it open; and whether it was asked, and runs. A copy of
+    the module runs as the caller would run it, with gradients and autocast as they are there."""
     if isinstance(error, OrtableError) or advice.RUNS not in advice.kind_of(error).advice:
         return error, False
     module, call = request.model, (request.args, request.kwargs)
-    buffers = dict(module.named_buffers(remove_duplicate=False))
-    given = pytree.tree_leaves((call, list(module.parameters()), list(buffers.values())))
-    if any(is_fake(value) for value in given):
+    tensors = (call, list(module.parameters()), list(module.buffers()))
+    if any(is_fake(value) for value in pytree.tree_leaves(tensors)):
         return error, False
-    copies = {name: buffer.detach().clone() for name, buffer in buffers.items()}
     try:
-        with left_as_found(module, call), torch.random.fork_rng(devices=[]), torch.no_grad():
-            args, kwargs = pytree.tree_map(_copied, call)
-            torch.func.functional_call(module, copies, args, kwargs)
+        copied = copied_module(module)
+    except Exception:  # attributes may be of any class, and some cannot be copied
+        return error, False
+    args, kwargs = copied_call(*call)
+    try:
+        # A function that is an attribute of the copy may still belong to the module itself.
+        with left_as_found(module, call), torch.random.fork_rng(devices=[]), autocast_again():
+            copied(*args, **kwargs)
     except Exception as raised:  # forward is any Python code
         line = advice.user_line(raised)
         where = "" if line is None else f"\n  at {line}"
@@ -72,7 +77,3 @@ def in_eager(error: Exception, request: Request) -> tuple[Exception, bool]:
         failure.__cause__ = raised
         return failure, False
     return error, True
-
-
-def _copied(leaf: object) -> object:
-    return leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
+from ortable.ir.result import Res
+
 from .. import dims, dtypes
-from ..builder.result import Res
 from ..complex_value import ComplexValue, split_pair
 from ..errors import OrtableError
 from . import calls, complex_numbers, failures, unsupported

@@ -8,9 +8,10 @@ from typing import Any
 
 import torch
 
+from ortable.ir.result import Res
+
 from .. import dtypes
 from ..algorithms.complex_parts import each_part
-from ..builder.result import Res
 from ..complex_value import (
     ComplexValue,
     contains_complex,

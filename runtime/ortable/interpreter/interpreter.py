@@ -11,8 +11,9 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
+from ortable.ir.result import Res
+
 from .. import dims, dtypes
-from ..builder.result import Res
 from ..complex_value import ComplexValue
 from ..errors import BuilderError, ConversionError, UnsupportedCase
 from ..lowerings.indexing import getitem

@@ -11,8 +11,9 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from ortable.ir.result import Res
+
 from .. import dims, dtypes
-from ..builder.result import Res
 from ..errors import UnsupportedCase
 from .arguments import ELEMENT_TYPES
 

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..builder.result import Res
+from ortable.ir.result import Res
+
 from ..errors import UnsupportedCase
 
 # Higher-order operators that stand for a call of their first argument, an overload that writes.

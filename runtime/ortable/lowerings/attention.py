@@ -3,21 +3,17 @@ kept."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ortable import dtypes
+from ortable.ir import Graph, Res
 from ortable.prelude import dim_of, dtype_of
 from ortable.prelude_make import attention_mask, cast, consts, permuted, unsqueezed
 from ortable.prelude_nn import attention_scaled, grouped_product, heads_as, wide_dtype
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
 
 _TURNED = [0, 1, 3, 2]
 
 
 def flash_attention_backward(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     grad_out: str,
     query: str,

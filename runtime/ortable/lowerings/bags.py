@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ortable import dims, dtypes
+from ortable.ir import Graph, Res
 from ortable.prelude import dim_of, dtype_of
 from ortable.prelude_make import (
     as_scalar,
@@ -22,9 +23,6 @@ from ortable.prelude_make import (
 from ortable.prelude_nn import wide_dtype
 from ortable.prelude_shape import counting, sliced
 
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
-
 SUM, MEAN, MAX = 0, 1, 2
 NOWHERE = 2**62
 # A table of bags that is at most this many times as large as what is in them is summed at once.
@@ -32,7 +30,7 @@ ROOM = 4
 
 
 def embedding_bag(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     weight: str,
     indices: str,
@@ -68,7 +66,7 @@ def embedding_bag(
 
 
 def _bookkeeping(
-    graph: GraphBuilder, res: Res, bag: _Bags, mode: int, most: str | None
+    graph: Graph, res: Res, bag: _Bags, mode: int, most: str | None
 ) -> list[str | None]:
     """offset2bag, bag_size and maximum_indices, None where nobody reads them."""
     found: list[str | None] = [None, None, None]

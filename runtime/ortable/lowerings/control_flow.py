@@ -5,20 +5,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ortable import dtypes
-from ortable.builder.result import Res
 from ortable.errors import UnsupportedCase
 from ortable.inference import promote_types
+from ortable.ir import Graph
+from ortable.ir.result import Res
 from ortable.prelude_make import cast, consts
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder
 
 
 def cond(
-    graph: GraphBuilder, res: Res, pred: Any, true_fn: Any, false_fn: Any, operands: Sequence[Any]
+    graph: Graph, res: Res, pred: Any, true_fn: Any, false_fn: Any, operands: Sequence[Any]
 ) -> list[str]:
     """torch.cond as ONNX If; the branches see the operands as results of the outer graph."""
     if isinstance(pred, bool):
@@ -37,7 +35,7 @@ def cond(
     return [found] if isinstance(found, str) else list(found)
 
 
-def out_dtype(graph: GraphBuilder, res: Res, op: Any, output_dtype: int, *operands: Any) -> Any:
+def out_dtype(graph: Graph, res: Res, op: Any, output_dtype: int, *operands: Any) -> Any:
     """An operator computed in the common dtype of its operands and ``output_dtype``."""
     kinds = [graph.get_type(operand) for operand in operands if isinstance(operand, str)]
     common = functools.reduce(_common, kinds, output_dtype)
@@ -58,7 +56,7 @@ CHECKS = frozenset({"aten::_linalg_check_errors", "aten::_assert_async.msg"})
 
 
 def with_effects(
-    graph: GraphBuilder, res: Res, token: Any, op: Any, *operands: Any, **options: Any
+    graph: Graph, res: Res, token: Any, op: Any, *operands: Any, **options: Any
 ) -> list[Any]:
     """An operator whose order matters to torch: the token, then its results.
 
@@ -77,7 +75,7 @@ def refuse_effect(op: Any) -> None:
         )
 
 
-def _converter(graph: GraphBuilder, op: Any) -> Any:
+def _converter(graph: Graph, op: Any) -> Any:
     """The converter of an operator that is an argument of another one.
 
     Raises UnsupportedCase when it has none.

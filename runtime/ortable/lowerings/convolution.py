@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ortable import dtypes
+from ortable.ir import Graph, Res
 from ortable.prelude import rank_of, shape_of, spread, static
 from ortable.prelude_make import (
     as_vec,
@@ -24,12 +25,9 @@ from ortable.prelude_product import matrix_product
 from ortable.prelude_shape import flipped_along
 from ortable.prelude_sums import summed_over
 
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
-
 
 def convolution_backward(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     grad_output: str,
     input: str,
@@ -76,7 +74,7 @@ def convolution_backward(
 
 
 def _input_gradient(
-    graph: GraphBuilder,
+    graph: Graph,
     grad: str,
     input: str,
     weight: str,
@@ -101,7 +99,7 @@ def _input_gradient(
 
 
 def _weight_gradient(
-    graph: GraphBuilder, large: str, small: str, weight: str, window: dict[str, Any], groups: int
+    graph: Graph, large: str, small: str, weight: str, window: dict[str, Any], groups: int
 ) -> str:
     """The kernel that, slid over ``large`` (channels of dim 1 of weight), gives ``small`` (channels
     of dim 0)."""
@@ -120,7 +118,7 @@ def _weight_gradient(
 
 
 def direct_convolution(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     input: str,
     weight: str,
@@ -148,7 +146,7 @@ def direct_convolution(
 
 
 def direct_transposed(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     input: str,
     weight: str,
@@ -182,7 +180,7 @@ def direct_transposed(
 
 
 def wide_transposed(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     input: str,
     weight: str,
@@ -214,7 +212,7 @@ def wide_transposed(
     return squeezed(graph, cast(graph, found, own), extra)
 
 
-def _zeros_between(graph: GraphBuilder, x: str, axis: int, step: int) -> str:
+def _zeros_between(graph: Graph, x: str, axis: int, step: int) -> str:
     """``step - 1`` zeros between neighbours along an axis."""
     if step == 1:
         return x
@@ -231,14 +229,14 @@ def _zeros_between(graph: GraphBuilder, x: str, axis: int, step: int) -> str:
     return found
 
 
-def _biased(graph: GraphBuilder, x: str, bias: str | None, n: int) -> str:
+def _biased(graph: Graph, x: str, bias: str | None, n: int) -> str:
     if bias is None:
         return x
     return graph.make_node("Add", [x, unsqueezed(graph, bias, list(range(1, n + 1)))])
 
 
 def _summed(
-    graph: GraphBuilder,
+    graph: Graph,
     x: str,
     weight: str,
     window: tuple[Sequence[int], Sequence[int]],
@@ -259,7 +257,7 @@ def _summed(
     return total
 
 
-def _padded(graph: GraphBuilder, x: str, pads: Sequence[int]) -> str:
+def _padded(graph: Graph, x: str, pads: Sequence[int]) -> str:
     """``pads`` before, then behind each axis of the space; negative ones crop."""
     if not any(pads):
         return x
@@ -269,7 +267,7 @@ def _padded(graph: GraphBuilder, x: str, pads: Sequence[int]) -> str:
 
 
 def _at_place(
-    graph: GraphBuilder,
+    graph: Graph,
     x: str,
     weight: str,
     place: tuple[int, ...],

@@ -5,22 +5,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ortable import dims, dtypes
 from ortable.errors import UnsupportedCase
+from ortable.ir import Graph, Res
 from ortable.lowerings.convolution import direct_convolution
 from ortable.prelude import rank_of, shape_of, spread, static
 from ortable.prelude_make import as_vec, consts, cropped, permuted, reshape_to, unsqueezed
 from ortable.prelude_shape import flipped_along
 from ortable.prelude_sums import summed_over
 
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
-
 
 def direct_convolution_backward(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     grad_output: str,
     input: str,
@@ -56,7 +54,7 @@ def direct_convolution_backward(
 
 
 def _spread_back(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     grad: str,
     input: str,
@@ -91,7 +89,7 @@ def _spread_back(
     return direct_convolution(graph, res, grad, turned, None, [1] * n, none, spacing, groups)
 
 
-def _with_gaps(graph: GraphBuilder, x: str, axis: int, step: int) -> str:
+def _with_gaps(graph: Graph, x: str, axis: int, step: int) -> str:
     """``step - 1`` zeros after each element along one axis."""
     if step == 1:
         return x
@@ -105,7 +103,7 @@ def _with_gaps(graph: GraphBuilder, x: str, axis: int, step: int) -> str:
 
 
 def _weight_gradient(
-    graph: GraphBuilder,
+    graph: Graph,
     large: str,
     small: str,
     weight: str,

@@ -5,22 +5,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from ortable import dtypes
+from ortable.ir import Graph, Res
 from ortable.prelude import axis_of, dim_of, highest, lowest, rank_of, shape_of
 from ortable.prelude_make import as_scalar, as_vec, cast, const, consts
 from ortable.prelude_pointwise import log1p_of
 from ortable.prelude_shape import along_axis, cat_list, counting, sliced, stretched
 from ortable.prelude_sums import sum_dtype
 
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
-
-Combine = Callable[["GraphBuilder", list[str], list[str]], list[str]]
+Combine = Callable[["Graph", list[str], list[str]], list[str]]
 
 
-def cumprod(graph: GraphBuilder, res: Res, self: str, dim: int) -> str:
+def cumprod(graph: Graph, res: Res, self: str, dim: int) -> str:
     """aten::cumprod; from opset 26 ONNX has it."""
     axis, dtype = axis_of(graph, self, dim), res.dtype
     assert dtype is not None, "the result of cumprod is a tensor"
@@ -35,17 +32,17 @@ def cumprod(graph: GraphBuilder, res: Res, self: str, dim: int) -> str:
     return cast(graph, found, dtype)
 
 
-def cummax(graph: GraphBuilder, res: Res, self: str, dim: int) -> tuple[str, str]:
+def cummax(graph: Graph, res: Res, self: str, dim: int) -> tuple[str, str]:
     """aten::cummax: (values, the latest place of each)."""
     return _extreme(graph, self, dim, True)
 
 
-def cummin(graph: GraphBuilder, res: Res, self: str, dim: int) -> tuple[str, str]:
+def cummin(graph: Graph, res: Res, self: str, dim: int) -> tuple[str, str]:
     """aten::cummin: (values, the latest place of each)."""
     return _extreme(graph, self, dim, False)
 
 
-def logcumsumexp(graph: GraphBuilder, res: Res, self: str, dim: int) -> str:
+def logcumsumexp(graph: Graph, res: Res, self: str, dim: int) -> str:
     """aten::logcumsumexp: each pair by max + log1p(exp(min - max)), in the dtype of sums."""
     dtype, axis = graph.get_type(self), axis_of(graph, self, dim)
     wide = cast(graph, self, sum_dtype(dtype))
@@ -53,7 +50,7 @@ def logcumsumexp(graph: GraphBuilder, res: Res, self: str, dim: int) -> str:
 
 
 def differences(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     self: str,
     n: int,
@@ -77,7 +74,7 @@ def differences(
     return found
 
 
-def _extreme(graph: GraphBuilder, x: str, dim: int, largest: bool) -> tuple[str, str]:
+def _extreme(graph: Graph, x: str, dim: int, largest: bool) -> tuple[str, str]:
     if rank_of(graph, x) == 0:
         return x, const(graph, 0, dtypes.int64)
     dtype, axis, rank = graph.get_type(x), axis_of(graph, x, dim), rank_of(graph, x)
@@ -94,7 +91,7 @@ def _extreme(graph: GraphBuilder, x: str, dim: int, largest: bool) -> tuple[str,
 def _later(largest: bool) -> Combine:
     """The later of two elements, unless the earlier one is larger (smaller); NaN beats numbers."""
 
-    def combine(graph: GraphBuilder, before: list[str], after: list[str]) -> list[str]:
+    def combine(graph: Graph, before: list[str], after: list[str]) -> list[str]:
         make = graph.make_node
         taken = make("GreaterOrEqual" if largest else "LessOrEqual", [after[0], before[0]])
         if dtypes.is_float_type(graph.get_type(after[0])):
@@ -104,11 +101,11 @@ def _later(largest: bool) -> Combine:
     return combine
 
 
-def _product(graph: GraphBuilder, before: list[str], after: list[str]) -> list[str]:
+def _product(graph: Graph, before: list[str], after: list[str]) -> list[str]:
     return [graph.make_node("Mul", [before[0], after[0]])]
 
 
-def _log_sum(graph: GraphBuilder, before: list[str], after: list[str]) -> list[str]:
+def _log_sum(graph: Graph, before: list[str], after: list[str]) -> list[str]:
     """log(exp(a) + exp(b)); two equal infinities stay what they are."""
     make, a, b = graph.make_node, before[0], after[0]
     first = make("Greater", [a, b])
@@ -119,7 +116,7 @@ def _log_sum(graph: GraphBuilder, before: list[str], after: list[str]) -> list[s
 
 
 def _accumulated(
-    graph: GraphBuilder,
+    graph: Graph,
     axis: int,
     states: list[str],
     neutral: list[float],

@@ -3,17 +3,13 @@ expert."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ortable import dtypes
+from ortable.ir import Graph, Res
 from ortable.prelude import dim_of, shape_of, static
 from ortable.prelude_make import as_vec, cast, const, consts
 
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
 
-
-def grouped_rows(graph: GraphBuilder, res: Res, input: str, weight: str, offs: str) -> str:
+def grouped_rows(graph: Graph, res: Res, input: str, weight: str, offs: str) -> str:
     """Rows [s, k] times weights [e, k, n] -> [s, n]: group i is the rows from offs[i - 1] up to
     offs[i]. Rows behind the last group give zeros.
 

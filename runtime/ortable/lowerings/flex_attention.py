@@ -8,15 +8,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ortable.errors import UnsupportedCase
+from ortable.ir import Graph
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule, Node
 
-    from ortable.builder import GraphBuilder, Res
+    from ortable.ir import Graph, Res
 
 
 def flex_attention(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     query: Any,
     key: Any,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ortable import dims, dtypes
 from ortable.complex_value import ComplexValue, complex_type, join_pair
 from ortable.dims import Dim
+from ortable.ir import Graph, Res
 from ortable.prelude import dim_of, rank_of, shape_of
 from ortable.prelude_complex import as_complex, c_permuted, c_times
 from ortable.prelude_fourier import (
@@ -19,12 +20,9 @@ from ortable.prelude_fourier import (
 from ortable.prelude_make import as_vec, cast, const, consts, filled, reshape_to
 from ortable.prelude_order import window_places
 
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
-
 
 def stft(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     self: Any,
     n_fft: int,
@@ -59,7 +57,7 @@ def stft(
 
 
 def istft(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     self: ComplexValue,
     n_fft: int,
@@ -105,7 +103,7 @@ def istft(
 
 
 def _signal_of_frames(
-    graph: GraphBuilder, x: ComplexValue, n_fft: int, onesided: bool | None, return_complex: bool
+    graph: Graph, x: ComplexValue, n_fft: int, onesided: bool | None, return_complex: bool
 ) -> Any:
     axis = rank_of(graph, x) - 1
     if return_complex:
@@ -116,15 +114,13 @@ def _signal_of_frames(
     return fourier(graph, whole_spectrum(graph, x, axis, n_fft), [axis], False).real
 
 
-def _each(graph: GraphBuilder, x: Any, function: Any) -> Any:
+def _each(graph: Graph, x: Any, function: Any) -> Any:
     if type(x) is not ComplexValue:
         return function(x)
     return ComplexValue(function(x.real), function(x.imag), x.dtype)
 
 
-def _padded_window(
-    graph: GraphBuilder, window: Any, n_fft: int, win_length: int | None, own: int
-) -> Any:
+def _padded_window(graph: Graph, window: Any, n_fft: int, win_length: int | None, own: int) -> Any:
     """The window in the middle of ``n_fft`` places; None when it is 1 everywhere."""
     size = n_fft if win_length is None else win_length
     if window is None:
@@ -143,14 +139,14 @@ def _padded_window(
     )
 
 
-def _in_part(graph: GraphBuilder, x: Any, kind: int) -> Any:
+def _in_part(graph: Graph, x: Any, kind: int) -> Any:
     """``x`` with real parts of this dtype."""
     if type(x) is not ComplexValue:
         return cast(graph, x, kind)
     return ComplexValue(cast(graph, x.real, kind), cast(graph, x.imag, kind), complex_type(kind))
 
 
-def _windowed(graph: GraphBuilder, x: Any, window: Any) -> Any:
+def _windowed(graph: Graph, x: Any, window: Any) -> Any:
     """``x`` times the window; complex when one of them is."""
     if type(x) is not ComplexValue and type(window) is not ComplexValue:
         return graph.make_node("Mul", [x, window])
@@ -160,7 +156,7 @@ def _windowed(graph: GraphBuilder, x: Any, window: Any) -> Any:
     return c_times(graph, as_complex(graph, x, dtype), as_complex(graph, window, dtype))
 
 
-def _quotient(graph: GraphBuilder, x: Any, y: Any) -> Any:
+def _quotient(graph: Graph, x: Any, y: Any) -> Any:
     if type(y) is not ComplexValue:
         return _each(graph, x, lambda part: graph.make_node("Div", [part, y]))
     from ortable.prelude_complex import c_over
@@ -168,12 +164,12 @@ def _quotient(graph: GraphBuilder, x: Any, y: Any) -> Any:
     return c_over(graph, as_complex(graph, x, y.dtype), y)
 
 
-def _repeated(graph: GraphBuilder, window: str, count: Dim) -> str:
+def _repeated(graph: Graph, window: str, count: Dim) -> str:
     size = dim_of(graph, window, 0)
     return graph.make_node("Expand", [window, as_vec(graph, [count, size])])
 
 
-def _added(graph: GraphBuilder, frames: str, hop: int, total: Dim, start: int, end: Dim) -> str:
+def _added(graph: Graph, frames: str, hop: int, total: Dim, start: int, end: Dim) -> str:
     """Frames [.., count, n] added up where they overlap: [.., total], cut to start..end."""
     *batch, count, size = shape_of(graph, frames)
     flat = reshape_to(graph, frames, [*batch, count * size])

@@ -5,15 +5,13 @@ from __future__ import annotations
 
 import math
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ortable import dtypes
+from ortable.ir import Graph, Res
 from ortable.prelude import rank_of, shape_of
 from ortable.prelude_make import as_scalar, cast, const, permuted, reshape_to, unsqueezed
 from ortable.prelude_nn import wide_dtype
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
 
 _LINEAR, _NEAREST, _CUBIC = 0, 1, 2
 _ZEROS, _BORDER, _REFLECT = 0, 1, 2
@@ -21,7 +19,7 @@ _KEYS = -0.75  # the free parameter of the cubic convolution
 
 
 def grid_sampler(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     input: str,
     grid: str,

@@ -6,21 +6,19 @@ All taps of all axes are computed at once, so that one gather and one scatter se
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ortable import dims, dtypes
+from ortable.dims import Dim
+from ortable.ir import Graph, Res
 from ortable.prelude import dim_of, rank_of, shape_of
 from ortable.prelude_make import cast, const, consts, reshape_to, unsqueezed
 from ortable.prelude_nn import wide_dtype
 from ortable.prelude_places import put_elements
 from ortable.prelude_pointwise import polynomial
 from ortable.prelude_shape import stretched, zeros_of
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
-    from ortable.dims import Dim
 
 BILINEAR, NEAREST, BICUBIC = 0, 1, 2
 ZEROS, BORDER, REFLECTION = 0, 1, 2
@@ -38,7 +36,7 @@ class _Taps(NamedTuple):
 
 
 def grid_sampler_backward(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     grad_output: str,
     input: str,
@@ -96,7 +94,7 @@ def grid_sampler_backward(
     return found, cast(graph, reshape_to(graph, together, shape_of(graph, grid)), own)
 
 
-def _product(graph: GraphBuilder, factors: Sequence[str]) -> str:
+def _product(graph: Graph, factors: Sequence[str]) -> str:
     """[N, 1, all combinations of taps, places] of factors [N, taps, places]."""
     found = factors[0]
     for factor in factors[1:]:
@@ -107,13 +105,13 @@ def _product(graph: GraphBuilder, factors: Sequence[str]) -> str:
     return unsqueezed(graph, found, [1])
 
 
-def _joined(graph: GraphBuilder, x: str) -> str:
+def _joined(graph: Graph, x: str) -> str:
     """[N, a, b, places] -> [N, a * b, places]."""
     batch, a, b, total = shape_of(graph, x)
     return reshape_to(graph, x, [batch, a * b, total])
 
 
-def _combined(graph: GraphBuilder, taps: Sequence[_Taps], sizes: Sequence[Dim]) -> tuple[str, str]:
+def _combined(graph: Graph, taps: Sequence[_Taps], sizes: Sequence[Dim]) -> tuple[str, str]:
     """The index into the flattened input of each combination of taps, and whether it is inside."""
     make = graph.make_node
     index, inside = taps[0].at, taps[0].inside
@@ -126,7 +124,7 @@ def _combined(graph: GraphBuilder, taps: Sequence[_Taps], sizes: Sequence[Dim]) 
     return unsqueezed(graph, index, [1]), unsqueezed(graph, inside, [1])
 
 
-def _taps(graph: GraphBuilder, spot: str, size: Dim, mode: tuple[int, int, bool]) -> _Taps:
+def _taps(graph: Graph, spot: str, size: Dim, mode: tuple[int, int, bool]) -> _Taps:
     """What one axis reads for coordinates ``spot`` [N, 1, places] between -1 and 1."""
     how, padding, corners = mode
     make, kind = graph.make_node, graph.get_type(spot)
@@ -160,11 +158,11 @@ def _taps(graph: GraphBuilder, spot: str, size: Dim, mode: tuple[int, int, bool]
     )
 
 
-def _column(graph: GraphBuilder, values: Sequence[float], kind: int) -> str:
+def _column(graph: Graph, values: Sequence[float], kind: int) -> str:
     return graph.make_initializer("", np.array(values, dtypes.to_numpy(kind)).reshape(-1, 1))
 
 
-def _inside(graph: GraphBuilder, places: str, length: str, weight: str, slope: str) -> _Taps:
+def _inside(graph: Graph, places: str, length: str, weight: str, slope: str) -> _Taps:
     """Whole numbers as indices; 0 stands for those outside of the input."""
     make, kind = graph.make_node, graph.get_type(places)
     zero = const(graph, 0, kind)
@@ -175,7 +173,7 @@ def _inside(graph: GraphBuilder, places: str, length: str, weight: str, slope: s
     return _Taps(index, inside, weight, slope)
 
 
-def _cubic(graph: GraphBuilder, t: str) -> tuple[str, str]:
+def _cubic(graph: Graph, t: str) -> tuple[str, str]:
     """Weights of four taps around a place, and their derivatives."""
     make, one = graph.make_node, const(graph, 1, graph.get_type(t))
     rest = make("Sub", [one, t])
@@ -191,7 +189,7 @@ def _cubic(graph: GraphBuilder, t: str) -> tuple[str, str]:
 
 
 def _padded(
-    graph: GraphBuilder, x: str, length: str, padding: int, corners: bool
+    graph: Graph, x: str, length: str, padding: int, corners: bool
 ) -> tuple[str, str | None]:
     """Coordinates led back into the input, and the derivative of that (None: 1)."""
     make, kind = graph.make_node, graph.get_type(x)
@@ -206,7 +204,7 @@ def _padded(
     return make("Min", [make("Max", [x, zero]), last]), kept
 
 
-def _reflected(graph: GraphBuilder, x: str, span: str, corners: bool) -> tuple[str, str]:
+def _reflected(graph: Graph, x: str, span: str, corners: bool) -> tuple[str, str]:
     """Coordinates mirrored at both ends of a line of length ``span``, and the sign of that."""
     make, kind = graph.make_node, graph.get_type(x)
     zero, one, two = (const(graph, value, kind) for value in (0, 1, 2))

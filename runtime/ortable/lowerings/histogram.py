@@ -4,9 +4,10 @@ counts of the bins, in one column or in several."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ortable import dims, dtypes
+from ortable.ir import Graph, Res
 from ortable.prelude import dim_of, shape_of, static
 from ortable.prelude_make import as_vec, cast, const, consts, reshape_to
 from ortable.prelude_nn import reduced_extreme
@@ -15,11 +16,8 @@ from ortable.prelude_places import places_in
 from ortable.prelude_pointwise import linspace_values
 from ortable.prelude_shape import as_flat, sliced
 
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
 
-
-def histc(graph: GraphBuilder, res: Res, self: str, bins: int, min: float, max: float) -> str:
+def histc(graph: Graph, res: Res, self: str, bins: int, min: float, max: float) -> str:
     """aten::histc: counts between ``min`` and ``max``; without them between the extremes."""
     flat = as_flat(graph, self)
     given = (float(min), float(max)) if min != max else None
@@ -30,7 +28,7 @@ def histc(graph: GraphBuilder, res: Res, self: str, bins: int, min: float, max: 
 
 
 def histogram(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     self: str,
     bins: int,
@@ -46,7 +44,7 @@ def histogram(
 
 
 def histogram_between(
-    graph: GraphBuilder, res: Res, self: str, bins: str, weight: str | None, density: bool
+    graph: Graph, res: Res, self: str, bins: str, weight: str | None, density: bool
 ) -> tuple[str, str]:
     """aten::histogram.bins_tensor: (counts, edges) of the bins between given edges."""
     flat = as_flat(graph, self)
@@ -55,7 +53,7 @@ def histogram_between(
 
 
 def grid_edges(
-    graph: GraphBuilder, res: Res, self: str, bins: Sequence[int], range: Sequence[float] | None
+    graph: Graph, res: Res, self: str, bins: Sequence[int], range: Sequence[float] | None
 ) -> list[str]:
     """aten::_histogramdd_bin_edges: one vector of edges a column."""
     columns = _columns(graph, self)
@@ -66,7 +64,7 @@ def grid_edges(
 
 
 def grid_counts(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     self: str,
     bins: Sequence[int],
@@ -84,7 +82,7 @@ def grid_counts(
 
 
 def grid_counts_between(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     self: str,
     bins: Sequence[str],
@@ -97,7 +95,7 @@ def grid_counts_between(
     return _weighed(graph, columns, list(bins), places, weight, density)
 
 
-def _columns(graph: GraphBuilder, x: str) -> list[str]:
+def _columns(graph: Graph, x: str) -> list[str]:
     """The columns of ``x``, whose other dimensions are one."""
     shape = list(shape_of(graph, x))
     rows = reshape_to(graph, x, [dims.prod(shape[:-1]), shape[-1]])
@@ -107,7 +105,7 @@ def _columns(graph: GraphBuilder, x: str) -> list[str]:
     ]
 
 
-def _outer_edges(graph: GraphBuilder, x: str, bins: int, given: Sequence[float] | None) -> str:
+def _outer_edges(graph: Graph, x: str, bins: int, given: Sequence[float] | None) -> str:
     """The edges of torch.histogram: the given range, or the extremes, half a unit wider when they
     are one."""
     if given is None and dims.same(dim_of(graph, x, 0), 0):
@@ -115,9 +113,7 @@ def _outer_edges(graph: GraphBuilder, x: str, bins: int, given: Sequence[float] 
     return _edges(graph, x, bins, given, 0.5)
 
 
-def _edges(
-    graph: GraphBuilder, x: str, bins: int, given: Sequence[float] | None, margin: float
-) -> str:
+def _edges(graph: Graph, x: str, bins: int, given: Sequence[float] | None, margin: float) -> str:
     dtype = graph.get_type(x)
     if given is not None:
         low, high = given
@@ -132,7 +128,7 @@ def _edges(
     return spaced(graph, low, high, bins + 1, dtype)
 
 
-def _inside(graph: GraphBuilder, x: str, edges: str) -> str:
+def _inside(graph: Graph, x: str, edges: str) -> str:
     make = graph.make_node
     first, last = (
         make("Gather", [edges, const(graph, place, dtypes.int64)], axis=0) for place in (0, -1)
@@ -140,7 +136,7 @@ def _inside(graph: GraphBuilder, x: str, edges: str) -> str:
     return make("And", [make("GreaterOrEqual", [x, first]), make("LessOrEqual", [x, last])])
 
 
-def _bin_by_division(graph: GraphBuilder, x: str, edges: str, bins: int) -> str:
+def _bin_by_division(graph: Graph, x: str, edges: str, bins: int) -> str:
     """The bin of each element by division, 0 for those outside; the last edge is in the last
     bin."""
     make, dtype = graph.make_node, graph.get_type(x)
@@ -154,7 +150,7 @@ def _bin_by_division(graph: GraphBuilder, x: str, edges: str, bins: int) -> str:
     return make("Min", [found, const(graph, bins - 1, dtypes.int64)])
 
 
-def _bin_by_search(graph: GraphBuilder, x: str, edges: str, bins: int) -> str:
+def _bin_by_search(graph: Graph, x: str, edges: str, bins: int) -> str:
     """The bin by division, moved by one where rounding put an element beside its edges."""
     make, one = graph.make_node, const(graph, 1, dtypes.int64)
     place = _bin_by_division(graph, x, edges, bins)
@@ -166,7 +162,7 @@ def _bin_by_search(graph: GraphBuilder, x: str, edges: str, bins: int) -> str:
     return make("Max", [make("Min", [moved, high]), low])
 
 
-def _bin_between(graph: GraphBuilder, x: str, edges: str) -> str:
+def _bin_between(graph: Graph, x: str, edges: str) -> str:
     """The bin of each element between given edges, by looking at all of them."""
     make, one = graph.make_node, const(graph, 1, dtypes.int64)
     place = make("Sub", [places_in(graph, edges, x, True, dtypes.int64), one])
@@ -175,7 +171,7 @@ def _bin_between(graph: GraphBuilder, x: str, edges: str) -> str:
 
 
 def _counts(
-    graph: GraphBuilder, columns: list[str], edges: list[str], places: list[str], weight: str | None
+    graph: Graph, columns: list[str], edges: list[str], places: list[str], weight: str | None
 ) -> str:
     """The counts of a grid; what lies outside goes to one place more, which is cut off."""
     make = graph.make_node
@@ -194,7 +190,7 @@ def _counts(
 
 
 def _weighed(
-    graph: GraphBuilder,
+    graph: Graph,
     columns: list[str],
     edges: list[str],
     places: list[str],

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from ortable import dims, dtypes
 from ortable.dims import SymDim
 from ortable.errors import UnsupportedCase
 from ortable.inference import broadcast
+from ortable.ir import Graph, Res
 from ortable.prelude import inverse_perm, one_hot_index, rank_of, shape_of
 from ortable.prelude_make import (
     as_tensor,
@@ -26,10 +27,6 @@ from ortable.prelude_make import (
 )
 from ortable.prelude_places import names_each_once
 from ortable.prelude_shape import sliced
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
-
 
 # ONNX Runtime adds no half floats in a scatter; the sum of bools is torch's "or".
 _ADDED_IN = {
@@ -61,7 +58,7 @@ class _Placement:
         return before + list(range(self.index_rank)) + after
 
 
-def index_tensor(graph: GraphBuilder, res: Res, self: str, indices: Sequence[str | None]) -> str:
+def index_tensor(graph: Graph, res: Res, self: str, indices: Sequence[str | None]) -> str:
     """``self[indices]`` with numpy's advanced indexing (aten::index.Tensor); bool masks and
     negative indices included."""
     place = _place(graph, self, indices)
@@ -72,7 +69,7 @@ def index_tensor(graph: GraphBuilder, res: Res, self: str, indices: Sequence[str
 
 
 def index_put(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     self: str,
     indices: Sequence[str | None],
@@ -100,7 +97,7 @@ def index_put(
     return permuted(graph, cast(graph, written, dtype), inverse_perm(order))
 
 
-def _added(graph: GraphBuilder, turned: str, place: _Placement, updates: str) -> str:
+def _added(graph: Graph, turned: str, place: _Placement, updates: str) -> str:
     """``turned`` with updates added in turn, for tuples that may name one place twice."""
     make, count = graph.make_node, len(place.axes)
     shape = list(shape_of(graph, turned))
@@ -121,7 +118,7 @@ def _added(graph: GraphBuilder, turned: str, place: _Placement, updates: str) ->
     return reshape_to(graph, found, shape) if count > 1 else found
 
 
-def _flat_places(graph: GraphBuilder, place: _Placement, sizes: Sequence[Any]) -> str:
+def _flat_places(graph: Graph, place: _Placement, sizes: Sequence[Any]) -> str:
     """Tuples as places among all elements of these axes; one that lies outside is made larger than
     any, so that ONNX Runtime refuses it."""
     make, tuples = graph.make_node, place.tuples
@@ -136,7 +133,7 @@ def _flat_places(graph: GraphBuilder, place: _Placement, sizes: Sequence[Any]) -
     return make("ReduceSum", [parts, consts(graph, [place.index_rank], dtypes.int64)], keepdims=0)
 
 
-def _place(graph: GraphBuilder, self: str, indices: Sequence[str | None]) -> _Placement:
+def _place(graph: Graph, self: str, indices: Sequence[str | None]) -> _Placement:
     axes: list[int] = []
     found: list[str] = []
     axis = 0
@@ -160,7 +157,7 @@ def _place(graph: GraphBuilder, self: str, indices: Sequence[str | None]) -> _Pl
     return _Placement(axes, front, index_rank, _tuples(graph, found, index_rank))
 
 
-def _mask_indices(graph: GraphBuilder, mask: str) -> list[str]:
+def _mask_indices(graph: Graph, mask: str) -> list[str]:
     """A bool mask of rank k as k int64 vectors, the coordinates of its True elements."""
     rank = rank_of(graph, mask)
     if rank == 0:
@@ -169,14 +166,14 @@ def _mask_indices(graph: GraphBuilder, mask: str) -> list[str]:
     return [_row(graph, places, axis) for axis in range(rank)]
 
 
-def _row(graph: GraphBuilder, places: str, axis: int) -> str:
+def _row(graph: Graph, places: str, axis: int) -> str:
     row = graph.make_node("Gather", [places, const(graph, axis, dtypes.int64)], axis=0)
     if not graph.has_rank(row):
         graph.set_rank(row, 1)
     return row
 
 
-def _tuples(graph: GraphBuilder, indices: list[str], rank: int) -> str:
+def _tuples(graph: Graph, indices: list[str], rank: int) -> str:
     """Index tensors broadcast against each other and stacked in a last dimension: [...,
     len(indices)]."""
     wide = indices if len(indices) == 1 else _broadcast(graph, indices)
@@ -184,7 +181,7 @@ def _tuples(graph: GraphBuilder, indices: list[str], rank: int) -> str:
     return columns[0] if len(columns) == 1 else graph.make_node("Concat", columns, axis=-1)
 
 
-def _broadcast(graph: GraphBuilder, indices: list[str]) -> list[str]:
+def _broadcast(graph: Graph, indices: list[str]) -> list[str]:
     if all(graph.has_shape(index) for index in indices):
         common = broadcast(*(shape_of(graph, index) for index in indices))
         if common is not None:
@@ -203,14 +200,12 @@ def _broadcast(graph: GraphBuilder, indices: list[str]) -> list[str]:
     return found
 
 
-def _is_mask(graph: GraphBuilder, index: str) -> bool:
+def _is_mask(graph: Graph, index: str) -> bool:
     """True for bool, and for uint8, which torch takes for a mask, too."""
     return graph.get_type(index) in (dtypes.boolean, dtypes.uint8)
 
 
-def _masked(
-    graph: GraphBuilder, self: str, indices: Sequence[str | None], values: str
-) -> str | None:
+def _masked(graph: Graph, self: str, indices: Sequence[str | None], values: str) -> str | None:
     """``self[mask] = values`` as Where, when no value depends on how many elements the mask
     picks."""
     axis = one_hot_index(indices)
@@ -229,7 +224,7 @@ def _masked(
     return graph.make_node("Where", [here, value, self])
 
 
-def _put_shape(graph: GraphBuilder, turned: str, place: _Placement) -> list[str]:
+def _put_shape(graph: Graph, turned: str, place: _Placement) -> list[str]:
     """The shape of what is written, [index dims, other dims], as two int64 vectors."""
     index = graph.make_node("Shape", [place.tuples], start=0, end=place.index_rank)
     if graph.has_shape(place.tuples):
@@ -238,9 +233,7 @@ def _put_shape(graph: GraphBuilder, turned: str, place: _Placement) -> list[str]
     return [index, as_vec(graph, rest)] if rest else [index]
 
 
-def _updates(
-    graph: GraphBuilder, values: str, place: _Placement, rank: int, wanted: list[str]
-) -> str:
+def _updates(graph: Graph, values: str, place: _Placement, rank: int, wanted: list[str]) -> str:
     """Values broadcast to the shape of ``self[indices]``, with the index dims brought to the
     front."""
     order = place.result_permutation(rank)
@@ -252,7 +245,7 @@ def _updates(
     return permuted(graph, graph.make_node("Expand", [values, shape]), inverse_perm(order))
 
 
-def getitem(graph: GraphBuilder, res: Res, self: str, index: object) -> str:
+def getitem(graph: Graph, res: Res, self: str, index: object) -> str:
     """``self[index]`` with Python's indexing: ints, slices, None, Ellipsis, bools, index tensors
     and masks.
 
@@ -284,7 +277,7 @@ def getitem(graph: GraphBuilder, res: Res, self: str, index: object) -> str:
     return index_tensor(graph, res, x, tensors) if tensors else x
 
 
-def _index_item(graph: GraphBuilder, item: object) -> object:
+def _index_item(graph: Graph, item: object) -> object:
     """Lists of numbers as index tensors; everything else as it is."""
     if not isinstance(item, list):
         return item
@@ -293,14 +286,14 @@ def _index_item(graph: GraphBuilder, item: object) -> object:
     return graph.make_initializer("", np.array(item, None if item else np.int64))
 
 
-def _axes_taken(graph: GraphBuilder, item: object) -> int:
+def _axes_taken(graph: Graph, item: object) -> int:
     """How many axes of the tensor an item of an index stands for."""
     if item is None or isinstance(item, bool):
         return 0
     return rank_of(graph, item) if isinstance(item, str) and _is_mask(graph, item) else 1
 
 
-def _sliced(graph: GraphBuilder, x: str, axis: int, item: slice) -> str:
+def _sliced(graph: Graph, x: str, axis: int, item: slice) -> str:
     start = 0 if item.start is None else item.start
     stop = 2**63 - 1 if item.stop is None else item.stop
     step = 1 if item.step is None else item.step

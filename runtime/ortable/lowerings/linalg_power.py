@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ortable import dtypes
 from ortable.algorithms.linalg_matrix import batch_of, flat_batch, run_loop, unit_batch, with_batch
 from ortable.errors import UnsupportedCase
+from ortable.ir import Graph, Res
 from ortable.prelude import dim_of
 from ortable.prelude_linalg import solved, unit_like
 from ortable.prelude_make import cast, const, consts
@@ -15,15 +15,12 @@ from ortable.prelude_pointwise import const_like
 from ortable.prelude_product import matrix_product
 from ortable.prelude_shape import zeros_of
 
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
-
 _DEGREE = 18
 # Bader, Blanes, Casas: up to these norms a Taylor polynomial of degree 18 is exact to the dtype.
 _REACH = {dtypes.float32: 3.010066362817634, dtypes.float64: 1.090863719290036}
 
 
-def matrix_power(graph: GraphBuilder, res: Res, self: str, n: int) -> str:
+def matrix_power(graph: Graph, res: Res, self: str, n: int) -> str:
     """aten::linalg_matrix_power: repeated squaring, of the inverse for n < 0."""
     if n == 0:
         return unit_like(graph, self)
@@ -40,7 +37,7 @@ def matrix_power(graph: GraphBuilder, res: Res, self: str, n: int) -> str:
     return graph.make_node("Identity", [found])
 
 
-def multi_dot(graph: GraphBuilder, res: Res, tensors: Sequence[str]) -> str:
+def multi_dot(graph: Graph, res: Res, tensors: Sequence[str]) -> str:
     """aten::linalg_multi_dot, aten::chain_matmul: from the left; torch's order differs in rounding
     alone."""
     found = tensors[0]
@@ -49,7 +46,7 @@ def multi_dot(graph: GraphBuilder, res: Res, tensors: Sequence[str]) -> str:
     return found
 
 
-def matrix_exp(graph: GraphBuilder, res: Res, self: str) -> str:
+def matrix_exp(graph: Graph, res: Res, self: str) -> str:
     """aten::linalg_matrix_exp: a Taylor polynomial of the matrix divided by a power of two, squared
     as often.
 
@@ -95,15 +92,15 @@ def matrix_exp(graph: GraphBuilder, res: Res, self: str) -> str:
     return with_batch(graph, _squared(graph, found, times), batch)
 
 
-def _zero_like_batch(graph: GraphBuilder, x: str) -> str:
+def _zero_like_batch(graph: Graph, x: str) -> str:
     """[batch, 1, 1] of zeros: a maximum with it exists for empty matrices, too."""
     return zeros_of(graph, [dim_of(graph, x, 0), 1, 1], graph.get_type(x))
 
 
-def _taylor(graph: GraphBuilder, x: str, one: str) -> str:
+def _taylor(graph: Graph, x: str, one: str) -> str:
     """Horner's scheme for 1 + x / 1 (1 + x / 2 (1 + ...))."""
 
-    def step(body: GraphBuilder, place: str, found: str) -> list[str]:
+    def step(body: Graph, place: str, found: str) -> list[str]:
         make = body.make_node
         number = make("Sub", [const(body, _DEGREE, dtypes.int64), place])
         quotient = make("Div", [x, cast(body, number, graph.get_type(x))])
@@ -112,7 +109,7 @@ def _taylor(graph: GraphBuilder, x: str, one: str) -> str:
     return run_loop(graph, _DEGREE, [one], step)[0]
 
 
-def _squared(graph: GraphBuilder, x: str, times: str) -> str:
+def _squared(graph: Graph, x: str, times: str) -> str:
     """Each matrix squared as often as ``times`` [batch, 1, 1] says."""
     make = graph.make_node
     zero = consts(graph, [0], graph.get_type(times))
@@ -121,7 +118,7 @@ def _squared(graph: GraphBuilder, x: str, times: str) -> str:
     )
     most = cast(graph, make("ReduceMax", [flat], keepdims=0), dtypes.int64)
 
-    def step(body: GraphBuilder, place: str, found: str) -> list[str]:
+    def step(body: Graph, place: str, found: str) -> list[str]:
         make = body.make_node
         open_ = make("Less", [cast(body, place, graph.get_type(times)), times])
         return [make("Where", [open_, make("MatMul", [found, found]), found])]

@@ -11,17 +11,18 @@ import numpy as np
 from ortable import dims, dtypes
 from ortable.dims import SymDim
 from ortable.errors import UnsupportedCase
+from ortable.ir import Graph
 from ortable.prelude import dim_of
 from ortable.prelude_make import as_scalar, cast, consts, unsqueezed
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule
 
-    from ortable.builder import GraphBuilder, Res
+    from ortable.ir import Graph, Res
 
 
 def scan(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     combine_fn: GraphModule,
     init: Sequence[Any],
@@ -35,14 +36,14 @@ def scan(
 
 
 def map_impl(
-    graph: GraphBuilder, res: Res, f: GraphModule, xs: Sequence[str], pos_args: Sequence[Any]
+    graph: Graph, res: Res, f: GraphModule, xs: Sequence[str], pos_args: Sequence[Any]
 ) -> list[Any]:
     """torch's map: a scan without a carry."""
     return _scanned(graph, f, (), xs, pos_args)
 
 
 def associative_scan(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     combine_fn: GraphModule,
     xs: Sequence[str],
@@ -64,7 +65,7 @@ def associative_scan(
 
 
 def _scanned(
-    graph: GraphBuilder,
+    graph: Graph,
     step: GraphModule,
     init: Sequence[Any],
     xs: Sequence[str],
@@ -87,7 +88,7 @@ def _scanned(
 
 
 def while_loop(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     cond_fn: GraphModule,
     body_fn: GraphModule,
@@ -100,7 +101,7 @@ def while_loop(
 
 
 def while_loop_stack_output(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     cond_fn: GraphModule,
     body_fn: GraphModule,
@@ -125,7 +126,7 @@ def while_loop_stack_output(
 
 
 def _looped(
-    graph: GraphBuilder,
+    graph: Graph,
     cond_fn: GraphModule,
     body_fn: GraphModule,
     starts: Sequence[str],
@@ -151,7 +152,7 @@ def _looped(
 
 
 def _condition(
-    graph: GraphBuilder, cond_fn: GraphModule, carried: Sequence[str], captured: Sequence[Any]
+    graph: Graph, cond_fn: GraphModule, carried: Sequence[str], captured: Sequence[Any]
 ) -> str:
     """The condition of a loop for these carries, as a 0-d bool."""
     seen, rename = _as_seen(graph, cond_fn, carried)
@@ -159,7 +160,7 @@ def _condition(
     return as_result(graph, value)
 
 
-def as_result(graph: GraphBuilder, value: Any) -> str:
+def as_result(graph: Graph, value: Any) -> str:
     """A result as it is; a number or dimension as a 0-d result.
 
     Raises UnsupportedCase for a value that is no tensor and no number.
@@ -173,7 +174,7 @@ def as_result(graph: GraphBuilder, value: Any) -> str:
     return graph.make_initializer("", np.array(value))
 
 
-def _declare_inputs(body: GraphBuilder, step: GraphModule, outer: Sequence[str]) -> list[str]:
+def _declare_inputs(body: Graph, step: GraphModule, outer: Sequence[str]) -> list[str]:
     """The inputs of a body, one for each of the first inputs of the graph of a step."""
     names = []
     for node, value in zip(_inputs(step), outer, strict=False):
@@ -186,7 +187,7 @@ def _declare_inputs(body: GraphBuilder, step: GraphModule, outer: Sequence[str])
 
 
 def _as_seen(
-    graph: GraphBuilder, step: GraphModule, operands: Sequence[str]
+    graph: Graph, step: GraphModule, operands: Sequence[str]
 ) -> tuple[list[Any], dict[str, str]]:
     """The operands as the graph of a step sees them: integers that it takes are symbols of that
     graph, so each becomes a dimension with a name of its own, which is read from the operand."""
@@ -205,7 +206,7 @@ def _inputs(step: GraphModule) -> list[Any]:
     return [node for node in step.graph.nodes if node.op == "placeholder"]
 
 
-def _declare_output(body: GraphBuilder, value: Any) -> None:
+def _declare_output(body: Graph, value: Any) -> None:
     """An output of a body: a result of its own, since neither inputs nor outer results may be."""
     own = body.make_node("Identity", [as_result(body, value)])
     body.make_tensor_output(own)

@@ -3,10 +3,9 @@ soft targets."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ortable import dtypes
 from ortable.dims import Dim
+from ortable.ir import Graph, Res
 from ortable.prelude import is_float, rank_of, shape_of
 from ortable.prelude_make import cast, const, squeezed, unsqueezed
 from ortable.prelude_nn import count_over, loss_reduced, scaled, without
@@ -14,14 +13,11 @@ from ortable.prelude_pointwise import log_softmax_of
 from ortable.prelude_shape import counting
 from ortable.prelude_sums import summed_over
 
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
-
 NONE, MEAN, SUM = 0, 1, 2
 
 
 def nll_loss(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     self: str,
     target: str,
@@ -37,7 +33,7 @@ def nll_loss(
 
 
 def nll_loss_single(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     self: str,
     target: str,
@@ -50,7 +46,7 @@ def nll_loss_single(
 
 
 def nll_loss_backward(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     grad_output: str,
     self: str,
@@ -82,7 +78,7 @@ def nll_loss_backward(
 
 
 def cross_entropy(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     self: str,
     target: str,
@@ -109,16 +105,16 @@ def cross_entropy(
     return graph.make_node("Add", [scaled(graph, hard, 1 - label_smoothing), smooth])
 
 
-def _shared(graph: GraphBuilder, x: str, classes: Dim) -> str:
+def _shared(graph: Graph, x: str, classes: Dim) -> str:
     """``x`` divided by the number of classes."""
     return graph.make_node("Div", [x, const(graph, classes, graph.get_type(x))])
 
 
-def _class_axis(graph: GraphBuilder, x: str) -> int:
+def _class_axis(graph: Graph, x: str) -> int:
     return 0 if rank_of(graph, x) == 1 else 1
 
 
-def _targets(graph: GraphBuilder, target: str, ignore_index: Dim) -> tuple[str, str]:
+def _targets(graph: Graph, target: str, ignore_index: Dim) -> tuple[str, str]:
     """Which targets count, and the targets with class 0 in place of the ignored ones."""
     wide = cast(graph, target, dtypes.int64)
     ignored = graph.make_node("Equal", [wide, const(graph, ignore_index, dtypes.int64)])
@@ -127,7 +123,7 @@ def _targets(graph: GraphBuilder, target: str, ignore_index: Dim) -> tuple[str, 
 
 
 def _picked_loss(
-    graph: GraphBuilder, logs: str, seen: str, safe: str, weight: str | None, reduction: int
+    graph: Graph, logs: str, seen: str, safe: str, weight: str | None, reduction: int
 ) -> tuple[str, str]:
     axis = _class_axis(graph, logs)
     dtype = graph.get_type(logs)
@@ -149,7 +145,7 @@ def _picked_loss(
     return (graph.make_node("Div", [loss, total]) if reduction == MEAN else loss), total
 
 
-def _smooth_loss(graph: GraphBuilder, logs: str, seen: str, weight: str | None, axis: int) -> str:
+def _smooth_loss(graph: Graph, logs: str, seen: str, weight: str | None, axis: int) -> str:
     """Minus the (weighted) sum of the log probabilities of all classes, 0 for ignored targets."""
     terms = _weighted(graph, logs, weight, axis)
     total = summed_over(graph, terms, [axis], False)
@@ -158,7 +154,7 @@ def _smooth_loss(graph: GraphBuilder, logs: str, seen: str, weight: str | None, 
 
 
 def _soft_cross_entropy(
-    graph: GraphBuilder,
+    graph: Graph,
     logs: str,
     target: str,
     weight: str | None,
@@ -182,12 +178,12 @@ def _soft_cross_entropy(
     return graph.make_node("Div", [loss, const(graph, count, graph.get_type(loss))])
 
 
-def _weighted(graph: GraphBuilder, x: str, weight: str | None, axis: int) -> str:
+def _weighted(graph: Graph, x: str, weight: str | None, axis: int) -> str:
     if weight is None:
         return x
     return graph.make_node("Mul", [x, _along_classes(graph, weight, rank_of(graph, x), axis)])
 
 
-def _along_classes(graph: GraphBuilder, weight: str, rank: int, axis: int) -> str:
+def _along_classes(graph: Graph, weight: str, rank: int, axis: int) -> str:
     """[C] as [C, 1, ...], to broadcast along the class axis of a tensor of ``rank``."""
     return unsqueezed(graph, weight, list(range(1, rank - axis)))

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ortable import dtypes
+from ortable.ir import Graph, Res
 from ortable.prelude import dim_of, dtype_of, rank_of
 from ortable.prelude_factors import with_epsilon
 from ortable.prelude_make import cast, const, consts, per_channel, squeezed
 from ortable.prelude_nn import count_over, or_filled, scaled, wide_dtype, without
 from ortable.prelude_sums import mean_over, moments_over, summed_over
 
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
-
 
 def batch_norm_training(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     input: str,
     weight: str | None,
@@ -52,7 +50,7 @@ def batch_norm_training(
 
 
 def batch_norm_update(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     input: str,
     weight: str | None,
@@ -76,14 +74,14 @@ def batch_norm_update(
 
 
 def batch_norm_single(
-    graph: GraphBuilder, res: Res, input: str, weight: str | None, bias: str | None, eps: float
+    graph: Graph, res: Res, input: str, weight: str | None, bias: str | None, eps: float
 ) -> str:
     """aten::batch_norm with the statistics of the batch and no running ones."""
     return batch_statistics(graph, input, weight, bias, eps)[0]
 
 
 def batch_norm_of_batch(
-    graph: GraphBuilder, res: Res, input: str, weight: str | None, bias: str | None, eps: float
+    graph: Graph, res: Res, input: str, weight: str | None, bias: str | None, eps: float
 ) -> tuple[str, str, str]:
     """aten::_native_batch_norm_legit.no_stats: (output, mean, 1/std) of the batch itself."""
     output, mean, inverse, _ = batch_statistics(graph, input, weight, bias, eps)
@@ -91,7 +89,7 @@ def batch_norm_of_batch(
 
 
 def batch_statistics(
-    graph: GraphBuilder, input: str, weight: str | None, bias: str | None, eps: float
+    graph: Graph, input: str, weight: str | None, bias: str | None, eps: float
 ) -> tuple[str, str, str, str]:
     """(output in the dtype of input, mean [C], 1/sqrt(biased variance + eps) [C], sum of squared
     deviations [C])."""
@@ -121,7 +119,7 @@ def batch_statistics(
     )
 
 
-def _moved(graph: GraphBuilder, running: str, now: str, momentum: float) -> str:
+def _moved(graph: Graph, running: str, now: str, momentum: float) -> str:
     """``(1 - momentum) * running + momentum * now``, in float32 for the 16 bit floats."""
     dtype = wide_dtype(graph.get_type(running))
     fresh = scaled(graph, cast(graph, now, dtype), momentum)
@@ -130,7 +128,7 @@ def _moved(graph: GraphBuilder, running: str, now: str, momentum: float) -> str:
 
 
 def batch_norm_backward(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     grad_out: str,
     input: str,
@@ -182,7 +180,7 @@ def batch_norm_backward(
 
 
 def layer_norm_backward(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     grad_out: str,
     input: str,
@@ -220,7 +218,7 @@ def layer_norm_backward(
 
 
 def _used_statistics(
-    graph: GraphBuilder,
+    graph: Graph,
     running: tuple[str | None, str | None],
     saved: tuple[str | None, str | None],
     train: bool,

@@ -5,23 +5,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ortable import dtypes
 from ortable.dims import Dim
+from ortable.ir import Graph, Res
 from ortable.prelude import shape_of, spread
 from ortable.prelude_gradients import window_ends
 from ortable.prelude_make import cast, const, cropped, reshape_to, unsqueezed
 from ortable.prelude_nn import reach_padding, scaled
 
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
-
 
 def avg_pool2d_backward(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     grad_output: str,
     self: str,
@@ -39,7 +36,7 @@ def avg_pool2d_backward(
 
 
 def avg_pool3d_backward(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     grad_output: str,
     self: str,
@@ -57,7 +54,7 @@ def avg_pool3d_backward(
 
 
 def _mean_gradient(
-    graph: GraphBuilder,
+    graph: Graph,
     grad_output: str,
     self: str,
     shape_of_window: tuple[list[int], list[int], list[int]],
@@ -92,7 +89,7 @@ def _mean_gradient(
 
 
 def _counts(
-    graph: GraphBuilder,
+    graph: Graph,
     sizes: Sequence[Dim],
     places: Sequence[Dim],
     window: tuple[list[int], list[int], list[int]],

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ortable import dtypes
+from ortable.ir import Graph, Res
 from ortable.prelude import axis_of, dim_of, rank_of, shape_of
 from ortable.prelude_make import (
     as_vec,
@@ -19,12 +18,9 @@ from ortable.prelude_make import (
 from ortable.prelude_order import sorted_places
 from ortable.prelude_shape import as_flat, stretched
 
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
-
 
 def quantile(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     self: str,
     q: str | float,
@@ -37,7 +33,7 @@ def quantile(
 
 
 def nanquantile(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     self: str,
     q: str | float,
@@ -50,7 +46,7 @@ def nanquantile(
 
 
 def _quantile(
-    graph: GraphBuilder,
+    graph: Graph,
     x: str,
     q: str | float,
     dim: int | None,
@@ -80,7 +76,7 @@ def _quantile(
     return permuted(graph, found, [wide - 1, *range(wide - 1)])
 
 
-def _places(graph: GraphBuilder, ordered: str, q: str, skip_nan: bool) -> str:
+def _places(graph: Graph, ordered: str, q: str, skip_nan: bool) -> str:
     """The fractional places [others, quantiles]; where NaN decides, the last one."""
     make, dtype = graph.make_node, graph.get_type(ordered)
     last = rank_of(graph, ordered) - 1
@@ -94,7 +90,7 @@ def _places(graph: GraphBuilder, ordered: str, q: str, skip_nan: bool) -> str:
     return make("Where", [some, final, make("Mul", [q, final])])
 
 
-def _between(graph: GraphBuilder, ordered: str, places: str, how: str) -> str:
+def _between(graph: Graph, ordered: str, places: str, how: str) -> str:
     make, dtype = graph.make_node, graph.get_type(ordered)
     last = rank_of(graph, ordered) - 1
     sizes = [*shape_of(graph, ordered)[:-1], dim_of(graph, places, -1)]

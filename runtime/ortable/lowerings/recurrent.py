@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ortable import dtypes
 from ortable.dims import Dim
+from ortable.ir import Graph, Res
 from ortable.lowerings.recurrent_nan import Layer, with_nan
 from ortable.prelude import dim_of, shape_of, static
 from ortable.prelude_make import as_vec, consts, reshape_to
 from ortable.prelude_pointwise import const_like
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
 
 # torch keeps the gates as input, forget, cell, output; ONNX as input, output, forget, cell.
 _LSTM_GATES = (0, 3, 1, 2)
@@ -23,7 +21,7 @@ _GRU_GATES = (1, 0, 2)
 
 
 def lstm(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     input: str,
     hx: Sequence[str],
@@ -47,7 +45,7 @@ def lstm(
 
 
 def one_layer_lstm(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     input: str,
     weight0: str,
@@ -72,7 +70,7 @@ def one_layer_lstm(
 
 
 def gru(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     input: str,
     hx: str,
@@ -98,7 +96,7 @@ def gru(
 
 
 def rnn_tanh(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     input: str,
     hx: str,
@@ -123,7 +121,7 @@ def rnn_tanh(
 
 
 def rnn_relu(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     input: str,
     hx: str,
@@ -169,7 +167,7 @@ class _Network:
 
 
 def _run(
-    graph: GraphBuilder, network: _Network, input: str, states: Sequence[str], params: Sequence[str]
+    graph: Graph, network: _Network, input: str, states: Sequence[str], params: Sequence[str]
 ) -> list[str]:
     """[output, last state, ...] of the stacked layers."""
     per_direction = 4 if network.has_biases else 2
@@ -206,7 +204,7 @@ def _run(
 
 
 def _projected(
-    graph: GraphBuilder, network: _Network, input: str, hx: Sequence[str], params: Sequence[str]
+    graph: Graph, network: _Network, input: str, hx: Sequence[str], params: Sequence[str]
 ) -> tuple[str, str, str]:
     """[output, h_n, c_n] of an LSTM whose hidden state is projected, h = W_hr m with m = o tanh(c).
 
@@ -239,7 +237,7 @@ def _projected(
 
 
 def _projected_direction(
-    graph: GraphBuilder,
+    graph: Graph,
     network: _Network,
     x: str,
     start: tuple[str, str],
@@ -289,13 +287,13 @@ def _projected_direction(
     return graph.make_node("MatMul", [output, projection]), h_n, found[2]
 
 
-def _without_nan(graph: GraphBuilder, weight: str) -> str:
+def _without_nan(graph: Graph, weight: str) -> str:
     """0 for NaN: the first step multiplies it by a state of zeros, in torch it does not read it."""
     zero = const_like(graph, 0, weight)
     return graph.make_node("Where", [graph.make_node("IsNaN", [weight]), zero, weight])
 
 
-def _split_states(graph: GraphBuilder, state: str, layers: int, directions: int) -> list[str]:
+def _split_states(graph: Graph, state: str, layers: int, directions: int) -> list[str]:
     if layers == 1:
         return [state]
     sizes = consts(graph, [directions] * layers, dtypes.int64)
@@ -303,7 +301,7 @@ def _split_states(graph: GraphBuilder, state: str, layers: int, directions: int)
 
 
 def _onnx_weights(
-    graph: GraphBuilder,
+    graph: Graph,
     weights: Sequence[str],
     per_direction: int,
     directions: int,
@@ -324,7 +322,7 @@ def _onnx_weights(
     return [_stack(graph, each) if each else None for each in parts]
 
 
-def _reorder(graph: GraphBuilder, weight: str, hidden: int, gates: Sequence[int]) -> str:
+def _reorder(graph: Graph, weight: str, hidden: int, gates: Sequence[int]) -> str:
     if len(gates) == 1:
         return weight
     sizes = consts(graph, [hidden] * len(gates), dtypes.int64)
@@ -332,14 +330,14 @@ def _reorder(graph: GraphBuilder, weight: str, hidden: int, gates: Sequence[int]
     return graph.make_node("Concat", [blocks[gate] for gate in gates], axis=0)
 
 
-def _stack(graph: GraphBuilder, tensors: Sequence[str]) -> str:
+def _stack(graph: Graph, tensors: Sequence[str]) -> str:
     rows = [
         graph.make_node("Unsqueeze", [each, consts(graph, [0], dtypes.int64)]) for each in tensors
     ]
     return rows[0] if len(rows) == 1 else graph.make_node("Concat", rows, axis=0)
 
 
-def _join_directions(graph: GraphBuilder, output: str, directions: int, hidden: Dim) -> str:
+def _join_directions(graph: Graph, output: str, directions: int, hidden: Dim) -> str:
     """[T, D, N, H] -> [T, N, D*H]."""
     if directions == 1:
         return graph.make_node("Squeeze", [output, consts(graph, [1], dtypes.int64)])

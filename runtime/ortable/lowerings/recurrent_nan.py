@@ -13,15 +13,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING
 
 from ortable import dtypes
+from ortable.ir import Graph
 from ortable.prelude_make import const, consts, squeezed, unsqueezed
 from ortable.prelude_pointwise import const_like
 from ortable.prelude_shape import sliced
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder
 
 _END = 2**63 - 1
 
@@ -41,7 +38,7 @@ class Layer:
     later: str | None = None
 
 
-def with_nan(graph: GraphBuilder, layer: Layer, results: Sequence[str]) -> list[str]:
+def with_nan(graph: Graph, layer: Layer, results: Sequence[str]) -> list[str]:
     """``results``, all steps [T, D, N, H] and the last states [D, N, H], with the NaN of eager."""
     gates = _gates(graph, layer)
     units = graph.make_node("ReduceSum", [gates, consts(graph, [1], dtypes.int64)], keepdims=1)
@@ -60,11 +57,11 @@ def with_nan(graph: GraphBuilder, layer: Layer, results: Sequence[str]) -> list[
     return found
 
 
-def _total(graph: GraphBuilder, parts: Sequence[str]) -> str:
+def _total(graph: Graph, parts: Sequence[str]) -> str:
     return reduce(lambda left, right: str(graph.make_node("Add", [left, right])), parts)
 
 
-def _traces(graph: GraphBuilder, x: str) -> str:
+def _traces(graph: Graph, x: str) -> str:
     """NaN where a row of the last of three axes has NaN, else 0; infinities are no NaN."""
     zero = const_like(graph, 0, x)
     over = consts(graph, [2], dtypes.int64)
@@ -73,7 +70,7 @@ def _traces(graph: GraphBuilder, x: str) -> str:
     )
 
 
-def _gates(graph: GraphBuilder, layer: Layer) -> str:
+def _gates(graph: Graph, layer: Layer) -> str:
     """[D, G, H]: NaN for a gate of a unit that has NaN among its weights, else 0."""
     make, directions = graph.make_node, len(layer.backward)
     sizes = [directions, layer.gates, layer.hidden]
@@ -90,14 +87,14 @@ def _gates(graph: GraphBuilder, layer: Layer) -> str:
     return str(make("Add", [found, both]))
 
 
-def _without_output_gate(graph: GraphBuilder, gates: str) -> str:
+def _without_output_gate(graph: Graph, gates: str) -> str:
     """[D, 1, H]: a cell reads all gates of its own step but the output gate, the second one."""
     kept = graph.make_node("Gather", [gates, consts(graph, [0, 2, 3], dtypes.int64)], axis=1)
     over = consts(graph, [1], dtypes.int64)
     return str(graph.make_node("ReduceSum", [kept, over], keepdims=1))
 
 
-def _steps(graph: GraphBuilder, layer: Layer, start: str, later: str) -> tuple[str, str]:
+def _steps(graph: Graph, layer: Layer, start: str, later: str) -> tuple[str, str]:
     """[T, D, N, 1] and, of the last step, [D, N, 1]: what input and states add to each row."""
     make, axis = graph.make_node, const(graph, 0, dtypes.int64)
     seen = unsqueezed(graph, _traces(graph, layer.input), [1])

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ortable import dtypes
+from ortable.ir import Graph, Res
 from ortable.prelude import axis_of, dim_of, rank_of, shape_of
 from ortable.prelude_make import cast, const, consts, unsqueezed
 from ortable.prelude_places import put_elements
 from ortable.prelude_shape import counting, sliced, stretched, zeros_of
 
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
-
 
 def segment_reduce_backward(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     grad: str,
     output: str,
@@ -66,7 +64,7 @@ def segment_reduce_backward(
     return make("Where", [inside, found, const(graph, 0, graph.get_type(grad))])
 
 
-def _ends(graph: GraphBuilder, lengths: str | None, offsets: str | None) -> tuple[str, str]:
+def _ends(graph: Graph, lengths: str | None, offsets: str | None) -> tuple[str, str]:
     """int64: where each segment ends, and its length; the last axis counts segments."""
     if lengths is not None:
         sizes = cast(graph, lengths, dtypes.int64)
@@ -79,7 +77,7 @@ def _ends(graph: GraphBuilder, lengths: str | None, offsets: str | None) -> tupl
     return ends, graph.make_node("Sub", [ends, sliced(graph, bounds, axis, 0, count - 1)])
 
 
-def _counted(graph: GraphBuilder, marks: str, output: str, number: str, axis: int) -> str:
+def _counted(graph: Graph, marks: str, output: str, number: str, axis: int) -> str:
     """How many elements of each segment are marked, in the dtype of ``output``."""
     kind = graph.get_type(output)
     zeros = zeros_of(graph, list(shape_of(graph, output)), kind)
@@ -87,7 +85,7 @@ def _counted(graph: GraphBuilder, marks: str, output: str, number: str, axis: in
 
 
 def _extreme_share(
-    graph: GraphBuilder, grad: str, tensors: tuple[str, str, str], axis: int, spread_out: Any
+    graph: Graph, grad: str, tensors: tuple[str, str, str], axis: int, spread_out: Any
 ) -> str:
     data, output, number = tensors
     make = graph.make_node
@@ -100,7 +98,7 @@ def _extreme_share(
 
 
 def _product_share(
-    graph: GraphBuilder,
+    graph: Graph,
     grad: str,
     tensors: tuple[str, str, str],
     axis: int,

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from math import inf, nan
-from typing import TYPE_CHECKING
 
 from ortable import dtypes
+from ortable.ir import Graph, Res
 from ortable.prelude import axis_of, dim_of, rank_of, shape_of
 from ortable.prelude_make import cast, const, filled, unsqueezed
 from ortable.prelude_nn import wide_dtype
 from ortable.prelude_places import places_in, put_elements
 from ortable.prelude_shape import counting, sliced, stretched
 
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
-
 _EMPTY = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -inf, "min": inf}
 
 
 def segment_reduce(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     data: str,
     reduce: str,
@@ -63,7 +60,7 @@ def segment_reduce(
 
 
 def _mean(
-    graph: GraphBuilder, total: str, at: int, index: str, sizes: list[int], initial: float | None
+    graph: Graph, total: str, at: int, index: str, sizes: list[int], initial: float | None
 ) -> str:
     """The total over the count; a segment of nothing gives ``initial``, or NaN without one."""
     make, wide = graph.make_node, graph.get_type(total)

@@ -8,37 +8,34 @@ DLMF 8.9 and 8.11; absolute error 1e-13.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ortable import dtypes
 from ortable.algorithms.loops import while_any
 from ortable.algorithms.special_tables import TEMME
+from ortable.ir import Graph, Res
 from ortable.prelude_gamma import lgamma_of
 from ortable.prelude_make import cast, consts, unsqueezed
 from ortable.prelude_pointwise import const_like, log1p_of, polynomial
 from ortable.prelude_special import erfc_wide
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
 
 # enough for the slowest element outside of Temme's region: a = 200, x next to it
 _ROUNDS = 400
 _EPSILON = 2.0**-53
 
 
-def igamma(graph: GraphBuilder, res: Res, self: str, other: str) -> str:
+def igamma(graph: Graph, res: Res, self: str, other: str) -> str:
     """P(a, x), the lower one."""
     return _incomplete(graph, self, other, True)
 
 
-def igammac(graph: GraphBuilder, res: Res, self: str, other: str) -> str:
+def igammac(graph: Graph, res: Res, self: str, other: str) -> str:
     """Q(a, x), the upper one."""
     return _incomplete(graph, self, other, False)
 
 
-def _incomplete(graph: GraphBuilder, a: str, x: str, lower: bool) -> str:
+def _incomplete(graph: Graph, a: str, x: str, lower: bool) -> str:
     """Every region everywhere, with arguments that are harmless outside of it; then a choice."""
     make, dtype = graph.make_node, graph.get_type(a)
     a, x = (cast(graph, each, dtypes.float64) for each in (a, x))
@@ -59,7 +56,7 @@ def _incomplete(graph: GraphBuilder, a: str, x: str, lower: bool) -> str:
     return cast(graph, make("Where", [nan, const_like(graph, math.nan, a), found]), dtype)
 
 
-def _choice(graph: GraphBuilder, a: str, x: str, lower: bool) -> str:
+def _choice(graph: Graph, a: str, x: str, lower: bool) -> str:
     make, one = graph.make_node, const_like(graph, 1, a)
     gap = make("Div", [make("Abs", [make("Sub", [x, a])]), a])
     near = make("And", [
@@ -84,20 +81,20 @@ def _choice(graph: GraphBuilder, a: str, x: str, lower: bool) -> str:
     return make("Where", [near, _temme(graph, wide[0], wide[1], lower), found])
 
 
-def _factor(graph: GraphBuilder, a: str, x: str) -> str:
+def _factor(graph: Graph, a: str, x: str) -> str:
     """x ** a * exp(-x) / gamma(a)"""
     make = graph.make_node
     power = make("Sub", [make("Mul", [a, make("Log", [x])]), x])
     return make("Exp", [make("Sub", [power, lgamma_of(graph, a)])])
 
 
-def _series(graph: GraphBuilder, a: str, x: str) -> str:
+def _series(graph: Graph, a: str, x: str) -> str:
     """The sum of x ** k / ((a + 1) ... (a + k)), k from 0."""
     one = const_like(graph, 1, a)
     blank = graph.make_node("Sub", [a, a])
     first = graph.make_node("Add", [blank, one])
 
-    def step(body: GraphBuilder, names: list[str]) -> tuple[list[str], str]:
+    def step(body: Graph, names: list[str]) -> tuple[list[str], str]:
         make, (place, term, total) = body.make_node, names
         moved = make("Add", [place, one])
         next_ = make("Mul", [term, make("Div", [x, moved])])
@@ -108,7 +105,7 @@ def _series(graph: GraphBuilder, a: str, x: str) -> str:
     return while_any(graph, "series", [a, first, first], step, _ROUNDS)[2]
 
 
-def _fraction(graph: GraphBuilder, a: str, x: str) -> str:
+def _fraction(graph: Graph, a: str, x: str) -> str:
     """The continued fraction of exp(x) x ** -a Gamma(a, x) by Lentz's method, for x > a + 1."""
     make, one = graph.make_node, const_like(graph, 1, a)
     start = make("Add", [make("Sub", [x, a]), one])
@@ -116,7 +113,7 @@ def _fraction(graph: GraphBuilder, a: str, x: str) -> str:
     zero = make("Sub", [a, a])
     c = make("Add", [zero, const_like(graph, 1e300, a)])
 
-    def step(body: GraphBuilder, names: list[str]) -> tuple[list[str], str]:
+    def step(body: Graph, names: list[str]) -> tuple[list[str], str]:
         put, (place, b, c, d, found) = body.make_node, names
         moved = put("Add", [place, one])
         top = put("Mul", [moved, put("Sub", [a, moved])])
@@ -131,7 +128,7 @@ def _fraction(graph: GraphBuilder, a: str, x: str) -> str:
     return while_any(graph, "fraction", [zero, start, c, d, d], step, _ROUNDS)[4]
 
 
-def _temme(graph: GraphBuilder, a: str, x: str, lower: bool) -> str:
+def _temme(graph: Graph, a: str, x: str, lower: bool) -> str:
     """DLMF 8.12.3, 8.12.4: an erfc and a double series in eta and 1 / a, summed by MatMul."""
     make, sign = graph.make_node, -1.0 if lower else 1.0
     off = make("Div", [make("Sub", [x, a]), a])
@@ -160,13 +157,13 @@ def _temme(graph: GraphBuilder, a: str, x: str, lower: bool) -> str:
     return make("Add" if sign > 0 else "Sub", [halved, rest])
 
 
-def _counting(graph: GraphBuilder, count: int) -> str:
+def _counting(graph: Graph, count: int) -> str:
     """0, 1, 2, ... or 0, -1, -2, ... as float64."""
     values = np.arange(abs(count), dtype=np.float64)
     return graph.make_initializer("", values if count > 0 else -values)
 
 
-def _small_eta(graph: GraphBuilder, off: str) -> str:
+def _small_eta(graph: Graph, off: str) -> str:
     """sign(off) * sqrt(2 (off - log1p(off))) by its series for abs(off) < 0.02: error 1e-17."""
     terms = [2.0 * (-1) ** k / (k + 2) for k in range(10)]
     inner = polynomial(graph, off, terms[::-1])

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ortable.builder.schemas import find_schema
 from ortable.errors import BuilderError, UnsupportedCase
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
+from ortable.ir import Graph, Res
+from ortable.ir.schemas import find_schema
 
 # Arguments of make_node, which an attribute cannot be called.
 _TAKEN = frozenset({"op_type", "inputs", "outputs", "domain", "name"})
 
 
 def symbolic(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     inputs: Sequence[Any],
     op_type: str,
@@ -43,7 +41,7 @@ def symbolic(
 
 
 def symbolic_multi_out(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     inputs: Sequence[Any],
     op_type: str,
@@ -71,7 +69,7 @@ def symbolic_multi_out(
 
 
 def _node(
-    graph: GraphBuilder,
+    graph: Graph,
     inputs: Sequence[Any],
     op_type: str,
     domain: str,
@@ -132,7 +130,7 @@ def _attributes(
     return found
 
 
-def _describe(graph: GraphBuilder, name: str, dtype: int, shape: Sequence[Any]) -> None:
+def _describe(graph: Graph, name: str, dtype: int, shape: Sequence[Any]) -> None:
     """What the user says of a result, where ONNX does not know it."""
     if not graph.has_type(name):
         graph.set_type(name, dtype)

@@ -7,23 +7,21 @@ What a graph lacks is the layout of the input in memory; the metadata of the FX 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ortable import dims, dtypes
 from ortable.dims import Dim
 from ortable.errors import UnsupportedCase
+from ortable.ir import Graph, Res
 from ortable.prelude import inverse_perm, is_static, shape_of
 from ortable.prelude_make import as_vec, cast, consts, permuted, reshape_to, unsqueezed
 from ortable.prelude_shape import counting
 
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
-
 
 def as_strided(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     self: str,
     size: Sequence[Dim],
@@ -44,7 +42,7 @@ def as_strided(
 
 
 def as_strided_scatter(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     self: str,
     src: str,
@@ -64,7 +62,7 @@ def as_strided_scatter(
     return permuted(graph, turned, inverse_perm(order))
 
 
-def _memory(graph: GraphBuilder, x: str) -> tuple[str, list[int], int]:
+def _memory(graph: Graph, x: str) -> tuple[str, list[int], int]:
     """The elements in the order of memory, the axes in that order, where the first one stands."""
     shape = list(shape_of(graph, x))
     order, first = _layout(graph, shape)
@@ -72,7 +70,7 @@ def _memory(graph: GraphBuilder, x: str) -> tuple[str, list[int], int]:
 
 
 def _places(
-    graph: GraphBuilder,
+    graph: Graph,
     x: str,
     size: Sequence[Dim],
     stride: Sequence[Dim],
@@ -97,9 +95,7 @@ def _places(
     return consts(graph, places.reshape(-1), dtypes.int64)
 
 
-def _computed_places(
-    graph: GraphBuilder, size: Sequence[Dim], stride: Sequence[Dim], offset: Dim
-) -> str:
+def _computed_places(graph: Graph, size: Sequence[Dim], stride: Sequence[Dim], offset: Dim) -> str:
     """The places for dynamic sizes; ONNX Runtime reports one that lies outside the input."""
     places = as_vec(graph, offset)
     for count, step in zip(size, stride, strict=True):
@@ -109,7 +105,7 @@ def _computed_places(
     return places
 
 
-def resize(graph: GraphBuilder, res: Res, self: str, size: Sequence[Dim]) -> str:
+def resize(graph: Graph, res: Res, self: str, size: Sequence[Dim]) -> str:
     """aten::resize to no more elements than there are: the first ones in the order of memory.
 
     Raises:
@@ -132,12 +128,12 @@ def resize(graph: GraphBuilder, res: Res, self: str, size: Sequence[Dim]) -> str
     return as_strided(graph, res, self, list(size), strides, None)
 
 
-def resize_as(graph: GraphBuilder, res: Res, self: str, the_template: str) -> str:
+def resize_as(graph: Graph, res: Res, self: str, the_template: str) -> str:
     """aten::resize_as: resize to the shape of another tensor."""
     return resize(graph, res, self, list(shape_of(graph, the_template)))
 
 
-def _layout(graph: GraphBuilder, shape: list[Any]) -> tuple[list[int], int]:
+def _layout(graph: Graph, shape: list[Any]) -> tuple[list[int], int]:
     """The axes of the input in the order of memory, and where its first element stands."""
     node: Any = graph.origin
     value = None if node is None or not node.args else getattr(node.args[0], "meta", {}).get("val")

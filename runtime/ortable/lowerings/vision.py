@@ -4,22 +4,20 @@ missing in newer opsets, and ONNX's own operators lack the details of torchvisio
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ortable import dtypes
 from ortable.dims import Dim
+from ortable.ir import Graph, Res
 from ortable.prelude import dim_of, static
 from ortable.prelude_make import as_scalar, as_vec, cast, const, consts, unsqueezed
 from ortable.prelude_nn import wide_dtype
 
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
-
 
 def roi_align(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     input: str,
     rois: str,
@@ -33,7 +31,7 @@ def roi_align(
     sizes = dim_of(graph, input, 2), dim_of(graph, input, 3)
     bins = static(pooled_height), static(pooled_width)
 
-    def pooled(body: GraphBuilder, picture: str, corners: list[str]) -> str:
+    def pooled(body: Graph, picture: str, corners: list[str]) -> str:
         weights = [
             _sample_weights(
                 body,
@@ -52,7 +50,7 @@ def roi_align(
 
 
 def roi_pool(
-    graph: GraphBuilder,
+    graph: Graph,
     res: Res,
     input: str,
     rois: str,
@@ -64,7 +62,7 @@ def roi_pool(
     sizes = dim_of(graph, input, 2), dim_of(graph, input, 3)
     bins = static(pooled_height), static(pooled_width)
 
-    def pooled(body: GraphBuilder, picture: str, corners: list[str]) -> str:
+    def pooled(body: Graph, picture: str, corners: list[str]) -> str:
         columns, rows = (
             _inside_bins(body, corners[axis::2], spatial_scale, bins[1 - axis], sizes[1 - axis])
             for axis in (0, 1)
@@ -84,11 +82,11 @@ def roi_pool(
 
 
 def _each_region(
-    graph: GraphBuilder,
+    graph: Graph,
     input: str,
     rois: str,
     bins: tuple[int, int],
-    pooled: Callable[[GraphBuilder, str, list[str]], str],
+    pooled: Callable[[Graph, str, list[str]], str],
 ) -> str:
     """``pooled(body, picture [C, H, W], [x1, y1, x2, y2])`` of every region, stacked."""
     kind = wide_dtype(graph.get_type(input))
@@ -118,7 +116,7 @@ def _each_region(
 
 
 def _edges(
-    body: GraphBuilder, corners: list[str], scale: float, offset: float, at_least_one: bool
+    body: Graph, corners: list[str], scale: float, offset: float, at_least_one: bool
 ) -> tuple[str, str]:
     """Where a region begins along one axis, and its length."""
     kind = body.get_type(corners[0])
@@ -133,9 +131,7 @@ def _edges(
     return start, body.make_node("Max", [length, const(body, 1, kind)]) if at_least_one else length
 
 
-def _sample_weights(
-    body: GraphBuilder, edges: tuple[str, str], bins: int, size: Dim, ratio: int
-) -> str:
+def _sample_weights(body: Graph, edges: tuple[str, str], bins: int, size: Dim, ratio: int) -> str:
     """[bins, size]: how much each row of the picture counts in the mean of each bin."""
     make, (start, length) = body.make_node, edges
     kind = body.get_type(start)
@@ -166,7 +162,7 @@ def _sample_weights(
     return make("Div", [total, make("Max", [count, const(body, 1, kind)])])
 
 
-def _inside_bins(body: GraphBuilder, corners: list[str], scale: float, bins: int, size: Dim) -> str:
+def _inside_bins(body: Graph, corners: list[str], scale: float, bins: int, size: Dim) -> str:
     """[bins, size]: whether a row of the picture is in a bin, both ends rounded outwards."""
     make, kind = body.make_node, body.get_type(corners[0])
     start, end = (_rounded(body, make("Mul", [x, const(body, scale, kind)])) for x in corners)
@@ -181,13 +177,13 @@ def _inside_bins(body: GraphBuilder, corners: list[str], scale: float, bins: int
     return make("And", [make("GreaterOrEqual", [places, low]), make("Less", [places, high])])
 
 
-def _positions(body: GraphBuilder, size: Dim, kind: int) -> str:
+def _positions(body: Graph, size: Dim, kind: int) -> str:
     """0, 1, ... up to ``size``."""
     ends = [const(body, 0, dtypes.int64), as_scalar(body, size), const(body, 1, dtypes.int64)]
     return cast(body, body.make_node("Range", ends), kind)
 
 
-def _rounded(body: GraphBuilder, x: str) -> str:
+def _rounded(body: Graph, x: str) -> str:
     """Halves away from zero, as C rounds."""
     make, kind = body.make_node, body.get_type(x)
     size = make("Abs", [x])
@@ -196,5 +192,5 @@ def _rounded(body: GraphBuilder, x: str) -> str:
     return make("Mul", [make("Sign", [x]), make("Add", [whole, cast(body, half, kind)])])
 
 
-def _plus(body: GraphBuilder, x: Any, value: float) -> str:
+def _plus(body: Graph, x: Any, value: float) -> str:
     return body.make_node("Add", [x, const(body, value, body.get_type(x))])

@@ -11,10 +11,11 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import Any
 
-from ..builder import passes
-from ..builder.captures import subgraphs
-from ..builder.node import Node
-from ..builder.state import GraphState
+from ortable.ir.captures import subgraphs
+from ortable.ir.node import Node
+from ortable.ir.state import GraphState
+from ortable.passes import basic
+
 from ..errors import BuilderError, OrtableError, RewriteError
 from .record import Fired, RewriteRecord
 from .replace import Refused, Replacement
@@ -32,7 +33,7 @@ _place = itemgetter(0)
 def rewrite(
     graph: Any, rules: Iterable[Rule], record: RewriteRecord | None = None
 ) -> RewriteRecord:
-    """Applies rules to a GraphBuilder and the graphs inside its nodes, in place.
+    """Applies rules to a graph and the graphs inside its nodes, in place.
 
     Rules of one stage run until none of them fits, then those of the next; in a stage, larger
     patterns are tried first, then by name, and nodes are visited in the order of the graph. Names
@@ -185,4 +186,4 @@ class _Run:
         self.graph.nodes[:] = self.tables.in_order()
         self.graph.readers = None
         if self.fired:
-            passes.forget(self.graph)
+            basic.forget(self.graph)

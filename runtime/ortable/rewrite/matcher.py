@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ..builder import initializers
-from ..builder.constants import get_constant, is_constant
-from ..builder.node import Node
+from ortable.ir import initializers
+from ortable.ir.constants import get_constant, is_constant
+from ortable.ir.node import Node
+
 from ..errors import BuilderError
 
 _NONE: Mapping[str, Any] = {}

@@ -6,7 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..builder import local_functions, merge, quantized
+from ortable.ir import local_functions
+from ortable.passes import equal_nodes, qdq
+
 from .engine import rewrite
 from .record import RewriteRecord
 from .rule import Rule
@@ -20,7 +22,7 @@ def optimize(
     turning: bool = False,
     record: RewriteRecord | None = None,
 ) -> dict[str, int]:
-    """Runs the passes and the rules over a GraphBuilder, in place; counts of what was removed or
+    """Runs the passes and the rules over a graph, in place; counts of what was removed or
     rewritten.
 
     Args:
@@ -33,7 +35,7 @@ def optimize(
     """
     counts = {"remove_identity_nodes": builder.remove_identity_nodes()}
     if turning:
-        counts["turn_weights"] = merge.turn_weights(builder)
+        counts["turn_weights"] = equal_nodes.turn_weights(builder)
     if folding:
         counts["constant_folding"] = builder.constant_folding()
     if rules:
@@ -47,11 +49,11 @@ def optimize(
             counts["remove_identity_nodes"] += builder.remove_identity_nodes()
             if folding:
                 counts["constant_folding"] += builder.constant_folding(weights=turning)
-        arranged = quantized.arrange_quantized(builder)  # which gemm_add would undo
+        arranged = qdq.arrange_quantized(builder)  # which gemm_add would undo
         if arranged:
             counts["arrange_quantized"] = arranged
     counts["remove_unused"] = counts.get("remove_unused", 0) + builder.remove_unused()
-    equal = merge.merge_equal_initializers(builder, buffers=turning)
+    equal = equal_nodes.merge_equal_initializers(builder, buffers=turning)
     if equal:
         counts["merge_equal_initializers"] = equal
     counts["merge_equal_nodes"] = counts.get("merge_equal_nodes", 0) + builder.merge_equal_nodes()

@@ -4,13 +4,13 @@ it does not fit."""
 from __future__ import annotations
 
 from ortable.inference.value_info import ValueInfo
+from ortable.ir.node import Node
+from ortable.ir.origins import Rewritten
+from ortable.ir.result import Res
+from ortable.ir.state import describe_shape
+from ortable.passes import basic
 
 from .. import dims
-from ..builder import passes
-from ..builder.node import Node
-from ..builder.origins import Rewritten
-from ..builder.result import Res
-from ..builder.state import describe_shape
 from ..dtypes import name as dtype_name
 from ..errors import OrtableError
 from .rule import Match, Rule
@@ -99,7 +99,7 @@ class Replacement:
         there: what was made of weights only for a node far below, for instance."""
         own = {name for node in nodes for name in node.outputs}
         for node in nodes:
-            passes.replace_inputs(node, self.tables.aliases)
+            basic.replace_inputs(node, self.tables.aliases)
             for name in self.tables.reads(node) - own:
                 self.tables.revive(name)
                 if not self.tables.bring_before(name, self.place, self.roots):
@@ -160,7 +160,7 @@ class Replacement:
         info.name = name
         values[name] = info
         for node in nodes:
-            passes.replace_inputs(node, {made: name})
+            basic.replace_inputs(node, {made: name})
             node.outputs = [name if each == made else each for each in node.outputs]
         if made in self.graph._constants:
             self.graph._constants.discard(made)

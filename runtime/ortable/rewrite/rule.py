@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ..builder.node import Node
+from ortable.ir.node import Node
 
 STAGES = ("simplify", "fuse", "runtime", "arrange")
 

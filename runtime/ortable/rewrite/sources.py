@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ortable.builder import initializers
-from ortable.builder.constants import get_constant, is_constant
 from ortable.errors import BuilderError
+from ortable.ir import Graph, initializers
+from ortable.ir.constants import get_constant, is_constant
 from ortable.rewrite.matcher import small_constant
 
 if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder as Graph
-    from ortable.builder.node import Node
+    from ortable.ir.node import Node
 
 _LARGEST = 1 << 26  # elements of a constant that is looked at
 

@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..builder import passes
-from ..builder.captures import captured, captured_by_protos
-from ..builder.node import Node
+from ortable.ir.captures import captured, captured_by_protos
+from ortable.ir.node import Node
+from ortable.passes import basic
+
 from .matcher import Matcher
 
 Key = tuple[int, ...]
@@ -103,7 +104,7 @@ class Tables:
             node, key = self.removed.pop(name)
             for each in node.outputs:
                 self.removed.pop(each, None)
-            passes.replace_inputs(node, self.aliases)
+            basic.replace_inputs(node, self.aliases)
             self.add(node, key)
             for each in self.reads(node):
                 self.revive(each)
@@ -132,7 +133,7 @@ class Tables:
         """Every reader of a result reads another one; these readers."""
         readers = self.matcher.uses.pop(name, {})
         for node in readers:
-            passes.replace_inputs(node, {name: other})
+            basic.replace_inputs(node, {name: other})
         self.matcher.uses.setdefault(other, {}).update(readers)
         self.aliases = {old: other if new == name else new for old, new in self.aliases.items()}
         self.aliases[name] = other

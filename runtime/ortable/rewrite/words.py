@@ -6,14 +6,10 @@ graph does not know.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ortable import dims, dtypes
+from ortable.ir import Graph
 from ortable.prelude import Bool, Float, Int, Ints, Result, Results
 from ortable.rewrite.matcher import small_constant
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder as Graph
 
 
 def number_of(graph: Graph, x: Result) -> Float:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from ortable import dims
+from ortable.ir import Graph
 from ortable.prelude import Bool, Float, Result
 from ortable.prelude_make import permuted
 from ortable.rewrite.words import number_of
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder as Graph
 
 _TURNED = (0, 1, 3, 2)
 

@@ -3,17 +3,15 @@ what a computed table repeats."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ortable import dims, dtypes
+from ortable.ir import Graph
 from ortable.prelude import Bool, Float, Int, Result
 from ortable.prelude_make import as_vec, consts
 from ortable.rewrite.matcher import small_constant
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder as Graph
 
 _DEEP = 12  # nodes that are followed from a mask to what it is computed from
 _NAN = float("nan")

@@ -4,19 +4,16 @@ vary along one axis only, and what stands there then."""
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ortable import dims, dtypes
-from ortable.builder import initializers
-from ortable.builder.constants import is_constant as _is_constant
+from ortable.ir import Graph, initializers
+from ortable.ir.constants import is_constant as _is_constant
 from ortable.prelude import Bool, Float, Int, Ints, Result, Results
 from ortable.prelude_make import consts
 from ortable.rewrite.matcher import small_constant
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder as Graph
 
 _SMALL = 4096  # elements of a constant that may be stored once more for another reader
 _DEEP = 16  # nodes between a constant and the initializers that it is computed from

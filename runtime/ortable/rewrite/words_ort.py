@@ -8,13 +8,13 @@ Transpose and a Reshape on the way are undone and not done again.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ortable import dims, dtypes
-from ortable.builder import initializers
 from ortable.errors import BuilderError
+from ortable.ir import Graph, initializers
 from ortable.prelude import Bool, Float, Result, dim_of, is_static, shape_of
 from ortable.prelude_make import (
     as_scalar,
@@ -28,9 +28,6 @@ from ortable.prelude_shape import stretched
 from ortable.rewrite.matcher import small_constant
 from ortable.rewrite.sources import is_number, maker_of, whole_constant
 from ortable.rewrite.words import is_float32, known_rank
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder as Graph
 
 _ROWS = [0, 2, 1, 3]  # [B, L, H, D] <-> [B, H, L, D]
 _TURNED = [0, 2, 3, 1]  # [B, L, H, D] -> [B, H, D, L]

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ortable import dims
+from ortable.ir import Graph
 from ortable.prelude import Bool, Result, dim_of
 from ortable.rewrite.matcher import small_constant
 from ortable.rewrite.words import is_float32, known_rank
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder as Graph
 
 
 def is_last_axis(graph: Graph, x: Result, axes: Result) -> Bool:

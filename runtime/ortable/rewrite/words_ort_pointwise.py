@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from ortable import dtypes
+from ortable.ir import Graph
 from ortable.prelude import Bool, Int, Result, is_constant, is_static, shape_of
 from ortable.prelude_make import consts
 from ortable.rewrite.sources import maker_of
 from ortable.rewrite.words import is_float32, known_rank
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder as Graph
 
 _ROWS = range(32, 1025)  # what was measured
 _WIDEST = 8192  # a wider product, of words, is slower as a convolution

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from ortable import dims, dtypes
-from ortable.builder.constants import RANDOM
+from ortable.ir import Graph
+from ortable.ir.constants import RANDOM
 from ortable.prelude import Bool, Result, dim_of, shape_of
 from ortable.prelude_make import consts
 from ortable.rewrite.matcher import small_constant
 from ortable.rewrite.sources import is_number, maker_of, whole_constant
 from ortable.rewrite.words import is_float32, known_rank
 from ortable.rewrite.words_masks import is_half
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder as Graph
 
 _DEEP = 8  # how far above a table of angles its halves are looked for
 

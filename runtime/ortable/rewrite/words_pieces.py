@@ -8,18 +8,16 @@ known here.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ortable import dims, dtypes
 from ortable.dims import Dim
 from ortable.inference.shape import normalize_axis
+from ortable.ir import Graph
 from ortable.known import known_shape
 from ortable.prelude import Bool, Int, Ints, Opaque, Result, Results
 from ortable.prelude_make import const, consts
 from ortable.rewrite.matcher import small_constant
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder as Graph
 
 _TO_END = (1 << 31) - 1  # exporters write "to the end" as the largest int32 or int64
 _LAST = (1 << 63) - 1

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ortable import dtypes
+from ortable.ir import Graph
 from ortable.prelude import Bool, Dtype, Float, Result
 from ortable.rewrite.matcher import small_constant
 from ortable.rewrite.words import number_of
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder as Graph
 
 # Bits of the numbers that a type holds exactly, and for floats of the exponent.
 _FLOATS = {

@@ -7,17 +7,15 @@ what they need; the others make nothing, and answer False or None where the grap
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ortable import dims, dtypes
 from ortable.dims import Dim
+from ortable.ir import Graph
 from ortable.known import known_shape
 from ortable.prelude import Bool, Int, Ints, Opaque, Result, SymInts
 from ortable.prelude_make import consts
 from ortable.rewrite.matcher import small_constant
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder as Graph
 
 Shape = tuple[Dim, ...]
 

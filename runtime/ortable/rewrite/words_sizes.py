@@ -4,21 +4,17 @@ a tensor stand side by side, what broadcasting gives, which elements indices tak
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ortable import dims, dtypes
-from ortable.builder.node import Node
 from ortable.dims import Dim
 from ortable.inference.shape import Shape, normalize_axis
+from ortable.ir import Graph
+from ortable.ir.node import Node
 from ortable.known import known_shape
 from ortable.prelude import Bool, Dtype, Int, Ints, Opaque, Result, Results
 from ortable.rewrite.matcher import small_constant
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder as Graph
-
 
 # -- what is known --------------------------------------------------------------------------------
 

@@ -6,23 +6,20 @@ They answer for all values of the symbols.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ortable import dims, dtypes
-from ortable.builder import initializers
-from ortable.builder.constants import get_constant
-from ortable.builder.constants import is_constant as _is_constant
 from ortable.dims import Dim
 from ortable.inference.shape import normalize_axis
+from ortable.ir import Graph, initializers
+from ortable.ir.constants import get_constant
+from ortable.ir.constants import is_constant as _is_constant
 from ortable.known import known_shape
 from ortable.prelude import Bool, Int, Opaque, Result
 from ortable.prelude_make import consts
 from ortable.rewrite.matcher import small_constant
-
-if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder as Graph
 
 _MANY = 1 << 20  # classes that are compared with 0, 1, 2, ...
 

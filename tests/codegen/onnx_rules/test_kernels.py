@@ -10,7 +10,7 @@ import pytest
 from onnx import helper
 
 from ortable import dtypes
-from ortable.builder.casts import HALVES, choose_casts
+from ortable.ir.casts import HALVES, choose_casts
 from ortable_generated.kernels import KERNELS_CPU, WIDER
 from ortablegen.runtime_tables.kernels import (
     emit_kernels,

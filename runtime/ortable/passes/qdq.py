@@ -4,28 +4,26 @@ are: codes of activations become unsigned, a Reshape or a bias moves behind what
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from ortable import dtypes
+from ortable.errors import BuilderError
 from ortable.inference.value_info import ValueInfo
+from ortable.ir import Graph
+from ortable.ir.captures import captured, subgraphs
+from ortable.ir.node import Node
+from ortable.ir.state import GraphState
 
-from .. import dtypes
-from ..errors import BuilderError
-from . import passes
-from .captures import captured, subgraphs
-from .node import Node
-from .state import GraphState
-
-if TYPE_CHECKING:
-    from .graph import GraphBuilder
+from . import basic
 
 _BYTES = (dtypes.uint8, dtypes.int8)
 _WITH_GRAPHS = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 _MOVING = ("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 
 
-def arrange_quantized(graph: GraphBuilder) -> int:
+def arrange_quantized(graph: Graph) -> int:
     """Rewrites the quantized parts of a graph for ONNX Runtime; returns how many were rewritten."""
     changed = 0
     found = False
@@ -37,7 +35,7 @@ def arrange_quantized(graph: GraphBuilder) -> int:
                     changed += arrange_quantized(inner)  # type: ignore[arg-type]
     if not found:
         return changed
-    passes.remove_unused(graph)
+    basic.remove_unused(graph)
     here = _Arrangement(graph)
     products = [node for node in graph.nodes if node.op_type == "Gemm"]
     count = sum(here.lift_reshape(node) for node in products)
@@ -45,14 +43,14 @@ def arrange_quantized(graph: GraphBuilder) -> int:
     count += sum(here.sink_reshape(node) for node in products)
     count += here.free_biases()
     if count:
-        passes.rebuild_history(graph)
+        basic.rebuild_history(graph)
     return changed + count
 
 
 class _Arrangement:
     """Who reads what in one graph, and the rewrites."""
 
-    def __init__(self, graph: GraphBuilder) -> None:
+    def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.readers: dict[str, list[Node]] = defaultdict(list)
         self.fixed = {info.name for info in graph.outputs}

@@ -1,17 +1,16 @@
 """Containers of a graph under construction, and what is known of its results: type, shape, rank,
-value. GraphBuilder adds to this the making of nodes, inputs, outputs and initializers."""
+value. `Graph` adds to this the making of nodes, inputs, outputs and initializers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from ortable import dims, dtypes
+from ortable.dims import Dim, Shape, SymDim
+from ortable.errors import BuilderError
 from ortable.inference.value_info import ValueInfo
 
-from .. import dims, dtypes
-from ..dims import Dim, Shape, SymDim
-from ..errors import BuilderError
-from .debug_message import debug_message, describe_value
 from .names import Names
 from .node import Node
 
@@ -35,8 +34,13 @@ class ScopedValues(dict[str, ValueInfo]):
 
 
 class GraphState:
-    """Base of GraphBuilder: containers, names, knowledge about results. Shapes are tuples of
+    """Base of Graph: containers, names, knowledge about results. Shapes are tuples of
     dims."""
+
+    opsets: dict[str, int]
+    functions: dict[tuple[str, str], Any]
+    function_tensors: dict[str, Any]
+    origin_metadata: Callable[[Any], dict[str, str]] | None
 
     def __init__(self, parent: GraphState | None, tag: str) -> None:
         self.parent = parent
@@ -257,10 +261,17 @@ class GraphState:
         return {name: self._computed.get(name) for name in self.values if name in self._constants}
 
     def get_debug_msg(self) -> str:
-        """Everything known so far, as text, for an error message."""
-        return debug_message(self)
+        """Everything known so far, as text, for an error message: `Graph` has it."""
+        return ""
 
 
 def describe_shape(shape: Sequence[Dim]) -> tuple[int | str, ...]:
     """Shape with symbolic sizes as text."""
     return tuple(dim if isinstance(dim, int) else str(dim) for dim in shape)
+
+
+def describe_value(value: Any) -> Any:
+    """Known content with symbolic sizes as text."""
+    if isinstance(value, tuple):
+        return tuple(dim if isinstance(dim, int) else str(dim) for dim in value)
+    return value if isinstance(value, int) else str(value)

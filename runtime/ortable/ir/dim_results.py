@@ -5,16 +5,32 @@ computed."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from .. import dims, dtypes
-from ..dims import Dim, Shape, SymDim
-from ..errors import BuilderError
+from ortable import dims, dtypes
+from ortable.dims import Dim, Shape, SymDim
+from ortable.errors import BuilderError
+from ortable.inference import ValueInfo
 
-if TYPE_CHECKING:
-    from .graph import GraphBuilder
+
+class Maker(Protocol):
+    """What the vectors of dimensions are made with: a graph under construction."""
+
+    tag: str
+    rename_dims: dict[str, str]
+    values: dict[str, ValueInfo]
+
+    def has_name(self, name: str) -> bool: ...
+
+    def get_debug_msg(self) -> str: ...
+
+    def make_initializer(self, name: str, value: Any) -> str: ...
+
+    def make_node(
+        self, op_type: str, inputs: str | Sequence[str | None], *args: Any, **attrs: Any
+    ) -> Any: ...
 
 
 class Source(NamedTuple):
@@ -36,7 +52,7 @@ class Linear(NamedTuple):
 class DimResults:
     """Sources of dimensions and the vectors already made of them, for one graph or subgraph."""
 
-    def __init__(self, builder: GraphBuilder, outer: DimResults | None) -> None:
+    def __init__(self, builder: Maker, outer: DimResults | None) -> None:
         self.builder = builder
         self.outer = outer
         self.sources: dict[str, Source] = {}

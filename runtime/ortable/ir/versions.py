@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from onnx import defs, helper
 
-from ..errors import BuilderError
+from ortable.errors import BuilderError
 
 # ONNX Runtime 1.31: newest opset of the main domain that it runs, newest IR version that it loads.
 ORT_MAX_OPSET = 26

@@ -1,16 +1,16 @@
-"""The only place that writes protobuf: nodes, initializers and types of a GraphBuilder, field by
-field, straight into their final messages, so that weights are copied once into the model."""
+"""The only place that writes nodes and types of values as protobuf, field by field, straight into
+their final messages. In come a graph or a node and an empty message; called by `write_model`,
+`function_protos` and `ir.constants`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from onnx import (
     AttributeProto,
     GraphProto,
-    ModelProto,
     NodeProto,
     SparseTensorProto,
     TensorProto,
@@ -18,95 +18,20 @@ from onnx import (
     ValueInfoProto,
 )
 
-from ..dims import SymDim
-from ..errors import BuilderError
-from . import initializers, origins, versions
-from .function_protos import settle_function
-from .large_model import LargeModel
-from .node import Node
-from .origins import Rewritten
-from .schemas import find_schema
-from .state import GraphState
+from ortable.dims import SymDim
+from ortable.errors import BuilderError
+from ortable.inference import ValueInfo
+from ortable.ir import initializers, origins
+from ortable.ir.node import Node
+from ortable.ir.origins import Rewritten
+from ortable.ir.schemas import find_schema
+from ortable.ir.state import GraphState
+
 from .tensor_proto import Outside, fill_tensor, tensors_of_graph, tensors_of_nodes
-
-if TYPE_CHECKING:
-    from ortable.inference.value_info import ValueInfo
-
-    from .graph import GraphBuilder
-
-PROTO_LIMIT = 2**31 - 1
-
-
-def to_onnx(
-    graph: GraphBuilder,
-    large_model: bool,
-    external_threshold: int,
-    metadata: Mapping[str, str] | None,
-    *,
-    inline: bool = False,
-    value_info: bool = False,
-) -> ModelProto | LargeModel:
-    """The model, or the model without its large tensors together with these.
-
-    Raises BuilderError for a model of 2 GB or more that is not asked for as a large one."""
-    if not large_model:
-        _check_size(graph)
-    model = ModelProto()
-    model.ir_version = versions.ir_version(
-        graph.opsets, graph.ir_version, graph.target, bool(graph.functions)
-    )
-    model.producer_name = "ortable"
-    model.doc_string = (
-        f"large_model={large_model}, inline={inline}, external_threshold={external_threshold}"
-    )
-    outside = Outside(external_threshold) if large_model else None
-    fill_graph(graph, model.graph, outside, value_info)
-    for domain, version in graph.opsets.items():
-        imported = model.opset_import.add()
-        imported.domain, imported.version = domain, version
-    model.functions.extend(graph.functions.values())
-    for function in model.functions:
-        settle_function(graph, function, outside)
-    for key, value in (metadata or {}).items():
-        entry = model.metadata_props.add()
-        entry.key, entry.value = key, str(value)
-    if inline and graph.functions:
-        from onnx.inliner import inline_local_functions
-
-        model = inline_local_functions(model)
-    if outside is None:
-        return model
-    return LargeModel(model, outside.tensors, outside.nested)
-
-
-def weight_bytes(graph: Any) -> int:
-    """Bytes of the constants of a model: initializers, those of subgraphs, and functions."""
-    total = sum(initializers.nbytes_of(value) for value in graph.initializers_dict.values())
-    for node in graph.nodes:
-        if node.op_type in _WITH_GRAPHS:
-            inner = [value for value in node.attrs.values() if isinstance(value, GraphState)]
-            total += sum(map(weight_bytes, inner))
-    if graph.parent is None:
-        total += sum(function.ByteSize() for function in graph.functions.values())
-        total += sum(initializers.nbytes_of(value) for value in graph.function_tensors.values())
-    return total
-
-
-_WITH_GRAPHS = frozenset({"If", "Loop", "Scan", "SequenceMap"})
-
-
-def _check_size(graph: GraphBuilder) -> None:
-    total = weight_bytes(graph)
-    if total >= PROTO_LIMIT:
-        raise BuilderError(
-            f"The initializers take {total / 2**30:.1f} GiB, a ModelProto holds less than 2 GiB; "
-            "use to_onnx(large_model=True), whose result has save(path), or "
-            "to_onnx(filename=...), which writes them beside the model."
-        )
 
 
 def fill_graph(
-    graph: GraphBuilder,
+    graph: GraphState,
     proto: GraphProto,
     outside: Outside | None = None,
     value_info: bool = False,
@@ -135,10 +60,7 @@ def fill_graph(
                     _fill_value(graph, proto.value_info.add(), graph.values[name])
 
 
-# -- values
-
-
-def _fill_value(graph: GraphBuilder, proto: ValueInfoProto, info: ValueInfo) -> None:
+def _fill_value(graph: GraphState, proto: ValueInfoProto, info: ValueInfo) -> None:
     proto.name = info.name
     declared = graph._declared.get(info.name)
     if isinstance(declared, TypeProto):
@@ -164,13 +86,10 @@ def _fill_value(graph: GraphBuilder, proto: ValueInfoProto, info: ValueInfo) -> 
             dim.dim_param = str(size)
 
 
-# -- nodes
-
-
 class NodeWriter:
     """Writes nodes; keeps the metadata of each origin and the attribute kinds of each operator."""
 
-    def __init__(self, graph: GraphBuilder, outside: Outside | None = None) -> None:
+    def __init__(self, graph: GraphState, outside: Outside | None = None) -> None:
         self.graph = graph
         self.outside = outside
         self.metadata: dict[int, list[tuple[str, str]]] = {}
@@ -232,7 +151,7 @@ class NodeWriter:
             entry.value = value
 
 
-def node_proto(graph: GraphBuilder, node: Node) -> NodeProto:
+def node_proto(graph: GraphState, node: Node) -> NodeProto:
     """One node as a NodeProto."""
     proto = NodeProto()
     NodeWriter(graph).write(node, proto)
@@ -240,7 +159,11 @@ def node_proto(graph: GraphBuilder, node: Node) -> NodeProto:
 
 
 _FLOAT, _INT, _STRING = AttributeProto.FLOAT, AttributeProto.INT, AttributeProto.STRING
+
+
 _TENSOR, _GRAPH = AttributeProto.TENSOR, AttributeProto.GRAPH
+
+
 _FLOATS, _INTS, _STRINGS = AttributeProto.FLOATS, AttributeProto.INTS, AttributeProto.STRINGS
 
 

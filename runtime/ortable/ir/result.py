@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..dims import Shape
+from ortable.dims import Shape
 
 
 class Res:

@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from onnx import TensorProto, numpy_helper
 
-from .. import dtypes
-from ..errors import BuilderError
+from ortable import dtypes
+from ortable.errors import BuilderError
 
 Value: TypeAlias = Any  # np.ndarray | TensorProto | torch.Tensor | Deferred
 

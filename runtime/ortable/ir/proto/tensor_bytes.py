@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto, numpy_helper
 
-from .. import dtypes
-from ..errors import BuilderError
-from . import initializers
+from ortable import dtypes
+from ortable.errors import BuilderError
+from ortable.ir import initializers
 
 PIECE = 1 << 20  # bytes that are copied at a time
 

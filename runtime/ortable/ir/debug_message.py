@@ -5,16 +5,14 @@ rank, `-` nothing. It is built only when an error is."""
 from __future__ import annotations
 
 from pprint import pformat
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .. import dtypes
+from ortable import dtypes
+from ortable.inference import ValueInfo
+
 from . import initializers
-
-if TYPE_CHECKING:
-    from ortable.inference.value_info import ValueInfo
-
-    from .node import Node
-    from .state import GraphState
+from .node import Node
+from .state import GraphState, describe_value
 
 _MOST_LINES = 1000  # of steps in one message; a longer graph keeps its last ones
 _MOST_KNOWN = 400  # entries of a table of known facts
@@ -71,13 +69,6 @@ def _facts(facts: dict[str, Any]) -> str:
         return pformat(facts)
     last = dict(list(facts.items())[-_MOST_KNOWN:])
     return f"(last {_MOST_KNOWN} of {len(facts)}) " + pformat(last)
-
-
-def describe_value(value: Any) -> Any:
-    """Known content with symbolic sizes as text."""
-    if isinstance(value, tuple):
-        return tuple(dim if isinstance(dim, int) else str(dim) for dim in value)
-    return value if isinstance(value, int) else str(value)
 
 
 def _step(graph: GraphState, kind: str, item: Any) -> str:

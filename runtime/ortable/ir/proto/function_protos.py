@@ -3,24 +3,21 @@ outside of it until the model is written."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from onnx import AttributeProto, FunctionProto, TensorProto
 
-from . import initializers
-from .tensor_proto import Outside, fill_nested, fill_tensor, location_of, tensors_of_function
+from ortable.ir import initializers
+from ortable.ir.graph import Graph
 
-if TYPE_CHECKING:
-    from .graph import GraphBuilder
+from .tensor_proto import Outside, fill_nested, fill_tensor, location_of, tensors_of_function
 
 
 def to_function(
-    graph: GraphBuilder, name: str, domain: str, external_threshold: int | None = None
+    graph: Graph, name: str, domain: str, external_threshold: int | None = None
 ) -> FunctionProto:
     """The graph as a local function of the same inputs and outputs; initializers become Constant
     nodes, which leave values of ``external_threshold`` bytes or more in
     ``graph.function_tensors``, by reference."""
-    from .serialize import NodeWriter
+    from .node_proto import NodeWriter
 
     proto = FunctionProto()
     proto.name, proto.domain = name, domain
@@ -45,7 +42,7 @@ def to_function(
     return proto
 
 
-def settle_function(graph: GraphBuilder, function: FunctionProto, outside: Outside | None) -> None:
+def settle_function(graph: Graph, function: FunctionProto, outside: Outside | None) -> None:
     """Gives the constants that a function of this model left out their place: in the function, or
     in ``outside``, which also receives large ones that the function holds."""
     if outside is None and not graph.function_tensors:

@@ -9,10 +9,12 @@ import numpy as np
 from onnx import GraphProto
 from onnx.reference import ReferenceEvaluator
 
-from .. import dtypes
-from ..errors import BuilderError
+from ortable import dtypes
+from ortable.errors import BuilderError
+
 from . import initializers
 from .node import Node
+from .proto.node_proto import node_proto
 from .state import GraphState
 
 # Another draw at every call, so never a constant.
@@ -65,7 +67,7 @@ def is_constant_node(graph: GraphState, node: Node) -> bool:
     return not any(isinstance(v, (GraphState, GraphProto)) for v in node.attrs.values())
 
 
-def get_constant(graph: Any, name: str) -> np.ndarray:
+def get_constant(graph: GraphState, name: str) -> np.ndarray:
     """Value of a constant; computed ones are kept. BuilderError when the result is not constant."""
     owner: Any = graph
     while owner is not None and name not in owner._constants:
@@ -81,10 +83,8 @@ def get_constant(graph: Any, name: str) -> np.ndarray:
     return np.asarray(owner._computed[name])
 
 
-def _compute(graph: Any, name: str) -> None:
+def _compute(graph: GraphState, name: str) -> None:
     """Computes the nodes that lead to a constant, in order and without recursion."""
-    from .serialize import node_proto
-
     stack = [graph.values[name].producer]
     while stack:
         node = stack[-1]

@@ -1,4 +1,4 @@
-"""Fills a GraphBuilder from a ModelProto: nodes and weights as they are (nothing is cast or
+"""Fills a Graph from a ModelProto: nodes and weights as they are (nothing is cast or
 checked), types and shapes from the model where it has them, inferred otherwise."""
 
 from __future__ import annotations
@@ -8,20 +8,19 @@ from typing import TYPE_CHECKING, Any
 from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
 from onnx.helper import get_attribute_value
 
+from ortable import dims
+from ortable.dims import Dim
+from ortable.errors import BuilderError, OrtableError
 from ortable.inference.value_info import ValueInfo
+from ortable.ir import constants, initializers
+from ortable.ir.node import Node
 from ortable_generated.onnx.dispatch import INFER
 
-from .. import dims
-from ..dims import Dim
-from ..errors import BuilderError, OrtableError
-from . import constants, initializers
-from .node import Node
-
 if TYPE_CHECKING:
-    from .graph import GraphBuilder
+    from ortable.ir import Graph
 
 
-def read_model(builder: GraphBuilder, model: ModelProto) -> None:
+def read_model(builder: Graph, model: ModelProto) -> None:
     """Copies nothing of the weights: they stay the model's TensorProtos.
 
     Raises BuilderError for a model that is no graph of single assignments."""
@@ -61,13 +60,13 @@ def read_model(builder: GraphBuilder, model: ModelProto) -> None:
         builder._history.append(("make_tensor_output", proto.name))
 
 
-def _new(builder: GraphBuilder, name: str) -> ValueInfo:
+def _new(builder: Graph, name: str) -> ValueInfo:
     if not name or name in builder.values:
         raise BuilderError(f"The model has two results called {name!r}.")
     return builder._new_value(name)
 
 
-def _read_initializer(builder: GraphBuilder, tensor: TensorProto, is_default: bool) -> None:
+def _read_initializer(builder: Graph, tensor: TensorProto, is_default: bool) -> None:
     name = tensor.name
     builder.initializers_dict[name] = tensor
     builder._history.append(("make_initializer", name))
@@ -83,7 +82,7 @@ def _read_initializer(builder: GraphBuilder, tensor: TensorProto, is_default: bo
         info.value = initializers.known_value(info.constant)
 
 
-def _read_node(builder: GraphBuilder, proto: NodeProto, known: dict[str, ValueInfoProto]) -> None:
+def _read_node(builder: Graph, proto: NodeProto, known: dict[str, ValueInfoProto]) -> None:
     domain = "" if proto.domain == "ai.onnx" else proto.domain
     metadata = {entry.key: entry.value for entry in proto.metadata_props} or None
     node = Node(
@@ -112,7 +111,7 @@ def _read_node(builder: GraphBuilder, proto: NodeProto, known: dict[str, ValueIn
             _read_type(builder, builder.values[name], known[name])
 
 
-def _infer(builder: GraphBuilder, node: Node) -> list[tuple[Any, Any, Any]]:
+def _infer(builder: Graph, node: Node) -> list[tuple[Any, Any, Any]]:
     """What the rule says; nothing when it fails: the model is somebody else's, and kept as it
     is."""
     nothing = [(None, None, None)] * len(node.outputs)
@@ -155,7 +154,7 @@ def _text(value: bytes) -> Any:
         return value
 
 
-def _read_type(builder: GraphBuilder, info: ValueInfo, proto: ValueInfoProto) -> None:
+def _read_type(builder: Graph, info: ValueInfo, proto: ValueInfoProto) -> None:
     """Adds what the model says to what is inferred; the inferred sizes win where both are known."""
     if not proto.HasField("type"):
         return
@@ -173,7 +172,7 @@ def _read_type(builder: GraphBuilder, info: ValueInfo, proto: ValueInfoProto) ->
         info.shape = tuple(_read_dim(builder, info.name, axis, d) for axis, d in enumerate(sizes))
 
 
-def _declare(builder: GraphBuilder, proto: ValueInfoProto) -> None:
+def _declare(builder: Graph, proto: ValueInfoProto) -> None:
     """Outputs, as inputs, are written again as they were read."""
     if proto.HasField("type"):
         builder._declared[proto.name] = _copy(proto.type)
@@ -185,7 +184,7 @@ def _copy(proto: TypeProto) -> TypeProto:
     return made
 
 
-def _read_dim(builder: GraphBuilder, name: str, axis: int, proto: Any) -> Dim:
+def _read_dim(builder: Graph, name: str, axis: int, proto: Any) -> Dim:
     if proto.HasField("dim_value"):
         return int(proto.dim_value)
     if proto.dim_param:

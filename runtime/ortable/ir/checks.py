@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from .. import dtypes
+from ortable import dtypes
+
 from .schemas import Schema
 
 

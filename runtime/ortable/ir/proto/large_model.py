@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, TensorProto
 
-from ..errors import BuilderError
-from . import initializers, weight_files
-from .file_set import FileSet
+from ortable.errors import BuilderError
+from ortable.ir import initializers
+
+from . import weight_files
+from .atomic_files import FileSet
 from .tensor_proto import fill_nested, fill_tensor, location_of, nested_tensors
 
 Progress = Callable[[int, int, str], None]

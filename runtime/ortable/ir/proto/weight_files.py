@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from onnx import TensorProto, numpy_helper
 
-from .. import dtypes
-from ..errors import BuilderError, OptionError
-from . import initializers
-from .file_set import FileSet
-from .pieces import identity, pieces
+from ortable import dtypes
+from ortable.errors import BuilderError, OptionError
+from ortable.ir import initializers
+
+from .atomic_files import FileSet
+from .tensor_bytes import identity, pieces
 
 ALIGNMENT = 64
 PAGE = 65536  # alignment of large tensors: what memory mapping needs on every system

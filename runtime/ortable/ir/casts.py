@@ -6,9 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
+from ortable import dtypes
 from ortable_generated.kernels import WIDER
-
-from .. import dtypes
 
 KernelTable: TypeAlias = "Mapping[str, Sequence[tuple[Any, ...]]]"
 Moves: TypeAlias = "dict[int, int]"  # input index -> element type to cast it to

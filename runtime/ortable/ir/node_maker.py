@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from ortable import dims, dtypes
+from ortable.dims import SymDim
+from ortable.errors import BuilderError, KernelError
 from ortable.inference.value_info import ValueInfo
 from ortable_generated.onnx.dispatch import INFER
 
-from .. import dims, dtypes
-from ..dims import SymDim
-from ..errors import BuilderError, KernelError
 from . import casts, checks, constants, versions
-from .debug_message import typed_names
+from .debug_message import debug_message, typed_names
 from .interface import GraphInterface
 from .node import Node
 from .schemas import Schema, find_schema
@@ -25,7 +25,7 @@ _UNSEEN: Any = object()
 
 
 class NodeMaker(GraphInterface):
-    """Part of GraphBuilder: make_node and what it does on the way."""
+    """Part of Graph: make_node and what it does on the way."""
 
     opsets: dict[str, int]
     target: str | None
@@ -48,6 +48,10 @@ class NodeMaker(GraphInterface):
         if version is None:
             version = self.opsets[domain] = versions.default_version(domain)
         return version
+
+    def get_debug_msg(self) -> str:
+        """Everything known so far, as text, for an error message."""
+        return debug_message(self)
 
     # -- nodes
 

@@ -4,25 +4,22 @@ outputs, and names read inside subgraphs, are kept."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from .. import dims, dtypes
-from ..errors import BuilderError
-from . import constants, initializers
-from .captures import captured, captured_by_protos, rename_in, subgraphs
-from .node import Node
-from .origins import Rewritten
-from .state import GraphState
-
-if TYPE_CHECKING:
-    from .graph import GraphBuilder
+from ortable import dims, dtypes
+from ortable.errors import BuilderError
+from ortable.ir import Graph, constants, initializers
+from ortable.ir.captures import captured, captured_by_protos, rename_in, subgraphs
+from ortable.ir.node import Node
+from ortable.ir.origins import Rewritten
+from ortable.ir.state import GraphState
 
 _NO_LIMIT = float("inf")
 
 
-def remove_unused(graph: GraphBuilder) -> int:
+def remove_unused(graph: Graph) -> int:
     """Removes nodes none of whose outputs is needed, then initializers that nobody reads."""
     needed = {info.name for info in graph.outputs}
     kept: list[Node] = []
@@ -49,7 +46,7 @@ def remove_unused(graph: GraphBuilder) -> int:
     return removed
 
 
-def remove_identity_nodes(graph: GraphBuilder) -> int:
+def remove_identity_nodes(graph: Graph) -> int:
     """Removes Identity nodes: readers of the copy read the original. A copy that is a graph
     output gives its name to the original, unless that is an input, an initializer, another
     output, or from outside."""
@@ -109,7 +106,7 @@ def replace_inputs(node: Node, names: Mapping[str, str]) -> None:
             rename_in(inner, names)
 
 
-def merge_knowledge(graph: GraphBuilder, name: str, copy: str) -> None:
+def merge_knowledge(graph: Graph, name: str, copy: str) -> None:
     """What is known of the copy is true of the original."""
     info, other = graph.values[name], graph.values[copy]
     info.dtype = info.dtype or other.dtype
@@ -121,7 +118,7 @@ def merge_knowledge(graph: GraphBuilder, name: str, copy: str) -> None:
         info.value = other.value
 
 
-def _drop_value(graph: GraphBuilder, name: str, keep: str) -> None:
+def _drop_value(graph: Graph, name: str, keep: str) -> None:
     """Removes the record of an output whose name passes to another result."""
     old, new = graph.values.pop(name), graph.values[keep]
     graph.outputs[:] = [new if info is old else info for info in graph.outputs]
@@ -129,7 +126,7 @@ def _drop_value(graph: GraphBuilder, name: str, keep: str) -> None:
     graph._computed.pop(name, None)
 
 
-def rename(graph: GraphBuilder, names: Mapping[str, str]) -> None:
+def rename(graph: Graph, names: Mapping[str, str]) -> None:
     """Renames results everywhere in the graph and in the subgraphs that read them."""
     fixed = captured_by_protos(graph.nodes)
     for old in names:
@@ -169,7 +166,7 @@ def _renamed_keys(table: dict[str, Any], names: Mapping[str, str]) -> dict[str, 
     return {names.get(name, name): value for name, value in table.items()}
 
 
-def constant_folding(graph: GraphBuilder, max_bytes: int, weights: bool = False) -> int:
+def constant_folding(graph: Graph, max_bytes: int, weights: bool = False) -> int:
     """Replaces nodes whose inputs are constants by initializers of at most ``max_bytes``.
 
     ``weights``: those that rules made in place of a weight may be of any size. Results read by
@@ -206,7 +203,7 @@ def constant_folding(graph: GraphBuilder, max_bytes: int, weights: bool = False)
     return folded
 
 
-def _stores_more(graph: GraphBuilder, node: Node) -> bool:
+def _stores_more(graph: Graph, node: Node) -> bool:
     """Whether the node reads a weight of 8 bits or less, or turns one: what others read as it is
     would be stored twice (see merge.turn_weights)."""
     if node.op_type in ("DequantizeLinear", "Transpose"):
@@ -219,7 +216,7 @@ def _stores_more(graph: GraphBuilder, node: Node) -> bool:
     return False
 
 
-def _bytes_of(graph: GraphBuilder, name: str) -> float:
+def _bytes_of(graph: Graph, name: str) -> float:
     """How many bytes a result takes; infinity when that is not known."""
     info = graph.values.get(name) if name else None
     if info is None or info.shape is None:
@@ -243,7 +240,7 @@ _QUANTISED = frozenset(
 )
 
 
-def _can_fold(graph: GraphBuilder, node: Node, max_bytes: float) -> bool:
+def _can_fold(graph: Graph, node: Node, max_bytes: float) -> bool:
     if not all(name in graph._constants for name in node.outputs if name):
         return False
     for name in node.outputs:
@@ -256,7 +253,7 @@ def _can_fold(graph: GraphBuilder, node: Node, max_bytes: float) -> bool:
     return True
 
 
-def _become_initializer(graph: GraphBuilder, name: str, array: np.ndarray) -> None:
+def _become_initializer(graph: Graph, name: str, array: np.ndarray) -> None:
     info = graph.values[name]
     graph.initializers_dict[name] = array
     graph._computed.pop(name, None)
@@ -269,7 +266,7 @@ def _become_initializer(graph: GraphBuilder, name: str, array: np.ndarray) -> No
             info.value = initializers.known_value(array)
 
 
-def forget(graph: GraphBuilder) -> None:
+def forget(graph: Graph) -> None:
     """Drops what is known of results that are gone, and caches that point to them."""
     alive = {info.name for info in graph.inputs} | set(graph.initializers_dict)
     alive.update(t.values.name for t in graph.sparse_initializers)
@@ -285,7 +282,7 @@ def forget(graph: GraphBuilder) -> None:
     rebuild_history(graph)
 
 
-def rebuild_history(graph: GraphBuilder) -> None:
+def rebuild_history(graph: Graph) -> None:
     """Steps shown in messages, for a graph that is no longer as it was built."""
     graph._history = [
         *(("make_tensor_input", info.name) for info in graph.inputs),

@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 from onnx import GraphProto
 
-from ..errors import BuilderError
+from ortable.errors import BuilderError
+
 from .captures import captured
 from .state import GraphState
 
 if TYPE_CHECKING:
-    from .graph import GraphBuilder
+    from ortable.ir import Graph
 
 
 def make_nodes(
-    builder: GraphBuilder,
-    other: GraphBuilder,
+    builder: Graph,
+    other: Graph,
     input_names: Sequence[str],
     output_names: Sequence[str],
     prefix: str,
@@ -45,9 +46,7 @@ def make_nodes(
     return output_names[0] if len(output_names) == 1 else tuple(output_names)
 
 
-def _check(
-    builder: GraphBuilder, other: GraphBuilder, inputs: Sequence[str], outputs: Sequence[str]
-) -> None:
+def _check(builder: Graph, other: Graph, inputs: Sequence[str], outputs: Sequence[str]) -> None:
     if len(inputs) != len(other.inputs) or len(outputs) != len(other.outputs):
         raise BuilderError(
             f"The other graph has {len(other.inputs)} inputs and {len(other.outputs)} outputs, "
@@ -64,15 +63,15 @@ def _check(
     builder.function_tensors.update(other.function_tensors)
 
 
-def _initializer(builder: GraphBuilder, name: str, value: Any, prefix: str) -> str:
+def _initializer(builder: Graph, name: str, value: Any, prefix: str) -> str:
     if name.startswith("init"):
         return builder.make_initializer("", value)
     return builder.make_initializer(builder.unique_name(prefix + name), value)
 
 
 def _copy_nodes(
-    builder: GraphBuilder,
-    other: GraphBuilder,
+    builder: Graph,
+    other: Graph,
     names: dict[str, str],
     wanted: Mapping[str, str],
     prefix: str,
@@ -100,7 +99,7 @@ def _copy_nodes(
         builder.origin, builder.kernel_table = origin, table
 
 
-def _copy_knowledge(builder: GraphBuilder, other: GraphBuilder, before: str, after: str) -> None:
+def _copy_knowledge(builder: Graph, other: Graph, before: str, after: str) -> None:
     """The type, where no rule gave one; sizes have other names in the other graph and stay
     behind."""
     info, known = builder.values[after], other.values[before]
@@ -120,7 +119,7 @@ def _check_captured(node: Any, names: Mapping[str, str]) -> None:
             )
 
 
-def _attribute(builder: GraphBuilder, value: Any, names: Mapping[str, str]) -> Any:
+def _attribute(builder: Graph, value: Any, names: Mapping[str, str]) -> Any:
     """A subgraph is copied, with the names it reads from outside translated."""
     if not isinstance(value, GraphState):
         return value

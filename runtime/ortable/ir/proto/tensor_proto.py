@@ -8,8 +8,8 @@ from typing import Any
 
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
 
-from .. import dtypes
-from . import initializers
+from ortable import dtypes
+from ortable.ir import initializers
 
 EXTERNAL_FILE = "weights"  # location written in a model that is not saved
 _nested = itertools.count()

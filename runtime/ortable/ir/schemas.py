@@ -8,7 +8,7 @@ from typing import Any
 
 from onnx import defs
 
-from ..errors import BuilderError
+from ortable.errors import BuilderError
 
 UNBOUNDED = 2**31 - 1
 _TENSOR_TYPES = {

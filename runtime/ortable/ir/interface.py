@@ -6,18 +6,18 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from ortable import dims, dtypes
+from ortable.dims import Dim, SymDim
+from ortable.errors import BuilderError
 from ortable.inference.value_info import ValueInfo
 
-from .. import dims, dtypes
-from ..dims import Dim, SymDim
-from ..errors import BuilderError
 from . import constants, initializers
 from .dim_results import DimResults
 from .state import GraphState, describe_shape
 
 
 class GraphInterface(GraphState):
-    """Part of GraphBuilder: what goes in, what comes out, and the constants."""
+    """Part of Graph: what goes in, what comes out, and the constants."""
 
     dim_results: DimResults
 

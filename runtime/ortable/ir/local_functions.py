@@ -15,7 +15,7 @@ from .node import Node
 from .state import GraphState
 
 if TYPE_CHECKING:
-    from .graph import GraphBuilder
+    from ortable.ir import Graph
 
 _CONTENT = 4096  # elements up to which weights are compared by content, not by their memory
 _REFERENCED = 1 << 16  # bytes from which constants are copied only when the model is written
@@ -29,7 +29,7 @@ class FunctionTable:
 
     def add(
         self,
-        body: GraphBuilder,
+        body: Graph,
         name: str,
         domain: str,
         doc_string: str = "",
@@ -115,7 +115,7 @@ def drop_unused_inputs(graph: GraphState) -> list[int]:
     return kept
 
 
-def remove_unused_functions(graph: GraphBuilder) -> int:
+def remove_unused_functions(graph: Graph) -> int:
     """Drop the functions that no node of the model calls, directly or through other functions;
     returns how many."""
     called: set[tuple[str, str]] = set()

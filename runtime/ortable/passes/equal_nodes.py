@@ -5,24 +5,23 @@ the model is written)."""
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from . import constants, initializers, passes
-from .captures import captured, captured_by_protos, subgraphs
-from .node import Node
-from .state import GraphState
+from ortable.ir import Graph, constants, initializers
+from ortable.ir.captures import captured, captured_by_protos, subgraphs
+from ortable.ir.node import Node
+from ortable.ir.state import GraphState
 
-if TYPE_CHECKING:
-    from .graph import GraphBuilder
+from . import basic
 
 TURNED = "_transposed"  # behind the name of a weight that is kept transposed
 COMPARED = 1 << 20  # bytes up to which the contents of initializers are compared
 _PLAIN = (int, float, str, bool, bytes)
 
 
-def merge_equal_nodes(graph: GraphBuilder) -> int:
+def merge_equal_nodes(graph: Graph) -> int:
     """Of nodes with the same operator, inputs and attributes the first one stays; the others'
     readers read it. Random operators, operators of other domains, nodes with subgraphs or tensors
     among their attributes, and nodes that make a graph output are left alone."""
@@ -33,7 +32,7 @@ def merge_equal_nodes(graph: GraphBuilder) -> int:
     kept: list[Node] = []
     for node in graph.nodes:
         if readers:
-            passes.replace_inputs(node, readers)
+            basic.replace_inputs(node, readers)
         for inner in subgraphs(node) if node.attrs else ():
             if isinstance(inner, GraphState):
                 merged += merge_equal_nodes(inner)  # type: ignore[arg-type]
@@ -45,11 +44,11 @@ def merge_equal_nodes(graph: GraphBuilder) -> int:
         for source, copy in zip(first.outputs, node.outputs, strict=True):
             if copy:
                 readers[copy] = source
-                passes.merge_knowledge(graph, source, copy)
+                basic.merge_knowledge(graph, source, copy)
         merged += 1
     if readers:
         graph.nodes[:] = kept
-        passes.forget(graph)
+        basic.forget(graph)
     return merged
 
 
@@ -67,7 +66,7 @@ def _key(node: Node) -> Hashable | None:
     return (node.op_type, tuple(node.inputs), tuple(attributes), shape)
 
 
-def merge_equal_initializers(graph: GraphBuilder, buffers: bool = False) -> int:
+def merge_equal_initializers(graph: Graph, buffers: bool = False) -> int:
     """Of initializers that hold the same the first one stays. Arrays of less than 1 MiB are
     compared by type, shape and bytes; larger ones are the same when they are one object, and
     tensors of torch when they are the same memory: what a weight holds may change, and each keeps
@@ -87,18 +86,18 @@ def merge_equal_initializers(graph: GraphBuilder, buffers: bool = False) -> int:
             other = name if key is None else first.setdefault(key, name)
             if other != name:
                 readers[name] = other
-                passes.merge_knowledge(graph, other, name)
+                basic.merge_knowledge(graph, other, name)
     merged = len(readers)
     for node in graph.nodes:
         if readers:
-            passes.replace_inputs(node, readers)
+            basic.replace_inputs(node, readers)
         for inner in subgraphs(node) if node.attrs else ():
             if isinstance(inner, GraphState):
                 merged += merge_equal_initializers(inner, buffers)  # type: ignore[arg-type]
     for name in readers:
         del graph.initializers_dict[name]
     if readers:
-        passes.forget(graph)
+        basic.forget(graph)
     return merged
 
 
@@ -128,7 +127,7 @@ def _content(value: Any, contents: bool) -> Hashable | None:
     return initializers.storage_key(value) if torch_value else ("object", id(value))
 
 
-def turn_weights(graph: GraphBuilder) -> int:
+def turn_weights(graph: Graph) -> int:
     """Transposes of an initializer that nothing else reads become the transposed initializer,
     ``<name>_transposed``."""
     turned = _turned(graph)
@@ -139,7 +138,7 @@ def turn_weights(graph: GraphBuilder) -> int:
     kept: list[Node] = []
     for node in graph.nodes:
         if readers:
-            passes.replace_inputs(node, readers)
+            basic.replace_inputs(node, readers)
         source = node.inputs[0] if node.op_type == "Transpose" and not node.domain else ""
         if source not in turned:
             kept.append(node)
@@ -147,15 +146,15 @@ def turn_weights(graph: GraphBuilder) -> int:
         if source not in made:
             made[source] = _transposed(graph, source, turned[source])
         readers[node.outputs[0]] = made[source]
-        passes.merge_knowledge(graph, made[source], node.outputs[0])
+        basic.merge_knowledge(graph, made[source], node.outputs[0])
     graph.nodes[:] = kept
     for source in made:
         del graph.initializers_dict[source]
-    passes.forget(graph)
+    basic.forget(graph)
     return len(readers)
 
 
-def _turned(graph: GraphBuilder) -> dict[str, tuple[int, ...]]:
+def _turned(graph: Graph) -> dict[str, tuple[int, ...]]:
     """Initializers that are read by Transposes alone, all with the same permutation."""
     found: dict[str, tuple[int, ...]] = {}
     others = {info.name for info in (*graph.inputs, *graph.outputs)}
@@ -182,7 +181,7 @@ def _can_turn(value: Any) -> bool:
     ) and initializers.is_readable(value)
 
 
-def _transposed(graph: GraphBuilder, source: str, order: tuple[int, ...]) -> str:
+def _transposed(graph: Graph, source: str, order: tuple[int, ...]) -> str:
     value = graph.initializers_dict[source]
     view = value.transpose(order) if isinstance(value, np.ndarray) else value.permute(order)
     return graph.make_initializer(graph.unique_name(f"{source}{TURNED}"), view)

@@ -1,0 +1,36 @@
+"""Copies of the caller's module and arguments: what ortable runs in eager mode changes neither.
+worthwhile.py, check.py and validate.py call it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+
+def copied_call(args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """The arguments, with copies of the tensors that require gradients where the originals do."""
+    copies: tuple[Any, Any] = pytree.tree_map(_copied, (args, kwargs))
+    return copies
+
+
+def copied_module(module: Any, written: Collection[str] | None = None) -> Any:
+    """A copy of a module; ``written`` names the parameters and buffers that are copied, by default
+    all of them: the copy shares the others. What is not a module is returned itself."""
+    if not isinstance(module, torch.nn.Module):
+        return module
+    if written is None:
+        return copy.deepcopy(module)
+    tensors = [*module.named_parameters(), *module.named_buffers()]
+    shared = {id(tensor): tensor for name, tensor in tensors if name not in written}
+    return copy.deepcopy(module, shared)
+
+
+def _copied(leaf: Any) -> Any:
+    if not isinstance(leaf, torch.Tensor):
+        return leaf
+    made = leaf.detach().clone()
+    return made.requires_grad_() if leaf.requires_grad else made

@@ -1,0 +1,11 @@
+"""The graph under construction: results, nodes, inputs, outputs, initializers, with types and
+shapes. In come calls of converters, rules and passes; out goes, through `ir.proto`, a model. Called
+by words, `lowerings`, `passes`, and through `builder` by everybody else."""
+
+from __future__ import annotations
+
+from .graph import Graph
+from .node import Node
+from .result import Res
+
+__all__ = ["Graph", "Node", "Res"]

@@ -1,0 +1,140 @@
+"""The graph under construction that converters, rules and passes see: nodes are made one by one,
+and type and shape of every result are known as soon as it is made. `builder.GraphBuilder` adds what
+users call: reading a model, the passes, writing."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from onnx import FunctionProto
+
+from ortable.dims import SymDim
+from ortable.errors import BuilderError
+from ortable_generated.kernels import KERNELS_CPU
+
+from . import casts, constants, versions
+from .dim_results import DimResults
+from .node_maker import NodeMaker
+
+_counter = itertools.count()
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+class Graph(NodeMaker):
+    """A graph under construction. Results are names (``str``); shapes are tuples of dims.
+
+    ``target_opset``: an opset, or ``{domain: opset}``.
+    ``ir_version``: None takes the smallest one that the opsets allow.
+    ``target``: ``"onnxruntime"`` refuses what ONNX Runtime cannot load or has no kernel for.
+    ``origin_metadata``: turns ``Node.origin`` into the node's metadata when the model is written.
+    ``kernel_table``: kernels to cast for (None: the CPU provider's), ``{}`` never casts.
+
+    Raises BuilderError for an opset that onnx, or the target, does not know."""
+
+    def __init__(
+        self,
+        target_opset: int | Mapping[str, int] = 18,
+        *,
+        ir_version: int | None = None,
+        target: str | None = None,
+        origin_metadata: Callable[[Any], dict[str, str]] | None = None,
+        kernel_table: casts.KernelTable | None = None,
+        parent: Graph | None = None,
+        name: str = "ortable",
+    ) -> None:
+        super().__init__(parent, _tag(next(_counter)) if parent is None else parent.tag)
+        self.name = name
+        self.target = target
+        self.ir_version = ir_version
+        self.kernel_table = KERNELS_CPU if kernel_table is None else kernel_table
+        self.origin_metadata = origin_metadata
+        self.convert_subgraph: Any = None if parent is None else parent.convert_subgraph
+        self.convert_into: Any = None if parent is None else parent.convert_into
+        self.find_converter: Any = None if parent is None else parent.find_converter
+        self.record: Any = None  # the exporter's account of the conversion
+        self.is_model = parent is None  # not the body of a local function
+        self.dim_results = DimResults(self, None if parent is None else parent.dim_results)
+        if parent is not None:
+            self.opsets = parent.opsets
+            return
+        if isinstance(target_opset, Mapping):
+            self.opsets = {"": 18, **target_opset}
+        else:
+            self.opsets = {"": int(target_opset)}
+        versions.check(self.opsets, target)
+
+    # -- opsets
+
+    @property
+    def opset(self) -> int:
+        """Version of the main domain."""
+        return self.opsets[""]
+
+    def subgraph(self, name: str) -> Self:
+        """A child graph for an attribute of If, Loop or Scan; it sees the results of this one."""
+        return type(self)(
+            parent=self,
+            name=name,
+            target=self.target,
+            kernel_table=self.kernel_table,
+            origin_metadata=self.origin_metadata,
+        )
+
+    def add_function(self, function: FunctionProto) -> None:
+        """Adds a local function; nodes call it by its name and domain, with a domain version of
+        1."""
+        key = (function.domain, function.name)
+        if key in self.functions:
+            raise BuilderError(
+                f"The model has a function {function.domain}.{function.name} already."
+            )
+        self.functions[key] = function
+        self.opsets.setdefault(function.domain, 1)
+        for imported in function.opset_import:
+            self.opsets.setdefault(imported.domain, imported.version)
+
+    # -- constants
+
+    def is_constant(self, name: str) -> bool:
+        """True for an initializer, or a result computed from constants only."""
+        return constants.is_constant(self, name)
+
+    def get_constant(self, name: str) -> np.ndarray:
+        """Value of a constant result, computed when it is not an initializer, and kept.
+
+        Raises BuilderError when the result is not constant."""
+        return constants.get_constant(self, name)
+
+    # -- dimensions
+
+    def add_dim_source(self, symbol: str | SymDim, result: str, axis: int | None) -> None:
+        """Says that a dimension is axis ``axis`` of a result, or (None) the content of an int64
+        result."""
+        self._info(result)
+        self.dim_results.add_source(symbol, result, axis)
+
+    def dim_as_vector(self, dim: Any) -> str:
+        """Name of an int64[1] result that holds a dimension. BuilderError when nothing has its
+        symbols."""
+        return self.dim_results.vector(self.to_dim(dim))
+
+    def shape_as_vector(self, shape: Sequence[Any]) -> str:
+        """Name of an int64[n] result that holds all the dimensions."""
+        return self.dim_results.shape([self.to_dim(dim) for dim in shape])
+
+    def make_shape_from_results(self, shape: Sequence[Any]) -> str:
+        """Name of an int64[n] result made of ints, dimensions, SymInts, and names of integer
+        results."""
+        return self.dim_results.from_results(tuple(shape))
+
+
+def _tag(number: int) -> str:
+    """Three letters that tell builders apart in messages."""
+    letters = []
+    for _ in range(3):
+        number, rest = divmod(number, 26)
+        letters.append(_LETTERS[rest])
+    return "".join(reversed(letters))

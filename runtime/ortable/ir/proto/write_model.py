@@ -1,0 +1,95 @@
+"""Writes a graph as a ModelProto: opsets, functions, metadata, and weights, which are copied once
+into the model or left out of it. Called by `builder` and `export`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from onnx import ModelProto
+
+from ortable.errors import BuilderError
+from ortable.ir import initializers, versions
+from ortable.ir.graph import Graph
+from ortable.ir.state import GraphState
+
+from .function_protos import settle_function
+from .large_model import LargeModel
+from .node_proto import fill_graph
+from .tensor_proto import Outside
+
+PROTO_LIMIT = 2**31 - 1
+
+
+def to_onnx(
+    graph: Graph,
+    large_model: bool,
+    external_threshold: int,
+    metadata: Mapping[str, str] | None,
+    *,
+    inline: bool = False,
+    value_info: bool = False,
+) -> ModelProto | LargeModel:
+    """The model, or the model without its large tensors together with these.
+
+    Raises BuilderError for a model of 2 GB or more that is not asked for as a large one."""
+    if not large_model:
+        _check_size(graph)
+    model = ModelProto()
+    model.ir_version = versions.ir_version(
+        graph.opsets, graph.ir_version, graph.target, bool(graph.functions)
+    )
+    model.producer_name = "ortable"
+    model.doc_string = (
+        f"large_model={large_model}, inline={inline}, external_threshold={external_threshold}"
+    )
+    outside = Outside(external_threshold) if large_model else None
+    fill_graph(graph, model.graph, outside, value_info)
+    for domain, version in graph.opsets.items():
+        imported = model.opset_import.add()
+        imported.domain, imported.version = domain, version
+    model.functions.extend(graph.functions.values())
+    for function in model.functions:
+        settle_function(graph, function, outside)
+    for key, value in (metadata or {}).items():
+        entry = model.metadata_props.add()
+        entry.key, entry.value = key, str(value)
+    if inline and graph.functions:
+        from onnx.inliner import inline_local_functions
+
+        model = inline_local_functions(model)
+    if outside is None:
+        return model
+    return LargeModel(model, outside.tensors, outside.nested)
+
+
+def weight_bytes(graph: Any) -> int:
+    """Bytes of the constants of a model: initializers, those of subgraphs, and functions."""
+    total = sum(initializers.nbytes_of(value) for value in graph.initializers_dict.values())
+    for node in graph.nodes:
+        if node.op_type in _WITH_GRAPHS:
+            inner = [value for value in node.attrs.values() if isinstance(value, GraphState)]
+            total += sum(map(weight_bytes, inner))
+    if graph.parent is None:
+        total += sum(function.ByteSize() for function in graph.functions.values())
+        total += sum(initializers.nbytes_of(value) for value in graph.function_tensors.values())
+    return total
+
+
+_WITH_GRAPHS = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+
+
+def _check_size(graph: Graph) -> None:
+    total = weight_bytes(graph)
+    if total >= PROTO_LIMIT:
+        raise BuilderError(
+            f"The initializers take {total / 2**30:.1f} GiB, a ModelProto holds less than 2 GiB; "
+            "use to_onnx(large_model=True), whose result has save(path), or "
+            "to_onnx(filename=...), which writes them beside the model."
+        )
+
+
+# -- values
+
+
+# -- nodes
