@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import gc
 import json
+import math
 import multiprocessing
 import os
 import warnings
@@ -14,13 +15,14 @@ from unittest import mock
 import numpy as np
 import onnx
 import pytest
+import sympy
 import torch
 from torch import nn
 from torch._dynamo.utils import counters
 
 from ortable.backend import wiring
 from ortable.backend.cache import codec, disk
-from ortable.backend.cache.graph_key import Uncacheable
+from ortable.backend.cache.graph_key import Uncacheable, _Writer
 from ortable.backend.cache.keys import disk_key
 from ortable.backend.cache.memory import conversions
 from ortable.backend.compile import CompiledGraph
@@ -28,6 +30,7 @@ from ortable.backend.options import OrtOptions
 from ortable.backend.roles import InputKind, InputRole, OutputKind, OutputRole, ViewStep
 from ortable.backend.runner import run_with_onnxruntime
 from ortable.backend.wiring import compile_with_autograd
+from ortable.dims.expression import RECIPES
 
 aten = torch.ops.aten
 
@@ -47,6 +50,7 @@ def forget():
     gc.collect()
     conversions.clear()
     counters.clear()
+    RECIPES.clear()
 
 
 def capture(fn, *args, **options):
@@ -81,6 +85,20 @@ def entries(folder):
     return sorted(Path(folder).glob("*.ortable"))
 
 
+def test_floats_that_differ_after_15_digits_are_two_graphs(tmp_path):
+    for factor, rows in ((0.6, 3), (0.6000000000000001, 4)):
+        found, got = capture(
+            lambda x, f=factor: x.exp()[: math.ceil(x.shape[0] * f)],
+            torch.ones(5, 3),
+            cache_dir=str(tmp_path / "c"),
+        )
+        assert cached(found) == ["miss"]
+        assert got.shape == (rows, 3)
+        forget()
+    numbers = [sympy.Float(factor) for factor in (0.6, 0.6000000000000001)]
+    assert len({_Writer().expression(number, None) for number in numbers}) == 2
+
+
 # -- files and roles
 
 
@@ -113,6 +131,7 @@ GRAPHS = {
     "constant": (lambda x: x + torch.tensor([1.0, 2.0, 4.0]), (torch.ones(2, 3),)),
     "channels last": (lambda x: x.relu(), (LAST,)),
     "division": (lambda x: x.exp()[: x.shape[0] // 2].flatten(), (torch.ones(5, 3),)),
+    "size of a float": (lambda x: x.exp()[: math.ceil(x.shape[0] * 0.7)].t(), (torch.ones(5, 3),)),
 }  # fmt: skip
 
 

@@ -93,6 +93,7 @@ def processes(tmp_path_factory):
     return [json.loads(subprocess.check_output(command, env=environment)) for _ in range(2)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["dropout", "convolutions", "bags"])
 def test_a_second_process_compiles_nothing(processes, name):
     first, second = (process[name] for process in processes)

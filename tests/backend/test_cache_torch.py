@@ -46,6 +46,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_a_second_process_compiles_nothing(tmp_path):
     folder = str(tmp_path / "c")
     script = tmp_path / "script.py"

@@ -16,6 +16,7 @@ import torch
 
 from ortable.backend import weights
 from ortable.backend.call import OrtBackend
+from tests.backend import asserting
 
 ROOT = Path(__file__).parents[2]
 PATHS = os.pathsep.join(str(ROOT / name) for name in ("runtime", "generated", "codegen"))
@@ -120,6 +121,45 @@ def test_no_reference_cycle_keeps_a_session(backends):
         gc.enable()
 
 
+class Asserting(torch.nn.Module):
+    """A size that is asserted, without which ONNX Runtime cannot finish."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(2, 2)
+
+    def forward(self, x):
+        return asserting.size_from_data(x), self.linear(x)
+
+
+@pytest.mark.parametrize("freeze", ["auto", "off"])
+def test_a_call_with_assertions_keeps_nobody_alive(freeze, backends):
+    """Neither the compiled graph nor the arguments of a call that fails."""
+    model = Asserting()
+    options = {"freeze": freeze}
+    with torch._dynamo.config.patch(capture_scalar_outputs=True), torch.no_grad():
+        torch.compile(model, backend="ortable", options=options, fullgraph=True)(torch.ones(2))
+    kept = backends[0]()
+    parameters = list(model.parameters())
+    roles = kept.compiled.inputs
+    torch._dynamo.reset()
+    gc.collect()
+    gc.disable()
+    try:
+        x = torch.full((2,), -2.0)
+        args = [next((p for p in parameters if p.shape == r.shape), x) for r in roles]
+        args[[r.static for r in roles].index(False)] = x
+        with pytest.raises(RuntimeError, match=r"^below 0$"):
+            kept(args)
+        given, backend = weakref.ref(x), backends[0]
+        del x
+        assert given() is None
+        del kept
+        assert backend() is None
+    finally:
+        gc.enable()
+
+
 COMPILE_MANY = """
 import gc, os, torch
 from pathlib import Path
@@ -218,6 +258,7 @@ with torch.no_grad():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform does not fork")
 @pytest.mark.parametrize("freeze", ["auto", "off"])
 def test_a_forked_child_makes_sessions_of_its_own(freeze):

@@ -7,10 +7,28 @@ from pathlib import Path
 
 import pytest
 
-from ortablegen.cli import generate, main
+from ortablegen.cli import Generated, generate, main
 from ortablegen.source.writer import compare_tree, write_tree
 
 ROOT = Path(__file__).parents[2]
+DISPATCH = Path("generated") / "ortable_generated" / "aten" / "dispatch.py"
+
+
+@pytest.fixture(scope="module")
+def made() -> Generated:
+    """What the specs of the repository generate."""
+    return generate(ROOT)
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the same specs, in which codegen ran over a broken file."""
+    root = _copy_specs(tmp_path_factory.mktemp("copied"))
+    broken = root / DISPATCH
+    broken.parent.mkdir(parents=True)
+    broken.write_text("this is no Python (")
+    assert main(["generate", "--root", str(root)]) == 0
+    return root
 
 
 def test_only_changed_files_are_written_and_orphans_deleted(tmp_path: Path) -> None:
@@ -25,8 +43,7 @@ def test_only_changed_files_are_written_and_orphans_deleted(tmp_path: Path) -> N
     assert not (tmp_path / "b").exists()
 
 
-def test_generated_is_fresh() -> None:
-    made = generate(ROOT)
+def test_generated_is_fresh(made: Generated) -> None:
     report = compare_tree(made.files, ROOT / "generated")
     assert report.written == (), "run `make codegen` and commit the result"
     assert report.deleted == ()
@@ -40,14 +57,9 @@ def _copy_specs(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_codegen_starts_from_an_empty_or_broken_generated_folder(tmp_path: Path) -> None:
-    root = _copy_specs(tmp_path)
-    broken = root / "generated" / "ortable_generated" / "aten" / "dispatch.py"
-    broken.parent.mkdir(parents=True)
-    broken.write_text("this is no Python (")
-    assert main(["generate", "--root", str(root)]) == 0
-    assert broken.read_text() == (ROOT / "generated/ortable_generated/aten/dispatch.py").read_text()
-    assert main(["check", "--root", str(root)]) == 0
+def test_codegen_starts_from_an_empty_or_broken_generated_folder(copied: Path) -> None:
+    assert (copied / DISPATCH).read_text() == (ROOT / DISPATCH).read_text()
+    assert main(["check", "--root", str(copied)]) == 0
 
 
 def test_a_spec_error_writes_nothing_and_exits_with_1(
@@ -65,11 +77,10 @@ def test_a_spec_error_writes_nothing_and_exits_with_1(
 
 
 def test_check_names_the_stale_file_the_command_and_the_difference(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    copied: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    root = _copy_specs(tmp_path)
-    main(["generate", "--root", str(root)])
-    stale = root / "generated" / "ortable_generated" / "aten" / "dispatch.py"
+    root = shutil.copytree(copied, tmp_path / "root")
+    stale = root / DISPATCH
     stale.write_text(stale.read_text() + "# edited by hand\n")
     (root / "generated" / "ortable_generated" / "old.py").write_text("")
     assert main(["check", "--root", str(root)]) == 1
@@ -83,7 +94,8 @@ def test_check_names_the_stale_file_the_command_and_the_difference(
     assert "make codegen" in printed
 
 
-def test_generation_is_deterministic() -> None:
-    first, second = generate(ROOT), generate(ROOT)
-    assert first.files == second.files
-    assert first.pages == second.pages
+def test_generation_is_deterministic(made: Generated, copied: Path) -> None:
+    report = compare_tree(made.files, copied / "generated")
+    assert (report.written, report.deleted) == ((), ())
+    for page, text in made.pages.items():
+        assert (copied / page).read_text() == text

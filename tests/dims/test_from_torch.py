@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -100,3 +103,38 @@ def test_a_size_is_nonnegative_and_a_number_read_from_a_tensor_is_not():
     )
     item = next(n for n in ep.graph.nodes if "item" in str(n.target))
     assert not dims.from_torch(item.meta["val"]) >= 0
+
+
+def test_floats_that_differ_after_15_digits_are_two_dimensions():
+    from torch.utils._sympy.functions import CeilToInt, ToFloat
+
+    found = [dims.from_torch(CeilToInt(ToFloat(S0) * factor)) for factor in (0.3, 0.1 + 0.2)]
+    assert str(found[0]) == "CeilToInt(0.3*ToFloat(s0))"
+    assert str(found[1]) == "CeilToInt(0.30000000000000004*ToFloat(s0))"
+    for size in (10, 100, 1000):
+        wanted = [math.ceil(size * factor) for factor in (0.3, 0.1 + 0.2)]
+        assert [dims.evaluate(dim, {"s0": size}) for dim in found] == wanted
+    assert dims.evaluate(found[1] - found[0], {"s0": 10}) == 1
+
+
+def test_what_is_pickled_says_how_it_is_computed():
+    from torch.utils._sympy.functions import CeilToInt, FloatTrueDiv, ToFloat
+
+    dim = dims.from_torch(CeilToInt(FloatTrueDiv(ToFloat(S0), sympy.Float(0.7))))
+    text = pickle.dumps(dim)
+    code = (
+        "import pickle, sys; from ortable import dims; dim = pickle.load(sys.stdin.buffer); "
+        "print(dims.evaluate(dim, {'s0': 5}), 'sympy' in sys.modules)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], input=text, capture_output=True, check=True)
+    assert ran.stdout.split() == [b"8", b"False"]
+
+
+@pytest.mark.parametrize(("size", "why"), [(0, "division by zero"), (10**308, "infinity")])
+def test_what_a_float_cannot_tell_is_an_error_that_names_the_expression(size, why):
+    from torch.utils._sympy.functions import CeilToInt, FloatTrueDiv, ToFloat
+
+    wide = ToFloat(S0) * sympy.Float(1e300) if size else 1 / sympy.Float(0.5)
+    dim = dims.from_torch(CeilToInt(FloatTrueDiv(wide, ToFloat(S0) if not size else S0)))
+    with pytest.raises(BuilderError, match=rf"CeilToInt.* has no value for s0={size}: .*{why}"):
+        dims.evaluate(dim, {"s0": size})

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from ortable.builder.schemas import find_schema
 
 from ortable import dtypes
 from ortable.builder import GraphBuilder

@@ -368,7 +368,8 @@ def _check_alias(alias: AliasEntry, ops: dict[str, OpEntry], diagnostics: Diagno
             fix="an alias points to an op entry",
         )
         return
-    if alias.schema.is_mutable and len(alias.schema.written) != len(target.schema.written):
+    written = alias.schema.written  # of an operator of a library; for one of torch it is empty
+    if alias.schema.is_mutable and (not written or len(written) != len(target.schema.written)):
         diagnostics.error(
             alias.span,
             f"'{alias.key}' writes into its arguments",

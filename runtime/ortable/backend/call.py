@@ -9,6 +9,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from hashlib import sha256
 from types import FunctionType
 from typing import Any
@@ -247,25 +248,23 @@ class OrtBackend:
         return CallSource(self.compiled, constants, bound, self._resizable)
 
     def _function(self, source: CallSource, session: Any, values: Mapping[str, Any]) -> Call:
-        """The function `call` of a source text, with what it reads."""
+        """The function `call` of a source text, with what it reads: never this object, which has
+        the function, so that both go without a garbage collection."""
         scope: dict[str, Any] = {"__builtins__": builtins, **source.values, **values}
         scope.update(
             feed=from_dlpack, dlpack=_to_dlpack, take=_from_dlpack, feed_any=feed_any,
             dimension=self._dimensions, options=self.run_options,
-            failed=self._failed if self.compiled.checks else _failed,
+            failed=_failed,
             names=[fetch.name for fetch in self.compiled.fetches],
             bound=Bound([self.compiled.inputs[i] for i in source.bound]),
         )  # fmt: skip
+        if self.compiled.checks:
+            scope["failed"] = partial(_asserted, self.compiled, self._make)
         if session is not None:
             run = self._execute or (lambda session: session._sess.run_with_ort_values)
             scope["run"] = run(session)
         self._source = source
         return FunctionType(code_of(source.text), scope, "call")
-
-    def _failed(self, error: Exception, args: Sequence[Any]) -> Exception:
-        """What a call raises that ONNX Runtime could not finish: an assertion comes first."""
-        found = violated(self.compiled, args, self._make) if self._make is not None else None
-        return _failed(error) if found is None else RuntimeError(found)
 
     def after_fork(self) -> list[Any]:
         """In a forked child, where the threads of the sessions do not exist: forgets the sessions,
@@ -282,6 +281,14 @@ class OrtBackend:
 def _failed(error: Exception) -> ProviderError:
     """An error of ONNX Runtime in a call, which torch would find in the arguments, too."""
     return ProviderError(f"ONNX Runtime cannot run the graph with these arguments: {error}")
+
+
+def _asserted(
+    compiled: CompiledGraph, make: MakeSession | None, error: Exception, args: Sequence[Any]
+) -> Exception:
+    """The same of a graph that asserts something: what does not hold comes first."""
+    found = violated(compiled, args, make) if make is not None else None
+    return _failed(error) if found is None else RuntimeError(found)
 
 
 def _has_threads(session: Any) -> bool:

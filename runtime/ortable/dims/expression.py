@@ -17,6 +17,12 @@ Terms: TypeAlias = "tuple[tuple[Monomial, int], ...]"
 
 SYMBOL, FLOORDIV, MOD, MAX, MIN, OPAQUE = "symbol", "floordiv", "mod", "max", "min", "opaque"
 
+# How an opaque part is computed from its arguments: an int is the place of an argument, a float
+# itself, a tuple an operator and its inputs. `float_recipes` makes and follows them.
+Recipe = int | float | tuple[Any, ...]
+# By the text of the part, which has every float exactly; they are pickled with it.
+RECIPES: dict[str, Recipe] = {}
+
 
 class Atom:
     """What a polynomial is made of: a symbol, or an operation that is not polynomial."""
@@ -635,17 +641,14 @@ def flatten(dim: Dim) -> Any:
     """Picklable form."""
     if isinstance(dim, int):
         return dim
-    return [
-        (
-            c,
-            [(ATOMS[n].kind, ATOMS[n].name, [_flatten_arg(x) for x in ATOMS[n].args]) for n in m],
-        )
-        for m, c in dim.terms
-    ]
+    return [(c, [_flatten_atom(ATOMS[n]) for n in m]) for m, c in dim.terms]
 
 
-def _flatten_arg(arg: Any) -> Any:
-    return arg if arg is None else flatten(arg)
+def _flatten_atom(atom: Atom) -> tuple[Any, ...]:
+    args = [arg if arg is None else flatten(arg) for arg in atom.args]
+    if atom.kind == OPAQUE and atom.name in RECIPES:
+        return atom.kind, atom.name, args, RECIPES[atom.name]
+    return atom.kind, atom.name, args
 
 
 def rebuild(flat: Any) -> Any:
@@ -654,8 +657,10 @@ def rebuild(flat: Any) -> Any:
     total: Dim = 0
     for coefficient, factors in flat:
         term: Dim = coefficient
-        for kind, name, args in factors:
+        for kind, name, args, *recipe in factors:
             values = [rebuild(arg) for arg in args]
+            if recipe:
+                RECIPES[name] = _as_tuples(recipe[0])
             if kind == SYMBOL:
                 term = term * symbol(name, values[0])
             elif kind == OPAQUE:
@@ -664,3 +669,11 @@ def rebuild(flat: Any) -> Any:
                 term = term * OPERATIONS[kind](*values)
         total = total + term
     return total
+
+
+def _as_tuples(recipe: Any) -> Recipe:
+    """A recipe from a text, which has lists for tuples."""
+    if isinstance(recipe, (int, float)):
+        return recipe
+    operator, *inputs = recipe
+    return (str(operator), *map(_as_tuples, inputs))

@@ -8,12 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .expression import ATOMS, Dim, SymDim
-
-# An int is the place of an argument, a float itself, a tuple an operator and its inputs.
-Recipe = int | float | tuple[Any, ...]
-# Of opaque parts, by their text: how to compute them from their arguments.
-_RECIPES: dict[str, Recipe] = {}
+from .expression import ATOMS, RECIPES, Dim, Recipe, SymDim
 
 # sympy's functions as ONNX operators of float64; Trunc is a Cast to int64 and back
 _OPERATORS = {
@@ -28,12 +23,12 @@ _PYTHON: dict[str, Callable[..., float]] = {
 }  # fmt: skip
 
 
-def note_recipe(expr: Any, free: Sequence[Any]) -> None:
-    """Remembers how a sympy expression is computed from its symbols, if every function in it is
-    known."""
+def note_recipe(text: str, expr: Any, free: Sequence[Any]) -> None:
+    """Remembers how a sympy expression of this text is computed from its symbols, if every function
+    in it is known."""
     recipe = _recipe(expr, list(free))
     if recipe is not None:
-        _RECIPES[str(expr)] = recipe
+        RECIPES[text] = recipe
 
 
 def _recipe(expr: Any, free: list[Any]) -> Recipe | None:
@@ -55,13 +50,13 @@ def recipe_of(dim: SymDim) -> tuple[Recipe, tuple[Dim, ...]] | None:
     """How an opaque part is computed through floats, and from which dimensions; None where that is
     not known."""
     atom = ATOMS[dim.terms[0][0][0]]
-    recipe = _RECIPES.get(atom.name)
+    recipe = RECIPES.get(atom.name)
     return None if recipe is None else (recipe, atom.args[:-1])
 
 
 def computed(text: str, args: Sequence[int]) -> int | None:
     """The value of an opaque part for values of its arguments; None where no steps are known."""
-    recipe = _RECIPES.get(text)
+    recipe = RECIPES.get(text)
     return None if recipe is None else int(_follow(recipe, args))
 
 

@@ -1,7 +1,9 @@
-"""Dimensions from torch.SymInt and sympy expressions, by duck typing: neither is imported."""
+"""Dimensions from torch.SymInt and sympy expressions, by duck typing: of both only sympy's printer
+is imported, where an expression has to be written out."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from numbers import Integral
 from typing import Any
@@ -99,8 +101,26 @@ def _from_sympy(expr: Any, env: Any) -> Dim:
         )
     free = sorted(getattr(expr, "free_symbols", ()), key=str)
     at_least = 0 if getattr(expr, "is_nonnegative", None) else None
-    note_recipe(expr, free)
-    return opaque(str(expr), [_from_sympy(x, env) for x in free], at_least)
+    text = exact_text(expr)
+    note_recipe(text, expr, free)
+    return opaque(text, [_from_sympy(x, env) for x in free], at_least)
+
+
+def exact_text(expr: Any) -> str:
+    """A sympy expression with every float in full: sympy itself writes 15 digits, so that 0.3 and
+    0.1 + 0.2 would be one."""
+    return str(_exact_printer().doprint(expr))
+
+
+@functools.cache
+def _exact_printer() -> Any:
+    from sympy.printing.str import StrPrinter
+
+    class Exact(StrPrinter):  # type: ignore[misc]
+        def _print_Float(self, expr: Any) -> str:
+            return repr(float(expr))
+
+    return Exact()
 
 
 def _is_fraction(expr: Any) -> bool:

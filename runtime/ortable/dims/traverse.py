@@ -75,11 +75,18 @@ def _part(atom: Atom) -> Part:
 def evaluate(dim: Dim, values: Mapping[str, int]) -> int:
     """Value of the dimension when its symbols have these values.
 
-    Raises BuilderError for a missing symbol, an opaque part or a division by zero."""
+    Raises BuilderError for a missing symbol, an opaque part, a division by zero or a float that is
+    no int."""
 
     def value_of(atom: Atom) -> Dim:
         if atom.kind == OPAQUE:
-            found = computed(atom.name, [evaluate(arg, values) for arg in atom.args[:-1]])
+            args = [evaluate(arg, values) for arg in atom.args[:-1]]
+            try:
+                found = computed(atom.name, args)
+            except (ArithmeticError, ValueError) as error:  # x / 0, the ceil of inf or of NaN
+                given = ", ".join(f"{name}={values[name]}" for name in sorted(symbols(dim)))
+                text = f"{atom.name!r} in dimension {dim} has no value for {given}: {error}."
+                raise BuilderError(text) from error
             if found is not None:
                 return found
         if atom.kind != SYMBOL:

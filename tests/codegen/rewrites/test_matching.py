@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ortable.builder.versions import ORT_MAX_OPSET
 
 from ortable.ir.versions import ORT_MAX_OPSET
 from ortablegen.rewrites.emit import rewrites_text

@@ -173,6 +173,8 @@ class _Writer:
             if kind in ("Add", "Mul", "Max", "Min"):  # sympy orders them by the names of symbols
                 parts.sort()
             return f"{kind}({' '.join(parts)})"
+        if getattr(expression, "is_Float", False):
+            return f"Float {float(expression)!r}"  # sympy writes 15 digits
         if not getattr(expression, "is_Symbol", False):
             return f"{type(expression).__name__} {expression!r}"
         known = getattr(env, "var_to_range", {}).get(expression)
