@@ -144,7 +144,7 @@ def _choose(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Non
     """The models and depths to measure, and checks of the names."""
     from benchmarks.rewrites.measure import LONGER, MODELS, size_of
     from ortable.errors import OrtableError
-    from ortable.rewrite.choose import rules
+    from ortable.passes.rewrite.choose import rules
 
     try:
         rules([*options.set, *(name for name in options.rules if name != "all")])

@@ -53,7 +53,10 @@ def word(x):
 
 
 def test_every_prelude_word_has_a_docstring_and_a_class_of_result() -> None:
-    for path in sorted((ROOT / "runtime" / "ortable").glob("prelude*.py")):
+    runtime = ROOT / "runtime" / "ortable"
+    for path in sorted(
+        [*(runtime / "prelude").glob("*.py"), *(runtime / "lowerings").rglob("*.py")]
+    ):
         for function in ast.parse(path.read_text()).body:
             if isinstance(function, ast.FunctionDef) and not function.name.startswith("_"):
                 assert ast.get_docstring(function), f"{function.name} has no docstring"

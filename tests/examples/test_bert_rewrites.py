@@ -16,7 +16,7 @@ import torch
 
 import ortable
 from ortable.debug.plot import to_dot
-from ortable.rewrite.choose import load
+from ortable.passes.rewrite.choose import load
 from ortablegen.rewrites.model import Rewrite, RewriteCase
 from ortablegen.rewrites.read import read_rewrites_text
 from ortablegen.source.diagnostics import Diagnostics
@@ -133,7 +133,7 @@ def test_the_record_says_what_fired_where(model_and_inputs):
     assert record.refusals()["fold_add_div_into_matmul"] == dict(refused)
     (split, _) = [node for node in proto.graph.node if node.op_type == "Split"]
     about = {each.key: each.value for each in split.metadata_props}
-    assert about["ortable.rewrite"] == "join_projections"
+    assert about["ortable.passes.rewrite"] == "join_projections"
     assert about["module_path"].startswith("bert.encoder.layer.0.attention.self.")
     assert about["source"].startswith("modeling_bert.py:")
 

@@ -10,8 +10,8 @@ import torch
 
 from ortable.builder import GraphBuilder
 from ortable.ir.node import Node
-from ortable.rewrite.matcher import Matcher
-from ortable.rewrite.rule import Match, Rule
+from ortable.passes.rewrite.matcher import Matcher
+from ortable.passes.rewrite.rule import Match, Rule
 
 from .runs import Runner, checked_model
 

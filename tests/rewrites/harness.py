@@ -15,9 +15,9 @@ from ortable import dtypes
 from ortable.builder import GraphBuilder
 from ortable.ir.local_functions import _value_key
 from ortable.ir.versions import ORT_MAX_OPSET
-from ortable.rewrite import choose
-from ortable.rewrite.engine import rewrite as run_engine
-from ortable.rewrite.rule import Rule
+from ortable.passes.rewrite import choose
+from ortable.passes.rewrite.engine import rewrite as run_engine
+from ortable.passes.rewrite.rule import Rule
 from ortable_generated.kernels import KERNELS_CPU
 from ortablegen.rewrites.model import Rewrite, RewriteCase
 from ortablegen.rewrites.read import read_rewrites

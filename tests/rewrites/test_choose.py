@@ -12,8 +12,8 @@ import torch
 
 import ortable
 from ortable.errors import OptionError, SpecError
-from ortable.rewrite import choose
-from ortable.rewrite.rule import Rule
+from ortable.passes.rewrite import choose
+from ortable.passes.rewrite.rule import Rule
 
 # Neither is a rule of the package, so that each test knows what fires.
 TWICE = """\

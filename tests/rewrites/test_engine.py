@@ -12,8 +12,8 @@ import torch
 from ortable import dtypes
 from ortable.builder import GraphBuilder
 from ortable.errors import RewriteError
-from ortable.rewrite.engine import rewrite
-from ortable.rewrite.rule import Match
+from ortable.passes.rewrite.engine import rewrite
+from ortable.passes.rewrite.rule import Match
 
 from .hand_rules import FLOATS, chain, double, one, ops, replaced, rule, run, text
 from .runs import checked_model, declared, same_declarations, same_values
@@ -337,7 +337,9 @@ def test_made_nodes_say_which_rule_made_them(gr: GraphBuilder) -> None:
         ],
     )
     (node,) = checked_model(gr).graph.node
-    assert {p.key: p.value for p in node.metadata_props} == {"ortable.rewrite": "second, first"}
+    assert {p.key: p.value for p in node.metadata_props} == {
+        "ortable.passes.rewrite": "second, first"
+    }
     first, second = record.fired
     assert first.made == second.removed and second.made == (node.name,)
     assert first.results == second.results == ("y",)
@@ -349,7 +351,7 @@ def test_made_nodes_keep_the_origin_of_the_replaced_ones(gr: GraphBuilder) -> No
     gr.origin = None
     rewrite(gr, [replaced("exp", "Neg", "Exp")])
     (node,) = checked_model(gr).graph.node
-    wanted = {"source": "line 3", "ortable.rewrite": "exp"}
+    wanted = {"source": "line 3", "ortable.passes.rewrite": "exp"}
     assert {p.key: p.value for p in node.metadata_props} == wanted
     assert gr.origin is None
 

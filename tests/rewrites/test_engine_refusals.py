@@ -11,8 +11,8 @@ import torch
 from ortable import dims, dtypes
 from ortable.builder import GraphBuilder
 from ortable.errors import BuilderError, KernelError, UnsupportedCase
-from ortable.rewrite.engine import rewrite
-from ortable.rewrite.rule import Match, Rule
+from ortable.passes.rewrite.engine import rewrite
+from ortable.passes.rewrite.rule import Match, Rule
 
 from .hand_rules import FLOATS, one, pair, replaced, rule, run, text
 from .runs import checked_model

@@ -11,8 +11,8 @@ import pytest
 from ortable.debug import cli_rewrites
 from ortable.debug.cli import main
 from ortable.debug.rewrites_text import fired_lines, made_by_rules, refused_lines
-from ortable.rewrite import choose
-from ortable.rewrite.rule import STAGES
+from ortable.passes.rewrite import choose
+from ortable.passes.rewrite.rule import STAGES
 from ortablegen.rewrites.read import read_rewrites_text
 from ortablegen.source.diagnostics import Diagnostics
 from tests.rewrites.harness import Trial, operators
@@ -244,7 +244,7 @@ def model_of(*sources: tuple[str, str]) -> onnx.ModelProto:
     nodes = []
     for place, (rules, source) in enumerate(sources):
         node = onnx.helper.make_node("Relu", [f"x{place}"], [f"x{place + 1}"])
-        for key, value in (("ortable.rewrite", rules), ("source", source)):
+        for key, value in (("ortable.passes.rewrite", rules), ("source", source)):
             if value:
                 node.metadata_props.add(key=key, value=value)
         nodes.append(node)

@@ -103,10 +103,12 @@ def test_the_model_says_which_rule_made_a_node(rules: str) -> None:
     made = [node for node in model.graph.node if node.op_type == "Cos"]
     for node, keys in zip(made, known, strict=True):
         texts = {p.key: p.value for p in node.metadata_props}
-        assert texts["ortable.rewrite"] == "cosine_of_negative"
-        assert set(texts) == {*keys, "ortable.rewrite"}, "what torch said of the node stays"
+        assert texts["ortable.passes.rewrite"] == "cosine_of_negative"
+        assert set(texts) == {*keys, "ortable.passes.rewrite"}, "what torch said of the node stays"
     others = [node for node in model.graph.node if node.op_type != "Cos"]
-    assert not any(p.key == "ortable.rewrite" for node in others for p in node.metadata_props)
+    assert not any(
+        p.key == "ortable.passes.rewrite" for node in others for p in node.metadata_props
+    )
 
 
 def test_nothing_is_rewritten_without_optimize(rules: str) -> None:

@@ -13,8 +13,8 @@ import torch
 
 from ortable import dtypes
 from ortable.builder import GraphBuilder
-from ortable.rewrite import choose
-from ortable.rewrite.engine import rewrite
+from ortable.passes.rewrite import choose
+from ortable.passes.rewrite.engine import rewrite
 
 from .lessons import F16, F32, GRAPHS, ROUNDED, W, X, f
 from .runs import Runner, checked_model, declared, same_declarations, same_values

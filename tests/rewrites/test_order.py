@@ -10,9 +10,9 @@ import torch
 from ortable import dtypes
 from ortable.builder import GraphBuilder
 from ortable.ir.node import Node
-from ortable.rewrite.engine import rewrite
-from ortable.rewrite.matcher import Matcher
-from ortable.rewrite.rule import Match, Rule
+from ortable.passes.rewrite.engine import rewrite
+from ortable.passes.rewrite.matcher import Matcher
+from ortable.passes.rewrite.rule import Match, Rule
 
 from .hand_rules import ops, rule
 from .runs import Runner, checked_model, same_values

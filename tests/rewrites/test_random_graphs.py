@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from ortable import dtypes
-from ortable.rewrite import choose
-from ortable.rewrite.engine import rewrite
-from ortable.rewrite.rule import Match, Rule
+from ortable.passes.rewrite import choose
+from ortable.passes.rewrite.engine import rewrite
+from ortable.passes.rewrite.rule import Match, Rule
 
 from .hand_rules import one, pair, rule
 from .random_chains import CHAINS

@@ -11,8 +11,10 @@ import torch
 
 from ortable import dims, dtypes
 from ortable.builder import GraphBuilder
-from ortable.rewrite import choose, words_pieces, words_shape, words_sizes
-from ortable.rewrite.engine import rewrite
+from ortable.passes.rewrite import choose
+from ortable.passes.rewrite.engine import rewrite
+from ortable.passes.rewrite.words import pieces, sizes
+from ortable.passes.rewrite.words import shape as shape_words
 
 from .runs import Runner, checked_model, same_values
 
@@ -59,7 +61,7 @@ def ints(builder: GraphBuilder, *values: int) -> str:
 )
 def test_a_view_that_needs_no_sizes_at_run_time(before, after, way) -> None:
     graph = graph_of(x=before, y=after)
-    assert words_shape.view_way(graph, "x", "y") == way
+    assert shape_words.view_way(graph, "x", "y") == way
 
 
 @pytest.mark.parametrize(
@@ -73,19 +75,19 @@ def test_a_view_that_needs_no_sizes_at_run_time(before, after, way) -> None:
 )
 def test_a_view_that_needs_sizes_at_run_time(before, after) -> None:
     graph = graph_of(x=before, y=after)
-    assert words_shape.view_way(graph, "x", "y") is None
+    assert shape_words.view_way(graph, "x", "y") is None
 
 
 def test_a_size_of_one_or_more_may_stand_beside_a_hole() -> None:
     batch = dims.symbol("batch", 1)
     graph = graph_of(x=(batch, 4, M), y=(batch, 2, 2, M))
-    assert words_shape.view_way(graph, "x", "y") == ("Reshape", [0, 2, 2, -1], None)
+    assert shape_words.view_way(graph, "x", "y") == ("Reshape", [0, 2, 2, -1], None)
 
 
 def test_half_of_a_size_twice_is_not_the_size() -> None:
     twice = 2 * (N // 2)
     graph = graph_of(x=(N,), y=(twice,))
-    assert words_shape.view_way(graph, "x", "y") != ("Identity", [], None)
+    assert shape_words.view_way(graph, "x", "y") != ("Identity", [], None)
     found = graph.op.Slice("x", ints(graph, 0), graph.dim_as_vector(twice), ints(graph, 0))
     graph.make_tensor_output(graph.op.Neg(found))
     rewritten(graph)
@@ -95,7 +97,7 @@ def test_half_of_a_size_twice_is_not_the_size() -> None:
 
 def test_targets_that_may_copy() -> None:
     graph = graph_of(x=(N, M))
-    copies = words_shape.may_copy
+    copies = shape.may_copy
     assert not copies(graph, ints(graph, 2, -1), 0)
     assert copies(graph, ints(graph, 0, 2), 0)
     assert not copies(graph, ints(graph, 0, 2), 1)
@@ -110,15 +112,15 @@ def test_targets_that_may_copy() -> None:
 def test_spans_inside_spans_are_what_python_cuts(size: int) -> None:
     """On a known axis, and on a dynamic one wherever the word knows an answer."""
     row = list(range(size))
-    last = words_pieces._LAST
+    last = pieces._LAST
     answers = 0
     for first in ((0, last), (1, last), (2, 4), (0, -1), (1, -2), (-3, last), (-3, -1)):
         for second in ((0, 2), (1, last), (0, -1), (-2, last), (3, 1)):
-            one, two = words_pieces.Span(*first), words_pieces.Span(*second)
+            one, two = pieces.Span(*first), pieces.Span(*second)
             wanted = row[slice(*first)][slice(*second)]
-            both = words_pieces._within(one, two, size)
+            both = pieces._within(one, two, size)
             assert both is not None and row[slice(*both)] == wanted
-            dynamic = words_pieces._within(one, two, N)
+            dynamic = pieces._within(one, two, N)
             if dynamic is not None:
                 assert row[slice(*dynamic)] == wanted, (first, second)
                 answers += 1
@@ -126,14 +128,14 @@ def test_spans_inside_spans_are_what_python_cuts(size: int) -> None:
 
 
 def test_bounds_that_may_lie_outside_a_dynamic_axis_are_not_known() -> None:
-    bounds = words_pieces._bounds
-    last = words_pieces._LAST
-    assert bounds(words_pieces.Span(0, last), N) == (0, N)
-    assert bounds(words_pieces.Span(0, 3), N) is None
-    assert bounds(words_pieces.Span(1, last), N) is None
-    assert bounds(words_pieces.Span(1, last), N + 1) == (1, N + 1)
-    assert bounds(words_pieces.Span(0, -1), N + 1) == (0, N)
-    assert bounds(words_pieces.Span(4, 2), 8) == (4, 4)
+    bounds = pieces._bounds
+    last = pieces._LAST
+    assert bounds(pieces.Span(0, last), N) == (0, N)
+    assert bounds(pieces.Span(0, 3), N) is None
+    assert bounds(pieces.Span(1, last), N) is None
+    assert bounds(pieces.Span(1, last), N + 1) == (1, N + 1)
+    assert bounds(pieces.Span(0, -1), N + 1) == (0, N)
+    assert bounds(pieces.Span(4, 2), 8) == (4, 4)
 
 
 def test_one_place_is_not_taken_where_there_may_be_none() -> None:
@@ -150,7 +152,7 @@ def test_one_place_is_not_taken_where_there_may_be_none() -> None:
 
 
 def test_broadcasting_is_proved_not_assumed() -> None:
-    gives = words_sizes._gives
+    gives = sizes._gives
     assert gives([(1, 3), (N, 1)], (N, 3))
     assert not gives([(1, 3), (M, 1)], (N, 3))  # m is n, or 1
     assert not gives([(3,), (3,)], (1, 3))

@@ -15,7 +15,7 @@ from ortable import dtypes
 from ortable.builder import GraphBuilder
 from ortable.errors import UnsupportedCase
 from ortable.inference import promote_types
-from ortable.promotion import computation_dtype, promoted_dtype, result_type
+from ortable.prelude.promotion import computation_dtype, promoted_dtype, result_type
 
 REAL = (
     torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16,

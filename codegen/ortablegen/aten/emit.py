@@ -97,7 +97,7 @@ def _converter(entry: OpEntry, needs: Needs) -> list[str]:
         _docstring(entry.schema),
     ]
     if entry.promote is not None:
-        needs.add("ortable.promotion", "promote_values")
+        needs.add("ortable.prelude.promotion", "promote_values")
         names = ", ".join(entry.promote.args)
         comma = "," if len(entry.promote.args) == 1 else ""
         lines.append(
@@ -117,13 +117,13 @@ def _complex_converter(entry: OpEntry, form: ComplexForm, needs: Needs) -> list[
     function = "complex_" + schema.function_name
     lines = [_signature(function, schema, "graph: GraphBuilder, res: Res"), _docstring(schema)]
     if form.by_parts:
-        needs.add("ortable.algorithms.complex_parts", "each_part")
+        needs.add("ortable.lowerings.complex.parts", "each_part")
         given = ", ".join(f"{name!r}: {name}" for name in form.parts)
         others = [f"{a.name}={a.name}" for a in schema.arguments if a.name not in form.parts]
         passed = ", ".join(["graph", "res", schema.function_name, f"{{{given}}}", *others])
         return [*lines, f"    return each_part({passed})"]
     if entry.promote is not None:
-        needs.add("ortable.promotion", "promote_complex")
+        needs.add("ortable.lowerings.complex.arithmetic", "promote_complex")
         names = ", ".join(entry.promote.args)
         comma = "," if len(entry.promote.args) == 1 else ""
         lines.append(

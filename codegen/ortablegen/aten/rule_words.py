@@ -32,24 +32,24 @@ class RuleWord:
 
 
 SHAPE_WORDS = {
-    "same": RuleWord("known_shape", "t", 1, "ortable.known"),
+    "same": RuleWord("known_shape", "t", 1, "ortable.prelude.metadata"),
     "broadcast": RuleWord("broadcast", "s*", 1),
     "reduce": RuleWord("reduce_shape", "svv", 3),
     "permute": RuleWord("permute", "sv", 2),
-    "swap": RuleWord("swap", "svv", 3, "ortable.known"),
+    "swap": RuleWord("swap", "svv", 3, "ortable.prelude.metadata"),
     "concat": RuleWord("concat", "Sv", 2),
     "keep_leading": RuleWord("keep_leading", "svv", 3),
-    "given": RuleWord("given_shape", "v", 1, "ortable.known"),
-    "scalar": RuleWord("scalar_shape", "", 0, "ortable.known"),
+    "given": RuleWord("given_shape", "v", 1, "ortable.prelude.metadata"),
+    "scalar": RuleWord("scalar_shape", "", 0, "ortable.prelude.metadata"),
 }
 DTYPE_WORDS = {
-    "same": RuleWord("known_dtype", "t", 1, "ortable.known"),
-    "promote": RuleWord("promoted_dtype", "t*", 1, "ortable.promotion"),
+    "same": RuleWord("known_dtype", "t", 1, "ortable.prelude.metadata"),
+    "promote": RuleWord("promoted_dtype", "t*", 1, "ortable.prelude.promotion"),
     "promote_to_float": RuleWord("promote_to_float", "d*", 1),
     "accumulate": RuleWord("accumulate", "d", 1),
-    "scalar_default": RuleWord("scalar_dtype", "v", 1, "ortable.promotion"),
-    "part": RuleWord("part_type", "d", 1, "ortable.complex_value"),
-    "complex_of": RuleWord("complex_type", "d", 1, "ortable.complex_value"),
+    "scalar_default": RuleWord("scalar_dtype", "v", 1, "ortable.prelude.promotion"),
+    "part": RuleWord("part_type", "d", 1, "ortable.prelude.complex_value"),
+    "complex_of": RuleWord("complex_type", "d", 1, "ortable.prelude.complex_value"),
     "arg": RuleWord("", "v", 1),
 }
 _READERS = {"s": "known_shape", "d": "known_dtype", "S": "known_shapes"}
@@ -185,7 +185,9 @@ def emit_shape(rule: ShapeRule, entry: OpEntry, emit_value: object) -> RuleText:
         ]
         patterns = tuple("*" if pattern is None else pattern for pattern in rule.patterns)
         text = f"unify({patterns!r}, {rule.results!r}, [{', '.join(shapes)}])[0]"
-        return RuleText(text, {("ortable.inference", "unify"), ("ortable.known", "known_shape")})
+        return RuleText(
+            text, {("ortable.inference", "unify"), ("ortable.prelude.metadata", "known_shape")}
+        )
     assert rule.code is not None
     return _emit(rule.code.expression, SHAPE_WORDS, emit_value)
 
@@ -220,7 +222,7 @@ def _emit(
         read = reads[min(position, len(reads) - 1)]
         text = emit_value(argument)
         if read in _READERS:
-            needs.add(("ortable.known", _READERS[read]))
+            needs.add(("ortable.prelude.metadata", _READERS[read]))
             text = f"{_READERS[read]}(graph, {text})"
         arguments.append(text)
     if word.function == "promoted_dtype":

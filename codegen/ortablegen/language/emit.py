@@ -64,7 +64,7 @@ def block_lines(body: tuple[ast.stmt, ...], needs: Needs, returns_list: bool) ->
             emitter = _Emitter(needs)
             value = emitter.final(_copy(statement.value))
             if returns_list and isinstance(value, ast.Call):
-                needs.add("ortable.known", "as_list")
+                needs.add("ortable.prelude.metadata", "as_list")
                 value = ast.Call(ast.Name("as_list", ast.Load()), [value], [])
             lines.append("return " + ast.unparse(value))
             continue

@@ -52,27 +52,44 @@ class Word:
 
 @cache
 def prelude() -> dict[str, Word]:
-    """The words of ``ortable/prelude*.py``, read with ``ast``."""
+    """The words that specs may use, read with ``ast``: what modules of ``ortable/prelude`` and of
+    ``ortable/lowerings`` list in ``__all__``."""
     words: dict[str, Word] = {}
-    for path in sorted(RUNTIME.glob("prelude*.py")):
-        for function in _public_functions(path):
-            words[function.name] = _word(function, f"ortable.{path.stem}")
+    for folder in ("prelude", "lowerings"):
+        for path in sorted((RUNTIME / folder).rglob("*.py")):
+            for function in _listed_functions(path):
+                words[function.name] = _word(function, _module_of(path))
     return words
 
 
 @cache
 def rewrite_words() -> dict[str, Word]:
-    """The words of rewrites: the prelude's, and those of ``ortable/rewrite/words*.py``."""
+    """The words of rewrites: those of specs, and what the modules of
+    ``ortable/passes/rewrite/words`` list in ``__all__``."""
     words = dict(prelude())
-    for path in sorted((RUNTIME / "rewrite").glob("words*.py")):
+    for path in sorted((RUNTIME / "passes" / "rewrite" / "words").glob("*.py")):
         makers = _node_makers(path)
-        for function in _public_functions(path):
-            word = _word(function, f"ortable.rewrite.{path.stem}")
+        for function in _listed_functions(path):
+            word = _word(function, _module_of(path))
             # such a word may also return a result that is there already
             words[function.name] = replace(
                 word, makes_nodes=word.makes_nodes and function.name in makers
             )
     return words
+
+
+def _module_of(path: Path) -> str:
+    return ".".join(("ortable", *path.relative_to(RUNTIME).with_suffix("").parts))
+
+
+def _listed_functions(path: Path) -> list[ast.FunctionDef]:
+    """The functions that ``__all__`` of a file lists: its words."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    listed: set[str] = set()
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            listed = set(ast.literal_eval(node.value))
+    return [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in listed]
 
 
 def _node_makers(path: Path) -> set[str]:

@@ -55,7 +55,7 @@ class RewriteCode(CodeChecker):
         parameter: vocabulary.Parameter,
     ) -> None:
         # the words of rewrites take sizes as the graph has them
-        if word.module.startswith("ortable.rewrite."):
+        if word.module.startswith("ortable.passes.rewrite."):
             base = value.kind.base
             if _SYMBOLIC.get(base) == parameter.kind.base:
                 value = Value(Kind(parameter.kind.base, value.kind.optional))

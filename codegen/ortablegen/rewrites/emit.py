@@ -38,8 +38,8 @@ def emit_rewrites(rewrites: tuple[Rewrite, ...]) -> dict[str, str]:
 def rewrites_text(rewrites: tuple[Rewrite, ...], display: str) -> str:
     """One generated module: matchers, makers and rows of the rewrites of one file."""
     needs = Needs(words=vocabulary.rewrite_words())
-    needs.add("ortable.rewrite.rule", "Match")
-    needs.add("ortable.rewrite.rule", "Rule")
+    needs.add("ortable.passes.rewrite.rule", "Match")
+    needs.add("ortable.passes.rewrite.rule", "Rule")
     defaults: dict[str, str] = {}
     functions: list[str] = []
     rows: list[str] = []
@@ -75,8 +75,8 @@ def _header(display: str, needs: Needs, annotations: set[str]) -> str:
         "    from ortable.ir.node import Node",
     ]
     if annotations:
-        lines.append(f"    from ortable.prelude import {', '.join(sorted(annotations))}")
-    lines.append("    from ortable.rewrite.matcher import Matcher")
+        lines.append(f"    from ortable.prelude.facts import {', '.join(sorted(annotations))}")
+    lines.append("    from ortable.passes.rewrite.matcher import Matcher")
     return "\n".join(lines)
 
 
@@ -85,7 +85,7 @@ def _dispatch(stems: list[str]) -> str:
         _FIRST.format("specs/rewrites"),
         "from __future__ import annotations",
         "",
-        "from ortable.rewrite.rule import Rule",
+        "from ortable.passes.rewrite.rule import Rule",
         "",
         *([f"from . import {', '.join(stems)}", ""] if stems else []),
         "RULES: tuple[Rule, ...] = (",

@@ -170,7 +170,7 @@ class NodeText:
         if isinstance(wanted.expression, ast.Constant) and wanted.expression.value is None:
             self.fail_if([f"{variable}.attrs.get({name!r}) is not None"])
             return
-        self.needs.add("ortable.rewrite.matcher", "literal_equals")
+        self.needs.add("ortable.passes.rewrite.matcher", "literal_equals")
         literal = expression_text(wanted.expression, self.needs)
         self.fail_if([f"not literal_equals({value}, {literal})"])
 
@@ -185,7 +185,7 @@ class NodeText:
             self.fail_if([f"{name} != {text}"])
             return
         again = self.temporary()
-        self.needs.add("ortable.rewrite.matcher", "literal_equals")
+        self.needs.add("ortable.passes.rewrite.matcher", "literal_equals")
         self.add(f"{again} = {text}")
         self.fail_if([f"{again} is not {name} and not literal_equals({again}, {name})"])
 

@@ -5,22 +5,22 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import float32, float64
 from ortable.errors import UnsupportedCase
-from ortable.known import known_dtype, known_shape
-from ortable.prelude import axis_of, dim_of, dtype_of, is_float, is_used, rank_of, square_root
-from ortable.prelude_complex import as_complex, c_over, c_scaled, c_sum
-from ortable.prelude_complex_math import c_exp, c_tanh
-from ortable.prelude_loss import leaky
-from ortable.prelude_make import cast, const, per_channel
-from ortable.prelude_nn import as_float
-from ortable.prelude_pointwise import const_like, log1p_of, opmath, softplus_of
-from ortable.prelude_shape import sliced
-from ortable.prelude_special import erf_of
-from ortable.promotion import promote_complex, promote_values, promoted_dtype
+from ortable.lowerings.complex.arithmetic import as_complex, c_over, c_scaled, c_sum, promote_complex
+from ortable.lowerings.complex.functions import c_exp, c_tanh
+from ortable.lowerings.loss_words import leaky
+from ortable.lowerings.nn import as_float
+from ortable.lowerings.special.error_functions import erf_of
+from ortable.prelude.facts import axis_of, dim_of, dtype_of, is_float, is_used, rank_of, square_root
+from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.pointwise import const_like, log1p_of, opmath, softplus_of
+from ortable.prelude.promotion import promote_values, promoted_dtype
+from ortable.prelude.shapes import sliced
+from ortable.prelude.values import cast, const, per_channel
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Int, Result, Scalar, Str
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Int, Result, Scalar, Str
 
 
 def aten__prelu_kernel(graph: GraphBuilder, res: Res, self: Result, weight: Result) -> Result:

@@ -4,17 +4,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.inference import broadcast
-from ortable.known import known_dtype, known_shape
-from ortable.prelude import dtype_of, is_used, natural_log, square_root
-from ortable.prelude_complex import as_complex, c_conj, c_sum, c_times
-from ortable.prelude_make import cast
-from ortable.prelude_pointwise import const_like, opmath, softplus_of
-from ortable.prelude_special import erf_of
+from ortable.lowerings.complex.arithmetic import as_complex, c_conj, c_sum, c_times
+from ortable.lowerings.special.error_functions import erf_of
+from ortable.prelude.facts import dtype_of, is_used, natural_log, square_root
+from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.pointwise import const_like, opmath, softplus_of
+from ortable.prelude.values import cast
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Float, Result, Scalar, Str
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Float, Result, Scalar, Str
 
 
 def aten__prelu_kernel_backward(graph: GraphBuilder, res: Res, grad_output: Result, self: Result, weight: Result) -> Any:

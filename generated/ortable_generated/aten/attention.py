@@ -5,17 +5,17 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import float32, float64
 from ortable.errors import UnsupportedCase
-from ortable.known import known_dtype, known_shape
 from ortable.lowerings.attention import flash_attention_backward
-from ortable.prelude import differs, dim_of, dtype_of, is_used, rank_of, swapped
-from ortable.prelude_make import attention_mask, cast, permuted
-from ortable.prelude_nn import attention_scaled, grouped_product, shared_heads, wide_dtype, zero_where_masked
-from ortable.prelude_sums import log_of_sums
+from ortable.lowerings.nn import attention_scaled, grouped_product, shared_heads, wide_dtype, zero_where_masked
+from ortable.prelude.facts import differs, dim_of, dtype_of, is_used, rank_of, swapped
+from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.sums import log_of_sums
+from ortable.prelude.values import attention_mask, cast, permuted
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Float, Result
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Float, Result
 
 
 def aten__scaled_dot_product_attention_math(graph: GraphBuilder, res: Res, query: Result, key: Result, value: Result, attn_mask: Result | None = None, dropout_p: Float = 0.0, is_causal: Bool = False, dropout_mask: Result | None = None, *, scale: Float | None = None, enable_gqa: Bool = False) -> Any:

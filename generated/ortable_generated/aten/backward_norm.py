@@ -4,17 +4,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import bfloat16, float32
-from ortable.known import known_dtype, known_shape
-from ortable.prelude import axis_of, dtype_of, rank_of
-from ortable.prelude_make import cast
-from ortable.prelude_nn import wide_dtype, without
-from ortable.prelude_sums import length_over, summed_over
+from ortable.lowerings.nn import wide_dtype, without
+from ortable.prelude.facts import axis_of, dtype_of, rank_of
+from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.sums import length_over, summed_over
+from ortable.prelude.values import cast
 from ortable_generated.aten.norm import aten_native_batch_norm_backward, rule_aten_native_batch_norm_backward
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Bools, Float, Int, Result
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Bools, Float, Int, Result
 
 
 def aten__weight_norm_interface(graph: GraphBuilder, res: Res, v: Result, g: Result, dim: Int = 0) -> Any:

@@ -5,21 +5,21 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int64
 from ortable.errors import UnsupportedCase
-from ortable.known import given_shape, known_dtype, known_shape
+from ortable.lowerings.gradients import bag_places, distance_slope, first_elements
+from ortable.lowerings.scatter import put_along, put_elements
 from ortable.lowerings.segment_gradient import segment_reduce_backward
-from ortable.prelude import count_of, differs, dim_of, dtype_of, rank_of, shape_of, static
-from ortable.prelude_gradients import bag_places, distance_slope, first_elements
-from ortable.prelude_make import cast, const, unsqueezed
-from ortable.prelude_places import put_along, put_elements
-from ortable.prelude_pointwise import const_like, opmath, triangle_indices
-from ortable.prelude_shape import as_flat, stretched, zeros_of
-from ortable.prelude_sums import summed_over
+from ortable.prelude.facts import count_of, differs, dim_of, dtype_of, rank_of, shape_of, static
+from ortable.prelude.metadata import given_shape, known_dtype, known_shape
+from ortable.prelude.pointwise import const_like, opmath, triangle_indices
+from ortable.prelude.shapes import as_flat, stretched, zeros_of
+from ortable.prelude.sums import summed_over
+from ortable.prelude.values import cast, const, unsqueezed
 from ortable_generated.aten.create import aten_zeros, complex_aten_zeros, rule_aten_zeros
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Dtype, Float, Int, Result, Scalar, Str, SymInt, SymInts
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Dtype, Float, Int, Result, Scalar, Str, SymInt, SymInts
 
 
 def aten__cdist_backward(graph: GraphBuilder, res: Res, grad: Result, x1: Result, x2: Result, p: Float, cdist: Result) -> Result:

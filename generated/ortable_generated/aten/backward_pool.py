@@ -4,16 +4,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable.dtypes import float64
-from ortable.known import known_dtype, known_shape
+from ortable.lowerings.gradients import adaptive_weights, mean_weights, put_in_planes, summed_back
 from ortable.lowerings.pooling import avg_pool2d_backward, avg_pool3d_backward
-from ortable.prelude import dtype_of, product, shape_of
-from ortable.prelude_gradients import adaptive_weights, mean_weights, put_in_planes, summed_back
-from ortable.prelude_make import as_vec, const
+from ortable.prelude.facts import dtype_of, product, shape_of
+from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.values import as_vec, const
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Int, Ints, Result
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Int, Ints, Result
 
 
 def aten__adaptive_avg_pool2d_backward(graph: GraphBuilder, res: Res, grad_output: Result, self: Result) -> Result:

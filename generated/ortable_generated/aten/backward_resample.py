@@ -3,15 +3,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.known import given_shape, known_dtype, known_shape
+from ortable.lowerings.gradients import edge_weights, resample_weights, summed_back
 from ortable.lowerings.grid_gradient import grid_sampler_backward
-from ortable.prelude import dtype_of, shape_of
-from ortable.prelude_gradients import edge_weights, resample_weights, summed_back
+from ortable.prelude.facts import dtype_of, shape_of
+from ortable.prelude.metadata import given_shape, known_dtype, known_shape
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Bools, Float, Int, Result, SymInts
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Bools, Float, Int, Result, SymInts
 
 
 def aten__upsample_bicubic2d_aa_backward(graph: GraphBuilder, res: Res, grad_output: Result, output_size: SymInts, input_size: SymInts, align_corners: Bool, scales_h: Float | None = None, scales_w: Float | None = None) -> Result:

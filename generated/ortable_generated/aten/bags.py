@@ -4,19 +4,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int64
-from ortable.known import known_dtype, known_shape
 from ortable.lowerings.bags import embedding_bag
-from ortable.prelude import dim_of, dtype_of, static
-from ortable.prelude_loss import power_norm
-from ortable.prelude_make import cast, const
-from ortable.prelude_nn import wide_dtype
-from ortable.prelude_places import marked_places
-from ortable.prelude_shape import as_flat
+from ortable.lowerings.loss_words import power_norm
+from ortable.lowerings.nn import wide_dtype
+from ortable.lowerings.scatter import marked_places
+from ortable.prelude.facts import dim_of, dtype_of, static
+from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.shapes import as_flat
+from ortable.prelude.values import cast, const
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Float, Int, Result
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Float, Int, Result
 
 
 def aten__embedding_bag(graph: GraphBuilder, res: Res, weight: Result, indices: Result, offsets: Result, scale_grad_by_freq: Bool = False, mode: Int = 0, sparse: Bool = False, per_sample_weights: Result | None = None, include_last_offset: Bool = False, padding_idx: Int = -1) -> Any:

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 from ortable.dtypes import boolean, float16
 from ortable.errors import UnsupportedCase
 from ortable.inference import broadcast
-from ortable.known import known_dtype, known_shape
-from ortable.prelude import dtype_of, is_bool, is_float, is_number
-from ortable.prelude_complex import as_complex, c_over, c_scaled, c_sum, c_times
-from ortable.prelude_complex_math import c_power
-from ortable.prelude_make import cast, const
-from ortable.prelude_pointwise import atan2_of, const_like, hypot_of, in_dtype, int_pow, int_power, is_sign_set, log1p_of, opmath
-from ortable.promotion import promote_complex, promote_values, promoted_dtype
+from ortable.lowerings.complex.arithmetic import as_complex, c_over, c_scaled, c_sum, c_times, promote_complex
+from ortable.lowerings.complex.functions import c_power
+from ortable.prelude.facts import dtype_of, is_bool, is_float, is_number
+from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.pointwise import atan2_of, const_like, hypot_of, in_dtype, int_pow, int_power, is_sign_set, log1p_of, opmath
+from ortable.prelude.promotion import promote_values, promoted_dtype
+from ortable.prelude.values import cast, const
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Result, Scalar
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Result, Scalar
 
 
 def aten_add_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar, alpha: Scalar = 1) -> Result:

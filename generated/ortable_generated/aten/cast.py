@@ -3,17 +3,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.algorithms.complex_parts import each_part
-from ortable.known import known_dtype, known_shape
-from ortable.prelude import dtype_of
-from ortable.prelude_complex import c_cast, c_like
-from ortable.prelude_make import cast
-from ortable.prelude_pointwise import expanded_like, filled_like, in_dtype
+from ortable.lowerings.complex.arithmetic import c_cast, c_like
+from ortable.lowerings.complex.parts import each_part
+from ortable.prelude.facts import dtype_of
+from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.pointwise import expanded_like, filled_like, in_dtype
+from ortable.prelude.values import cast
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Dtype, Int, Result, Scalar, Str, SymInts
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Dtype, Int, Result, Scalar, Str, SymInts
 
 
 def aten__assert_async(graph: GraphBuilder, res: Res, self: Result) -> Any:

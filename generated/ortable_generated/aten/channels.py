@@ -3,15 +3,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ortable.algorithms.complex_parts import each_part
-from ortable.known import known_dtype, known_shape
-from ortable.prelude import shape_of, static, swapped
-from ortable.prelude_make import permuted, reshape_to
+from ortable.lowerings.complex.parts import each_part
+from ortable.prelude.facts import shape_of, static, swapped
+from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.values import permuted, reshape_to
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Int, Result, SymInt
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Int, Result, SymInt
 
 
 def aten_channel_shuffle(graph: GraphBuilder, res: Res, self: Result, groups: SymInt) -> Result:

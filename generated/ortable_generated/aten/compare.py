@@ -3,21 +3,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ortable.algorithms.complex_parts import each_part
 from ortable.dtypes import boolean
 from ortable.inference import broadcast
-from ortable.known import known_dtype, known_shape
-from ortable.prelude import dtype_of, is_bool, is_float
-from ortable.prelude_complex import im, re
-from ortable.prelude_factors import is_nan
-from ortable.prelude_make import cast, const
-from ortable.prelude_pointwise import const_like, in_dtype
-from ortable.promotion import promote_complex, promote_values, promoted_dtype
+from ortable.lowerings.complex.arithmetic import im, promote_complex, re
+from ortable.lowerings.complex.parts import each_part
+from ortable.prelude.factors import is_nan
+from ortable.prelude.facts import dtype_of, is_bool, is_float
+from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.pointwise import const_like, in_dtype
+from ortable.prelude.promotion import promote_values, promoted_dtype
+from ortable.prelude.values import cast, const
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Result, Scalar
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Result, Scalar
 
 
 def aten_clamp(graph: GraphBuilder, res: Res, self: Result, min: Scalar | None = None, max: Scalar | None = None) -> Result:

@@ -3,20 +3,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ortable.algorithms.complex_parts import each_part
-from ortable.complex_value import complex_type, part_type
 from ortable.dtypes import boolean
 from ortable.inference import broadcast, keep_leading
-from ortable.known import known_dtype, known_shape
-from ortable.prelude import is_complex, rank_of
-from ortable.prelude_complex import c_angle, c_conj, c_joined, c_polar, c_unjoined, complex_of, im, re
-from ortable.prelude_pointwise import const_like, filled_like
-from ortable.promotion import promote_complex, promote_values, promoted_dtype
+from ortable.lowerings.complex.arithmetic import c_angle, c_conj, c_joined, c_polar, c_unjoined, complex_of, im, promote_complex, re
+from ortable.lowerings.complex.parts import each_part
+from ortable.prelude.complex_value import complex_type, part_type
+from ortable.prelude.facts import is_complex, rank_of
+from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.pointwise import const_like, filled_like
+from ortable.prelude.promotion import promote_values, promoted_dtype
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Result
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Result
 
 
 def aten__conj_physical(graph: GraphBuilder, res: Res, self: Result) -> Result:

@@ -4,18 +4,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import bfloat16, float32, float64
-from ortable.known import known_dtype, known_shape
 from ortable.lowerings.convolution import convolution_backward, direct_convolution, direct_transposed, wide_transposed
 from ortable.lowerings.convolution_gradient import direct_convolution_backward
-from ortable.prelude import dtype_of, is_float, rank_of, shape_of, spread, static
-from ortable.prelude_make import cast, squeezed, unsqueezed
-from ortable.prelude_nn import same_pads
-from ortable.prelude_windows import reaches
+from ortable.lowerings.nn import same_pads
+from ortable.lowerings.window_words import reaches
+from ortable.prelude.facts import dtype_of, is_float, rank_of, shape_of, spread, static
+from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.values import cast, squeezed, unsqueezed
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Bools, Result, Str, SymInt, SymInts
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Bools, Result, Str, SymInt, SymInts
 
 
 def aten_conv1d(graph: GraphBuilder, res: Res, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1,), padding: SymInts = (0,), dilation: SymInts = (1,), groups: SymInt = 1) -> Result:

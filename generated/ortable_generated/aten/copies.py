@@ -8,8 +8,8 @@ from ortable_generated.aten.shape_join import aten_split_Tensor, aten_split_with
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Dtype, Int, Ints, Result, SymInt, SymInts
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Dtype, Int, Ints, Result, SymInt, SymInts
 
 
 def aten__reshape_alias_copy(graph: GraphBuilder, res: Res, self: Result, size: SymInts, stride: SymInts) -> Result:

@@ -3,19 +3,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.algorithms.complex_parts import each_part
 from ortable.dtypes import int64
-from ortable.known import given_shape, known_dtype, known_shape, scalar_shape
-from ortable.prelude import dim_of, dtype_of, shape_of
-from ortable.prelude_complex import as_complex, part_dtype
-from ortable.prelude_make import as_scalar, cast, const, consts, filled, uninitialized
-from ortable.prelude_pointwise import arange_of, filled_like, int_range, linspace_values, triangle_indices
-from ortable.promotion import promoted_dtype, scalar_dtype
+from ortable.lowerings.complex.arithmetic import as_complex, part_dtype
+from ortable.lowerings.complex.parts import each_part
+from ortable.prelude.facts import dim_of, dtype_of, shape_of
+from ortable.prelude.metadata import given_shape, known_dtype, known_shape, scalar_shape
+from ortable.prelude.pointwise import arange_of, filled_like, int_range, linspace_values, triangle_indices
+from ortable.prelude.promotion import promoted_dtype, scalar_dtype
+from ortable.prelude.values import as_scalar, cast, const, consts, filled, uninitialized
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Dtype, Int, Ints, Result, Scalar, SymInt, SymInts
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Dtype, Int, Ints, Result, Scalar, SymInt, SymInts
 
 
 def aten_arange(graph: GraphBuilder, res: Res, end: Scalar, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:

@@ -3,21 +3,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.algorithms.complex_parts import each_part
 from ortable.dtypes import int16, int32, int64, int8, uint8
 from ortable.inference import accumulate
-from ortable.known import known_dtype, known_shape
+from ortable.lowerings.complex.arithmetic import c_cast, c_cumprod
+from ortable.lowerings.complex.parts import each_part
 from ortable.lowerings.cumulative import cummax, cummin, cumprod, differences, logcumsumexp
-from ortable.prelude import axis_of, dtype_of, rank_of
-from ortable.prelude_complex import c_cast, c_cumprod
-from ortable.prelude_make import cast, const
-from ortable.prelude_sums import sum_dtype
-from ortable.promotion import promoted_dtype
+from ortable.prelude.facts import axis_of, dtype_of, rank_of
+from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.promotion import promoted_dtype
+from ortable.prelude.sums import sum_dtype
+from ortable.prelude.values import cast, const
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Dtype, Int, Result
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Dtype, Int, Result
 
 
 def aten_cummax(graph: GraphBuilder, res: Res, self: Result, dim: Int) -> Any:

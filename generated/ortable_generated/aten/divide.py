@@ -5,17 +5,17 @@ from typing import TYPE_CHECKING
 
 from ortable.errors import UnsupportedCase
 from ortable.inference import broadcast, promote_to_float
-from ortable.known import known_dtype, known_shape
-from ortable.prelude import dtype_of
-from ortable.prelude_complex import as_complex, c_over
-from ortable.prelude_make import const
-from ortable.prelude_pointwise import floor_quotient, fmod_of, in_dtype, remainder_of, trunc_quotient
-from ortable.promotion import promote_complex, promote_values, promoted_dtype
+from ortable.lowerings.complex.arithmetic import as_complex, c_over, promote_complex
+from ortable.prelude.facts import dtype_of
+from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.pointwise import floor_quotient, fmod_of, in_dtype, remainder_of, trunc_quotient
+from ortable.prelude.promotion import promote_values, promoted_dtype
+from ortable.prelude.values import const
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Result, Scalar, Str
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Result, Scalar, Str
 
 
 def aten_div_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar) -> Result:

@@ -4,13 +4,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable.inference import unify
-from ortable.known import known_dtype, known_shape
 from ortable.lowerings.experts import grouped_rows
+from ortable.prelude.metadata import known_dtype, known_shape
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Result
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Result
 
 
 def rule_transformers_grouped_mm_fallback(graph: GraphBuilder, input: Result, weight: Result, offs: Result) -> Rules:

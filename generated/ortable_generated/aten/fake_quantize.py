@@ -4,17 +4,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import boolean, float32
-from ortable.known import known_dtype, known_shape
-from ortable.prelude import axis_of, dtype_of, rank_of
-from ortable.prelude_make import cast, const, reshape_to
-from ortable.prelude_nn import wide_dtype
-from ortable.prelude_quantize import fake_quantized
-from ortable.prelude_shape import along_axis
+from ortable.lowerings.nn import wide_dtype
+from ortable.lowerings.quantize import fake_quantized
+from ortable.prelude.facts import axis_of, dtype_of, rank_of
+from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.shapes import along_axis
+from ortable.prelude.values import cast, const, reshape_to
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Float, Int, Result
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Float, Int, Result
 
 
 def aten__fake_quantize_learnable_per_channel_affine(graph: GraphBuilder, res: Res, self: Result, scale: Result, zero_point: Result, axis: Int, quant_min: Int, quant_max: Int, grad_factor: Float = 1.0) -> Result:

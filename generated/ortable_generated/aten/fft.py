@@ -3,21 +3,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.complex_value import complex_type, part_type
 from ortable.errors import UnsupportedCase
 from ortable.inference import promote_to_float
-from ortable.known import given_shape, known_dtype, known_shape
+from ortable.lowerings.complex.arithmetic import re
 from ortable.lowerings.fourier import istft, stft
-from ortable.prelude import axis_of, dim_of, dtype_of, is_complex, static
-from ortable.prelude_complex import re
-from ortable.prelude_fourier import c2c_along, c2r_along, fourier, fourier_axes, fourier_scaled, half_spectrum, r2c_along, whole_spectrum, windowed_dtype
-from ortable.prelude_make import consts
-from ortable.promotion import scalar_dtype
+from ortable.lowerings.fourier_words import c2c_along, c2r_along, fourier, fourier_axes, fourier_scaled, half_spectrum, r2c_along, whole_spectrum, windowed_dtype
+from ortable.prelude.complex_value import complex_type, part_type
+from ortable.prelude.facts import axis_of, dim_of, dtype_of, is_complex, static
+from ortable.prelude.metadata import given_shape, known_dtype, known_shape
+from ortable.prelude.promotion import scalar_dtype
+from ortable.prelude.values import consts
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Dtype, Float, Int, Ints, Result, Str, SymInt, SymInts
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Dtype, Float, Int, Ints, Result, Str, SymInt, SymInts
 
 
 def aten_fft_fftfreq(graph: GraphBuilder, res: Res, n: Int, d: Float = 1.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:

@@ -3,17 +3,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ortable.known import given_shape, known_dtype
 from ortable.lowerings.grid import grid_sampler
-from ortable.prelude import dtype_of, product
-from ortable.prelude_make import const, permuted, reshape_to, unsqueezed
-from ortable.prelude_resize import grid_steps, on_axis
-from ortable.prelude_shape import stretched
+from ortable.lowerings.resize import grid_steps, on_axis
+from ortable.prelude.facts import dtype_of, product
+from ortable.prelude.metadata import given_shape, known_dtype
+from ortable.prelude.shapes import stretched
+from ortable.prelude.values import const, permuted, reshape_to, unsqueezed
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Int, Result, SymInts
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Int, Result, SymInts
 
 
 def aten_affine_grid_generator(graph: GraphBuilder, res: Res, theta: Result, size: SymInts, align_corners: Bool) -> Result:

@@ -4,17 +4,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int64
-from ortable.known import given_shape, known_dtype, known_shape
 from ortable.lowerings.histogram import grid_counts, grid_counts_between, grid_edges, histc, histogram, histogram_between
-from ortable.prelude import count_of, dtype_of
-from ortable.prelude_make import as_vec, cast, const
-from ortable.prelude_order import counted, weight_dtype
-from ortable.prelude_shape import zeros_of
+from ortable.lowerings.ordering import counted, weight_dtype
+from ortable.prelude.facts import count_of, dtype_of
+from ortable.prelude.metadata import given_shape, known_dtype, known_shape
+from ortable.prelude.shapes import zeros_of
+from ortable.prelude.values import as_vec, cast, const
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Floats, Int, Ints, Result, Results, Scalar, SymInt
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Floats, Int, Ints, Result, Results, Scalar, SymInt
 
 
 def aten__histogramdd_bin_edges(graph: GraphBuilder, res: Res, self: Result, bins: Ints, *, range: Floats | None = None, weight: Result | None = None, density: Bool = False) -> Any:

@@ -3,21 +3,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.algorithms.complex_parts import each_part
 from ortable.dtypes import bfloat16, float32, int64, uint8
-from ortable.known import as_list, known_dtype, known_shape
+from ortable.lowerings.complex.arithmetic import c_truth
+from ortable.lowerings.complex.parts import each_part
 from ortable.lowerings.indexing import index_put, index_tensor
-from ortable.prelude import axis_of, count_of, dtype_of, is_int, one_hot_index, rank_of, shape_of
-from ortable.prelude_complex import c_truth
-from ortable.prelude_make import as_vec, at_least_1d, cast, const, reshape_to, with_rank_of
-from ortable.prelude_order import alike
-from ortable.prelude_places import gather_dtype, nonzero_columns, nonzero_rows
-from ortable.prelude_shape import as_flat, counting, sizes_but, stretched, zeros_of
+from ortable.lowerings.ordering import alike
+from ortable.lowerings.scatter import gather_dtype, nonzero_columns, nonzero_rows
+from ortable.prelude.facts import axis_of, count_of, dtype_of, is_int, one_hot_index, rank_of, shape_of
+from ortable.prelude.metadata import as_list, known_dtype, known_shape
+from ortable.prelude.shapes import as_flat, counting, sizes_but, stretched, zeros_of
+from ortable.prelude.values import as_vec, at_least_1d, cast, const, reshape_to, with_rank_of
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Int, Result, Results, SymInt
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Int, Result, Results, SymInt
 
 
 def aten__unsafe_index_Tensor(graph: GraphBuilder, res: Res, self: Result, indices: Results) -> Result:

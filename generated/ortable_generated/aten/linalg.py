@@ -6,22 +6,22 @@ from typing import TYPE_CHECKING
 from ortable.dtypes import bfloat16, boolean, float32, float64, int64
 from ortable.errors import UnsupportedCase
 from ortable.inference import keep_leading, unify
-from ortable.known import known_dtype, known_shape, scalar_shape
-from ortable.prelude import differs, dim_of, dtype_of, is_float, product, rank_of, shape_of, swapped
-from ortable.prelude_complex import c_conj, c_einsum, c_matmul, c_permuted, c_reshaped, c_scaled, c_sum, c_times, c_total, c_unsqueezed
-from ortable.prelude_factors import fits_attribute, is_wide_float, without_product
-from ortable.prelude_make import cast, cast_all, const, consts, permuted, reshape_to, unsqueezed
-from ortable.prelude_nn import scaled
-from ortable.prelude_pointwise import opmath
-from ortable.prelude_product import einsum_equation, einsum_product, in_group, matrix_product, untransposed
-from ortable.prelude_quantize import is_dequantized, rows_of
-from ortable.prelude_sums import summed_over
-from ortable.promotion import promote_complex, promote_values, promoted_dtype
+from ortable.lowerings.complex.arithmetic import c_conj, c_einsum, c_matmul, c_permuted, c_reshaped, c_scaled, c_sum, c_times, c_total, c_unsqueezed, promote_complex
+from ortable.lowerings.nn import scaled
+from ortable.lowerings.products import einsum_equation, einsum_product, in_group, matrix_product, untransposed
+from ortable.lowerings.quantize import is_dequantized, rows_of
+from ortable.prelude.factors import fits_attribute, is_wide_float, without_product
+from ortable.prelude.facts import differs, dim_of, dtype_of, is_float, product, rank_of, shape_of, swapped
+from ortable.prelude.metadata import known_dtype, known_shape, scalar_shape
+from ortable.prelude.pointwise import opmath
+from ortable.prelude.promotion import promote_values, promoted_dtype
+from ortable.prelude.sums import summed_over
+from ortable.prelude.values import cast, cast_all, const, consts, permuted, reshape_to, unsqueezed
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Dtype, Ints, Result, Results, Scalar, Str
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Dtype, Ints, Result, Results, Scalar, Str
 
 
 def aten__grouped_mm(graph: GraphBuilder, res: Res, self: Result, mat2: Result, offs: Result | None = None, bias: Result | None = None, out_dtype: Dtype | None = None) -> Result:

@@ -3,26 +3,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ortable.complex_value import part_type
 from ortable.dtypes import int32, int64
 from ortable.inference import accumulate, broadcast, reduce_shape, unify
-from ortable.known import known_dtype, known_shape, scalar_shape
-from ortable.prelude import axes_of, axis_of, dim_of, dtype_of, is_float, product, rank_of, shape_of
-from ortable.prelude_linalg import matrix_norm, vector_norm
-from ortable.prelude_make import at_least_1d, cast, consts, permuted, reshape_to, unsqueezed
-from ortable.prelude_nn import as_float
-from ortable.prelude_pointwise import int_pow, opmath
-from ortable.prelude_product import matrix_product
-from ortable.prelude_shape import as_flat, counting
-from ortable.prelude_sums import summed_over
-from ortable.promotion import promote_values, promoted_dtype
+from ortable.lowerings.linalg.solvers import matrix_norm, vector_norm
+from ortable.lowerings.nn import as_float
+from ortable.lowerings.products import matrix_product
+from ortable.prelude.complex_value import part_type
+from ortable.prelude.facts import axes_of, axis_of, dim_of, dtype_of, is_float, product, rank_of, shape_of
+from ortable.prelude.metadata import known_dtype, known_shape, scalar_shape
+from ortable.prelude.pointwise import int_pow, opmath
+from ortable.prelude.promotion import promote_values, promoted_dtype
+from ortable.prelude.shapes import as_flat, counting
+from ortable.prelude.sums import summed_over
+from ortable.prelude.values import at_least_1d, cast, consts, permuted, reshape_to, unsqueezed
 from ortable_generated.aten.shape import aten_diagonal, complex_aten_diagonal, rule_aten_diagonal
 from ortable_generated.aten.statistics import aten_linalg_vector_norm, complex_aten_linalg_vector_norm, rule_aten_linalg_vector_norm
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Dtype, Float, Int, Ints, Result, Scalar, Str, SymInt
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Dtype, Float, Int, Ints, Result, Scalar, Str, SymInt
 
 
 def aten__cdist_forward(graph: GraphBuilder, res: Res, x1: Result, x2: Result, p: Float, compute_mode: Int | None) -> Result:

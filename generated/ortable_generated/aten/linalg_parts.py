@@ -3,20 +3,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.complex_value import part_type
 from ortable.dtypes import complex128, complex64, float64, int32, int64
 from ortable.errors import UnsupportedCase
-from ortable.known import known_dtype, known_shape
-from ortable.lowerings.linalg_power import matrix_exp, matrix_power, multi_dot
-from ortable.prelude import dim_of, dtype_of, rank_of, shape_of
-from ortable.prelude_linalg import flipped_matrix, leading_part, longer_side, noise_floor, orthogonal_part, pseudo_inverse, reflected, reflectors_of, singular_lengths, singular_parts, smaller_side, symmetric_parts, upper_part
-from ortable.prelude_make import as_tensor, cast, const, consts
-from ortable.prelude_shape import zeros_of
+from ortable.lowerings.linalg.power import matrix_exp, matrix_power, multi_dot
+from ortable.lowerings.linalg.solvers import flipped_matrix, leading_part, longer_side, noise_floor, orthogonal_part, pseudo_inverse, reflected, reflectors_of, singular_lengths, singular_parts, smaller_side, symmetric_parts, upper_part
+from ortable.prelude.complex_value import part_type
+from ortable.prelude.facts import dim_of, dtype_of, rank_of, shape_of
+from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.shapes import zeros_of
+from ortable.prelude.values import as_tensor, cast, const, consts
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Float, Int, Result, Results, Str
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Float, Int, Result, Results, Str
 
 
 def aten__linalg_eigh(graph: GraphBuilder, res: Res, A: Result, UPLO: Str = 'L', compute_v: Bool = True) -> Any:

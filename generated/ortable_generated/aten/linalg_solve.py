@@ -3,19 +3,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.complex_value import part_type
 from ortable.dtypes import boolean, int32
 from ortable.errors import UnsupportedCase
-from ortable.known import known_dtype, known_shape
-from ortable.prelude import count_of, differs, dim_of, dtype_of, is_used, product, rank_of, shape_of
-from ortable.prelude_linalg import cholesky_factor, determinant, flipped_matrix, kept_factors, leading_part, log_determinant, lu_factors, lu_info, lu_permutation, lu_solved, smaller_side, solved, triangular_solved, unit_like, unit_matrix, upper_part
-from ortable.prelude_make import const, permuted, reshape_to
-from ortable.prelude_shape import as_flat, moved_axes, stretched, zeros_of
+from ortable.lowerings.linalg.solvers import cholesky_factor, determinant, flipped_matrix, kept_factors, leading_part, log_determinant, lu_factors, lu_info, lu_permutation, lu_solved, smaller_side, solved, triangular_solved, unit_like, unit_matrix, upper_part
+from ortable.prelude.complex_value import part_type
+from ortable.prelude.facts import count_of, differs, dim_of, dtype_of, is_used, product, rank_of, shape_of
+from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.shapes import as_flat, moved_axes, stretched, zeros_of
+from ortable.prelude.values import const, permuted, reshape_to
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Int, Ints, Result
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Int, Ints, Result
 
 
 def aten__linalg_det(graph: GraphBuilder, res: Res, A: Result) -> Any:

@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING
 
 from ortable.dtypes import boolean
 from ortable.inference import broadcast
-from ortable.known import known_dtype, known_shape
-from ortable.prelude import is_bool
-from ortable.prelude_complex import c_truth
-from ortable.prelude_pointwise import in_dtype, shifted_left, shifted_right
-from ortable.promotion import promote_values, promoted_dtype
+from ortable.lowerings.complex.arithmetic import c_truth
+from ortable.prelude.facts import is_bool
+from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.pointwise import in_dtype, shifted_left, shifted_right
+from ortable.prelude.promotion import promote_values, promoted_dtype
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Result, Scalar
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Result, Scalar
 
 
 def aten___and___Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar) -> Result:

@@ -4,18 +4,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.inference import broadcast
-from ortable.known import known_dtype, known_shape, scalar_shape
 from ortable.lowerings.loss import cross_entropy, nll_loss, nll_loss_backward, nll_loss_single
-from ortable.prelude import count_of, dtype_of
-from ortable.prelude_make import const
-from ortable.prelude_nn import loss_reduced
-from ortable.prelude_pointwise import log1p_of
-from ortable.promotion import promote_values, promoted_dtype
+from ortable.lowerings.nn import loss_reduced
+from ortable.prelude.facts import count_of, dtype_of
+from ortable.prelude.metadata import known_dtype, known_shape, scalar_shape
+from ortable.prelude.pointwise import log1p_of
+from ortable.prelude.promotion import promote_values, promoted_dtype
+from ortable.prelude.values import const
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Float, Int, Result, SymInt
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Float, Int, Result, SymInt
 
 
 def aten_binary_cross_entropy(graph: GraphBuilder, res: Res, self: Result, target: Result, weight: Result | None = None, reduction: Int = 1) -> Result:

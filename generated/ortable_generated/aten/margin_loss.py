@@ -5,18 +5,18 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.errors import UnsupportedCase
 from ortable.inference import promote_to_float
-from ortable.known import known_dtype, known_shape
-from ortable.prelude import axes_of, dim_of, dtype_of, rank_of
-from ortable.prelude_loss import at_class, multilabel_margin, power_norm, stirling
-from ortable.prelude_make import cast, cast_all, const, reshape_to, unsqueezed
-from ortable.prelude_nn import loss_reduced
-from ortable.prelude_sums import summed_over
-from ortable.promotion import promote_values
+from ortable.lowerings.loss_words import at_class, multilabel_margin, power_norm, stirling
+from ortable.lowerings.nn import loss_reduced
+from ortable.prelude.facts import axes_of, dim_of, dtype_of, rank_of
+from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.promotion import promote_values
+from ortable.prelude.sums import summed_over
+from ortable.prelude.values import cast, cast_all, const, reshape_to, unsqueezed
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Float, Int, Result, Scalar
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Float, Int, Result, Scalar
 
 
 def aten_cosine_embedding_loss(graph: GraphBuilder, res: Res, input1: Result, input2: Result, target: Result, margin: Float = 0.0, reduction: Int = 1) -> Result:

@@ -5,19 +5,19 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import float32, float64, uint8
 from ortable.errors import UnsupportedCase
-from ortable.known import given_shape, known_dtype, known_shape
+from ortable.lowerings.nn import batch_norm_known, group_instances, group_normalized, is_short_group, is_short_layer, machine_epsilon, on_channels, or_filled, rms_normalized, rows_normalized, wide_dtype, without
 from ortable.lowerings.normalization import batch_norm_backward, batch_norm_of_batch, batch_norm_single, batch_norm_training, batch_norm_update, layer_norm_backward
-from ortable.prelude import axis_of, dim_of, dtype_of, is_used, rank_of, static
-from ortable.prelude_factors import fits_attribute
-from ortable.prelude_make import as_vec, cast, const, consts
-from ortable.prelude_nn import batch_norm_known, group_instances, group_normalized, is_short_group, is_short_layer, machine_epsilon, on_channels, or_filled, rms_normalized, rows_normalized, wide_dtype, without
-from ortable.prelude_sums import length_over, mean_over
-from ortable.promotion import promoted_dtype
+from ortable.prelude.factors import fits_attribute
+from ortable.prelude.facts import axis_of, dim_of, dtype_of, is_used, rank_of, static
+from ortable.prelude.metadata import given_shape, known_dtype, known_shape
+from ortable.prelude.promotion import promoted_dtype
+from ortable.prelude.sums import length_over, mean_over
+from ortable.prelude.values import as_vec, cast, const, consts
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Bools, Float, Int, Ints, Result, SymInt, SymInts
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Bools, Float, Int, Ints, Result, SymInt, SymInts
 
 
 def aten__batch_norm_no_update(graph: GraphBuilder, res: Res, input: Result, weight: Result | None, bias: Result | None, running_mean: Result | None, running_var: Result | None, momentum: Float, eps: Float) -> Any:

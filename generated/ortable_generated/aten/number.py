@@ -5,18 +5,18 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import boolean, complex128, float32, float64, int32, int64
 from ortable.inference import broadcast
-from ortable.known import known_dtype, known_shape
-from ortable.prelude import dtype_of, is_complex, is_float, rank_of
-from ortable.prelude_gamma import gcd_of
-from ortable.prelude_make import cast, const
-from ortable.prelude_number import exponent_of, neighbour, scaled_by_power
-from ortable.prelude_pointwise import const_like, log1p_of, opmath
-from ortable.promotion import promote_values, promoted_dtype
+from ortable.lowerings.float_parts import exponent_of, neighbour, scaled_by_power
+from ortable.lowerings.special.gamma import gcd_of
+from ortable.prelude.facts import dtype_of, is_complex, is_float, rank_of
+from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.pointwise import const_like, log1p_of, opmath
+from ortable.prelude.promotion import promote_values, promoted_dtype
+from ortable.prelude.values import cast, const
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Float, Result, Scalar
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Float, Result, Scalar
 
 
 def aten_float_power_Scalar(graph: GraphBuilder, res: Res, self: Scalar, exponent: Result) -> Result:

@@ -3,18 +3,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ortable.algorithms.complex_parts import each_part
 from ortable.dtypes import boolean
-from ortable.known import known_dtype, known_shape
-from ortable.prelude import dtype_of, is_bool, is_float
-from ortable.prelude_complex import c_abs, c_where, complex_of, im, re
-from ortable.prelude_make import cast
-from ortable.prelude_pointwise import const_like, filled_like, is_sign_set, largest_finite, opmath
+from ortable.lowerings.complex.arithmetic import c_abs, c_where, complex_of, im, re
+from ortable.lowerings.complex.parts import each_part
+from ortable.prelude.facts import dtype_of, is_bool, is_float
+from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.pointwise import const_like, filled_like, is_sign_set, largest_finite, opmath
+from ortable.prelude.values import cast
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Float, Result
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Float, Result
 
 
 def aten_isfinite(graph: GraphBuilder, res: Res, self: Result) -> Result:

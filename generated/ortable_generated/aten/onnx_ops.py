@@ -4,14 +4,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.errors import UnsupportedCase
-from ortable.known import given_shape, known_dtype, known_shape
 from ortable.lowerings.symbolic_nodes import symbolic, symbolic_multi_out
-from ortable.prelude import static
+from ortable.prelude.facts import static
+from ortable.prelude.metadata import given_shape, known_dtype, known_shape
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Float, Floats, Int, Ints, Result, Results, Str, Strs, SymInt, SymInts
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Float, Floats, Int, Ints, Result, Results, Str, Strs, SymInt, SymInts
 
 
 def onnx_Attention_opset23(graph: GraphBuilder, res: Res, Q: Result, K: Result, V: Result, attn_mask: Result | None = None, past_key: Result | None = None, past_value: Result | None = None, *, is_causal: Bool = False, kv_num_heads: SymInt = 0, q_num_heads: SymInt = 0, qk_matmul_output_mode: SymInt = 0, scale: Float | None = None, softcap: Float = 0.0, softmax_precision: SymInt | None = None) -> Any:

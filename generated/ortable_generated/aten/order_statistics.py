@@ -5,18 +5,18 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int64
 from ortable.inference import reduce_shape
-from ortable.known import known_dtype, known_shape, scalar_shape
+from ortable.lowerings.ordering import median_place, new_runs, run_ids, sorted_places
 from ortable.lowerings.quantile import nanquantile, quantile
-from ortable.prelude import axis_of, count_of, dtype_of, is_float, lowest, rank_of, shape_of, swapped
-from ortable.prelude_make import as_vec, at_least_1d, const, permuted, reshape_to, squeezed, with_rank_of
-from ortable.prelude_order import median_place, new_runs, run_ids, sorted_places
-from ortable.prelude_places import taken_along
-from ortable.prelude_shape import as_flat, stretched
+from ortable.lowerings.scatter import taken_along
+from ortable.prelude.facts import axis_of, count_of, dtype_of, is_float, lowest, rank_of, shape_of, swapped
+from ortable.prelude.metadata import known_dtype, known_shape, scalar_shape
+from ortable.prelude.shapes import as_flat, stretched
+from ortable.prelude.values import as_vec, at_least_1d, const, permuted, reshape_to, squeezed, with_rank_of
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Float, Int, Result, Str
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Float, Int, Result, Str
 
 
 def aten_median(graph: GraphBuilder, res: Res, self: Result) -> Result:

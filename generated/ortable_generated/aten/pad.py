@@ -3,17 +3,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ortable.algorithms.complex_parts import each_part
-from ortable.known import known_dtype
-from ortable.prelude import dtype_of, rank_of
-from ortable.prelude_make import as_vec, const
-from ortable.prelude_places import edge_pad, wrapped_pad
-from ortable.prelude_shape import no_crop, torch_pads
+from ortable.lowerings.complex.parts import each_part
+from ortable.lowerings.scatter import edge_pad, wrapped_pad
+from ortable.prelude.facts import dtype_of, rank_of
+from ortable.prelude.metadata import known_dtype
+from ortable.prelude.shapes import no_crop, torch_pads
+from ortable.prelude.values import as_vec, const
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Float, Result, Scalar, Str, SymInts
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Float, Result, Scalar, Str, SymInts
 
 
 def aten__pad_circular(graph: GraphBuilder, res: Res, self: Result, pad: SymInts) -> Result:

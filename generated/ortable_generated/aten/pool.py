@@ -5,17 +5,17 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int64
 from ortable.inference import keep_leading
-from ortable.known import known_dtype, known_shape
-from ortable.prelude import dtype_of, is_used, product, shape_of, spread
-from ortable.prelude_make import filled
-from ortable.prelude_nn import divisible, quotients
-from ortable.prelude_pool import pooled_adaptive, pooled_max, pooled_mean, regions
-from ortable.prelude_windows import even_tables, pooled_fractional, unpooled, window_max
+from ortable.lowerings.nn import divisible, quotients
+from ortable.lowerings.pool_words import pooled_adaptive, pooled_max, pooled_mean, regions
+from ortable.lowerings.window_words import even_tables, pooled_fractional, unpooled, window_max
+from ortable.prelude.facts import dtype_of, is_used, product, shape_of, spread
+from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.values import filled
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Int, Ints, Result, SymInts
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Int, Ints, Result, SymInts
 
 
 def aten__adaptive_avg_pool2d(graph: GraphBuilder, res: Res, self: Result, output_size: SymInts) -> Result:

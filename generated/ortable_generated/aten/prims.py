@@ -4,12 +4,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.inference import accumulate
-from ortable.known import given_shape, known_dtype
-from ortable.prelude import axes_of, dim_of, dtype_of
-from ortable.prelude_make import as_vec, cast, reshape_to, unsqueezed
-from ortable.prelude_pointwise import int_range
-from ortable.prelude_shape import flat_sizes, other_axes, unflat_sizes
-from ortable.prelude_sums import summed_over
+from ortable.prelude.facts import axes_of, dim_of, dtype_of
+from ortable.prelude.metadata import given_shape, known_dtype
+from ortable.prelude.pointwise import int_range
+from ortable.prelude.shapes import flat_sizes, other_axes, unflat_sizes
+from ortable.prelude.sums import summed_over
+from ortable.prelude.values import as_vec, cast, reshape_to, unsqueezed
 from ortable_generated.aten.cast import aten__to_copy, aten_clone, aten_fill_Scalar, complex_aten__to_copy, complex_aten_clone, complex_aten_fill_Scalar, rule_aten__to_copy, rule_aten_clone, rule_aten_fill_Scalar
 from ortable_generated.aten.compare import aten_where_self, complex_aten_where_self, rule_aten_where_self
 from ortable_generated.aten.create import aten_empty_permuted, aten_empty_strided, aten_full, aten_full_like, aten_scalar_tensor, complex_aten_empty_permuted, complex_aten_empty_strided, complex_aten_full, complex_aten_full_like, complex_aten_scalar_tensor, rule_aten_empty_permuted, rule_aten_empty_strided, rule_aten_full, rule_aten_full_like, rule_aten_scalar_tensor
@@ -20,8 +20,8 @@ from ortable_generated.aten.statistics import aten_var_correction, complex_aten_
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Dtype, Float, Int, Ints, Result, Results, Scalar, SymInt, SymInts
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Dtype, Float, Int, Ints, Result, Results, Scalar, SymInt, SymInts
 
 
 def complex_prims_cat(graph: GraphBuilder, res: Res, tensors: Results, dim: Int) -> Result:

@@ -4,11 +4,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable.inference import broadcast
-from ortable.known import known_dtype, known_shape
-from ortable.prelude import dtype_of
-from ortable.prelude_make import cast
-from ortable.prelude_pointwise import opmath
-from ortable.promotion import promote_values, promoted_dtype
+from ortable.prelude.facts import dtype_of
+from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.pointwise import opmath
+from ortable.prelude.promotion import promote_values, promoted_dtype
+from ortable.prelude.values import cast
 from ortable_generated.aten.activation import aten_tanh, complex_aten_tanh, rule_aten_tanh
 from ortable_generated.aten.binary import aten_add_Tensor, aten_atan2, aten_hypot, aten_mul_Tensor, aten_pow_Tensor_Tensor, aten_sub_Tensor, complex_aten_add_Tensor, complex_aten_mul_Tensor, complex_aten_pow_Tensor_Tensor, complex_aten_sub_Tensor, rule_aten_add_Tensor, rule_aten_atan2, rule_aten_hypot, rule_aten_mul_Tensor, rule_aten_pow_Tensor_Tensor, rule_aten_sub_Tensor
 from ortable_generated.aten.compare import aten_eq_Tensor, aten_fmax, aten_fmin, aten_ge_Tensor, aten_gt_Tensor, aten_le_Tensor, aten_lt_Tensor, aten_maximum, aten_minimum, aten_ne_Tensor, complex_aten_eq_Tensor, complex_aten_ne_Tensor, rule_aten_eq_Tensor, rule_aten_fmax, rule_aten_fmin, rule_aten_ge_Tensor, rule_aten_gt_Tensor, rule_aten_le_Tensor, rule_aten_lt_Tensor, rule_aten_maximum, rule_aten_minimum, rule_aten_ne_Tensor
@@ -20,8 +20,8 @@ from ortable_generated.aten.unary import aten_abs, aten_ceil, aten_erf, aten_erf
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Result
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Result
 
 
 def complex_prims_abs(graph: GraphBuilder, res: Res, self: Result) -> Result:

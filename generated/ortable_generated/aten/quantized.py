@@ -4,19 +4,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable.dtypes import float32, float64, int16, int32, int64, int8, uint16, uint8
-from ortable.known import known_dtype, known_shape
-from ortable.prelude import axis_of, dtype_of, rank_of
-from ortable.prelude_make import cast, cast_all, const, reshape_to
-from ortable.prelude_nn import wide_dtype
-from ortable.prelude_quantize import codes_of, fits, has_codes, one_scale, within, zero_codes
-from ortable.prelude_shape import along_axis
-from ortable.prelude_types import common_dtype
+from ortable.lowerings.nn import wide_dtype
+from ortable.lowerings.quantize import codes_of, fits, has_codes, one_scale, within, zero_codes
+from ortable.prelude.facts import axis_of, dtype_of, rank_of
+from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.shapes import along_axis
+from ortable.prelude.types import common_dtype
+from ortable.prelude.values import cast, cast_all, const, reshape_to
 from ortable_generated.aten.cast import aten__to_copy, complex_aten__to_copy, rule_aten__to_copy
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Dtype, Float, Int, Result
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Dtype, Float, Int, Result
 
 
 def complex_quantized_decomposed_convert_element_type_no_fuse(graph: GraphBuilder, res: Res, input: Result, dtype: Dtype) -> Result:

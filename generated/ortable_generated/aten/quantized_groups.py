@@ -5,18 +5,18 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import float32, float64, int32, int64, int8, uint8
 from ortable.errors import UnsupportedCase
-from ortable.known import known_shape
-from ortable.prelude import axes_of, dim_of, dtype_of, rank_of, shape_of, static
-from ortable.prelude_blocks import as_nibbles
-from ortable.prelude_make import cast, cast_all, const, consts, reshape_to, unsqueezed
-from ortable.prelude_nn import machine_epsilon, reduced_extreme, wide_dtype
-from ortable.prelude_quantize import as_vector_of_one, fits, zero_codes
-from ortable.prelude_types import common_dtype
+from ortable.lowerings.block_words import as_nibbles
+from ortable.lowerings.nn import machine_epsilon, reduced_extreme, wide_dtype
+from ortable.lowerings.quantize import as_vector_of_one, fits, zero_codes
+from ortable.prelude.facts import axes_of, dim_of, dtype_of, rank_of, shape_of, static
+from ortable.prelude.metadata import known_shape
+from ortable.prelude.types import common_dtype
+from ortable.prelude.values import cast, cast_all, const, consts, reshape_to, unsqueezed
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Dtype, Float, Int, Result
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Dtype, Float, Int, Result
 
 
 def quantized_decomposed__choose_qparams_per_token_asymmetric_impl(graph: GraphBuilder, res: Res, input: Result, dtype: Dtype) -> Any:

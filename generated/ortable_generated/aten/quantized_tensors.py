@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 
 from ortable.dtypes import float32
 from ortable.errors import UnsupportedCase
-from ortable.known import known_shape
-from ortable.prelude_make import cast
+from ortable.prelude.metadata import known_shape
+from ortable.prelude.values import cast
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Dtype, Float, Int, Result
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Dtype, Float, Int, Result
 
 
 def aten_dequantize_self(graph: GraphBuilder, res: Res, self: Result) -> Result:

@@ -5,18 +5,18 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import float32, int32, int8, uint8
 from ortable.errors import UnsupportedCase
-from ortable.known import known_dtype, known_shape
-from ortable.prelude import dtype_of, highest, lowest, rank_of, shape_of, static
-from ortable.prelude_blocks import as_nibbles, block_axes, block_shape, channel_axis, is_grouped, only_float32
-from ortable.prelude_make import cast, cast_all, const, filled, reshape_to
-from ortable.prelude_nn import reduced_extreme
-from ortable.prelude_quantize import fits, known_as, zero_codes
-from ortable.prelude_types import common_dtype
+from ortable.lowerings.block_words import as_nibbles, block_axes, block_shape, channel_axis, is_grouped, only_float32
+from ortable.lowerings.nn import reduced_extreme
+from ortable.lowerings.quantize import fits, known_as, zero_codes
+from ortable.prelude.facts import dtype_of, highest, lowest, rank_of, shape_of, static
+from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.types import common_dtype
+from ortable.prelude.values import cast, cast_all, const, filled, reshape_to
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Dtype, Float, Result, Scalar, Str, SymInts
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Dtype, Float, Result, Scalar, Str, SymInts
 
 
 def rule_torchao_choose_qparams_affine(graph: GraphBuilder, input: Result | None, mapping_type: Str, block_size: SymInts, target_dtype: Dtype, quant_min: Scalar | None = None, quant_max: Scalar | None = None, eps: Float | None = None, scale_dtype: Dtype | None = None, zero_point_dtype: Dtype | None = None, keepdim: Bool = False) -> Rules:

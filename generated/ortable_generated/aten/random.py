@@ -7,16 +7,16 @@ from ortable.dispatch import Draw
 from ortable.dtypes import boolean
 from ortable.errors import UnsupportedCase
 from ortable.inference import promote_to_float
-from ortable.known import known_dtype, known_shape
-from ortable.prelude import dtype_of, shape_of
-from ortable.prelude_make import cast, const, filled
-from ortable.prelude_nn import drawn_dropout, scaled
-from ortable.prelude_pointwise import opmath
+from ortable.lowerings.nn import drawn_dropout, scaled
+from ortable.prelude.facts import dtype_of, shape_of
+from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.pointwise import opmath
+from ortable.prelude.values import cast, const, filled
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Float, Result
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Float, Result
 
 
 def aten_alpha_dropout(graph: GraphBuilder, res: Res, input: Result, p: Float, train: Bool) -> Result:

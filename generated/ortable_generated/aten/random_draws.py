@@ -7,18 +7,18 @@ from ortable.dispatch import Draw
 from ortable.dtypes import float32, float64, int64
 from ortable.errors import UnsupportedCase
 from ortable.inference import broadcast
-from ortable.known import given_shape, known_dtype, known_shape
-from ortable.prelude import dtype_of, shape_of
-from ortable.prelude_make import as_vec, cast, const, filled
-from ortable.prelude_nn import wide_dtype
-from ortable.prelude_pointwise import expanded_like
-from ortable.prelude_random import drawn_bernoulli, drawn_choices, drawn_exponential, drawn_integers, drawn_normal, drawn_uniform
-from ortable.promotion import scalar_dtype
+from ortable.lowerings.nn import wide_dtype
+from ortable.lowerings.sampling import drawn_bernoulli, drawn_choices, drawn_exponential, drawn_integers, drawn_normal, drawn_uniform
+from ortable.prelude.facts import dtype_of, shape_of
+from ortable.prelude.metadata import given_shape, known_dtype, known_shape
+from ortable.prelude.pointwise import expanded_like
+from ortable.prelude.promotion import scalar_dtype
+from ortable.prelude.values import as_vec, cast, const, filled
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Dtype, Float, Int, Result, SymInt, SymInts
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Dtype, Float, Int, Result, SymInt, SymInts
 
 
 def aten__sample_dirichlet(graph: GraphBuilder, res: Res, self: Result, generator: Any = None) -> Result:

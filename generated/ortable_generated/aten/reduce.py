@@ -3,21 +3,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.algorithms.complex_parts import each_part
 from ortable.dtypes import boolean, int64, uint8
 from ortable.inference import accumulate, reduce_shape
-from ortable.known import known_dtype, known_shape, scalar_shape
-from ortable.prelude import axes_of, axis_of, dtype_of, is_float, is_used, rank_of
-from ortable.prelude_complex import c_cast, c_prod, c_reshaped, c_truth
-from ortable.prelude_make import at_least_1d, cast, const, reshape_to, squeezed, with_rank_of
-from ortable.prelude_nn import all_true, any_true, extreme_index, reduced_extreme
-from ortable.prelude_sums import product_over, summed_over
+from ortable.lowerings.complex.arithmetic import c_cast, c_prod, c_reshaped, c_truth
+from ortable.lowerings.complex.parts import each_part
+from ortable.lowerings.nn import all_true, any_true, extreme_index, reduced_extreme
+from ortable.prelude.facts import axes_of, axis_of, dtype_of, is_float, is_used, rank_of
+from ortable.prelude.metadata import known_dtype, known_shape, scalar_shape
+from ortable.prelude.sums import product_over, summed_over
+from ortable.prelude.values import at_least_1d, cast, const, reshape_to, squeezed, with_rank_of
 from ortable_generated.aten.compare import aten_maximum, aten_minimum, rule_aten_maximum, rule_aten_minimum
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Dtype, Int, Ints, Result
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Dtype, Int, Ints, Result
 
 
 def aten_all(graph: GraphBuilder, res: Res, self: Result) -> Result:

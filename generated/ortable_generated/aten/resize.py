@@ -3,13 +3,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ortable.known import known_dtype
-from ortable.prelude_resize import resized
+from ortable.lowerings.resize import resized
+from ortable.prelude.metadata import known_dtype
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Float, Floats, Result, SymInts
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Float, Floats, Result, SymInts
 
 
 def aten__upsample_bicubic2d_aa(graph: GraphBuilder, res: Res, self: Result, output_size: SymInts, align_corners: Bool, scales_h: Float | None = None, scales_w: Float | None = None) -> Result:

@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import float64, uint8
 from ortable.errors import UnsupportedCase
-from ortable.known import known_dtype, known_shape
 from ortable.lowerings.recurrent import gru, lstm, one_layer_lstm, rnn_relu, rnn_tanh
-from ortable.prelude import differs, dtype_of, is_used
+from ortable.prelude.facts import differs, dtype_of, is_used
+from ortable.prelude.metadata import known_dtype, known_shape
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Float, Int, Ints, Result, Results
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Float, Int, Ints, Result, Results
 
 
 def aten_gru_input(graph: GraphBuilder, res: Res, input: Result, hx: Result, params: Results, has_biases: Bool, num_layers: Int, dropout: Float, train: Bool, bidirectional: Bool, batch_first: Bool) -> Any:

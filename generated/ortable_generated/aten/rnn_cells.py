@@ -3,13 +3,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.known import known_dtype, known_shape
-from ortable.prelude_loss import gate_parts, projected
+from ortable.lowerings.loss_words import gate_parts, projected
+from ortable.prelude.metadata import known_dtype, known_shape
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Result, Results
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Result, Results
 
 
 def aten_gru_cell(graph: GraphBuilder, res: Res, input: Result, hx: Result, w_ih: Result, w_hh: Result, b_ih: Result | None = None, b_hh: Result | None = None) -> Result:

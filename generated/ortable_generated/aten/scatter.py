@@ -3,21 +3,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ortable.algorithms.complex_parts import each_part
 from ortable.dtypes import int64
 from ortable.inference import broadcast
-from ortable.known import given_shape, known_dtype, known_shape
-from ortable.prelude import axis_of, count_of, differs, dim_of, dtype_of, is_bool, rank_of, shape_of
-from ortable.prelude_gradients import frequencies
-from ortable.prelude_make import as_scalar, as_vec, at_least_1d, cast, const, permuted, reshape_to, unsqueezed, with_rank_of
-from ortable.prelude_order import scattered, wide_index
-from ortable.prelude_places import marked_places, put_along, put_diagonal, put_elements
-from ortable.prelude_shape import along_axis, as_flat, clamped_bound, common_sizes, counting, full_pads, moved_axes, sliced, stretch_end, stretched, wrapped_index, zeros_of
+from ortable.lowerings.complex.parts import each_part
+from ortable.lowerings.gradients import frequencies
+from ortable.lowerings.ordering import scattered, wide_index
+from ortable.lowerings.scatter import marked_places, put_along, put_diagonal, put_elements
+from ortable.prelude.facts import axis_of, count_of, differs, dim_of, dtype_of, is_bool, rank_of, shape_of
+from ortable.prelude.metadata import given_shape, known_dtype, known_shape
+from ortable.prelude.shapes import along_axis, as_flat, clamped_bound, common_sizes, counting, full_pads, moved_axes, sliced, stretch_end, stretched, wrapped_index, zeros_of
+from ortable.prelude.values import as_scalar, as_vec, at_least_1d, cast, const, permuted, reshape_to, unsqueezed, with_rank_of
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Int, Result, Scalar, Str, SymInt, SymInts
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Int, Result, Scalar, Str, SymInt, SymInts
 
 
 def aten_diag_embed(graph: GraphBuilder, res: Res, self: Result, offset: Int = 0, dim1: Int = -2, dim2: Int = -1) -> Result:

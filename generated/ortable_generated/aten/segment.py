@@ -4,13 +4,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable.errors import UnsupportedCase
-from ortable.known import known_dtype
 from ortable.lowerings.segments import segment_reduce
+from ortable.prelude.metadata import known_dtype
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Int, Result, Scalar, Str
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Int, Result, Scalar, Str
 
 
 def aten_segment_reduce(graph: GraphBuilder, res: Res, data: Result, reduce: Str, *, lengths: Result | None = None, indices: Result | None = None, offsets: Result | None = None, axis: Int = 0, unsafe: Bool = False, initial: Scalar | None = None) -> Result:

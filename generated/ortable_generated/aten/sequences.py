@@ -3,17 +3,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.known import given_shape
-from ortable.prelude import dim_of, dtype_of
-from ortable.prelude_make import cast, const
-from ortable.prelude_order import spaced, spacing_dtype
-from ortable.prelude_pointwise import arange_of, in_dtype
-from ortable.promotion import scalar_dtype
+from ortable.lowerings.ordering import spaced, spacing_dtype
+from ortable.prelude.facts import dim_of, dtype_of
+from ortable.prelude.metadata import given_shape
+from ortable.prelude.pointwise import arange_of, in_dtype
+from ortable.prelude.promotion import scalar_dtype
+from ortable.prelude.values import cast, const
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Dtype, Float, Int, Result, Scalar
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Dtype, Float, Int, Result, Scalar
 
 
 def aten_linspace_Scalar_Tensor(graph: GraphBuilder, res: Res, start: Scalar, end: Result, steps: Int, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:

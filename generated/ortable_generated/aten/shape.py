@@ -3,22 +3,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.algorithms.complex_parts import each_part
 from ortable.errors import UnsupportedCase
 from ortable.inference import permute, reduce_shape
-from ortable.known import given_shape, known_dtype, known_shape, swap
+from ortable.lowerings.bits import bits_as, casts_keep_bits, is_float8
+from ortable.lowerings.complex.arithmetic import c_joined, part_dtype
+from ortable.lowerings.complex.parts import each_part
+from ortable.lowerings.ordering import window_places
 from ortable.lowerings.views import as_strided
-from ortable.prelude import axes_of, axis_of, dim_of, dtype_of, is_complex, rank_of, shape_of, swapped
-from ortable.prelude_bits import bits_as, casts_keep_bits, is_float8
-from ortable.prelude_complex import c_joined, part_dtype
-from ortable.prelude_make import as_scalar, as_vec, permuted, reshape_to, squeezed
-from ortable.prelude_order import window_places
-from ortable.prelude_shape import all_but, common_sizes, diagonal_length, flat_sizes, grown_sizes, ones_axes, other_axes, sliced, stretched, unflat_sizes, wrapped_index
+from ortable.prelude.facts import axes_of, axis_of, dim_of, dtype_of, is_complex, rank_of, shape_of, swapped
+from ortable.prelude.metadata import given_shape, known_dtype, known_shape, swap
+from ortable.prelude.shapes import all_but, common_sizes, diagonal_length, flat_sizes, grown_sizes, ones_axes, other_axes, sliced, stretched, unflat_sizes, wrapped_index
+from ortable.prelude.values import as_scalar, as_vec, permuted, reshape_to, squeezed
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Dtype, Int, Ints, Result, Results, SymInt, SymInts
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Dtype, Int, Ints, Result, Results, SymInt, SymInts
 
 
 def aten__reshape_alias(graph: GraphBuilder, res: Res, self: Result, size: SymInts, stride: SymInts) -> Result:

@@ -3,20 +3,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.algorithms.complex_parts import each_part
 from ortable.dtypes import int64
 from ortable.inference import concat
-from ortable.known import as_list, known_dtype, known_shape, known_shapes
-from ortable.prelude import axis_of, count_of, dim_of, dtype_of, rank_of, shape_of, static, swapped
-from ortable.prelude_make import as_vec, at_least_1d, cast, cast_all, const, reshape_to, unsqueezed
-from ortable.prelude_places import repeated_places
-from ortable.prelude_shape import as_column, as_flat, at_least_2d, at_least_3d, cat_list, chunk_count, even_sizes, flipped_along, insert_at, neighbours, numbered, on_grid, replaced_at, rolled_along, sliced, stretched
-from ortable.prelude_types import ceil_div, chunk_sizes, common_dtype
+from ortable.lowerings.complex.parts import each_part
+from ortable.lowerings.scatter import repeated_places
+from ortable.prelude.facts import axis_of, count_of, dim_of, dtype_of, rank_of, shape_of, static, swapped
+from ortable.prelude.metadata import as_list, known_dtype, known_shape, known_shapes
+from ortable.prelude.shapes import as_column, as_flat, at_least_2d, at_least_3d, cat_list, chunk_count, even_sizes, flipped_along, insert_at, neighbours, numbered, on_grid, replaced_at, rolled_along, sliced, stretched
+from ortable.prelude.types import ceil_div, chunk_sizes, common_dtype
+from ortable.prelude.values import as_vec, at_least_1d, cast, cast_all, const, reshape_to, unsqueezed
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Int, Ints, Result, Results, Str, SymInt, SymInts
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Int, Ints, Result, Results, Str, SymInt, SymInts
 
 
 def aten_cat(graph: GraphBuilder, res: Res, tensors: Results, dim: Int = 0) -> Result:

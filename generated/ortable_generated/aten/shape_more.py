@@ -3,28 +3,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.algorithms.complex_parts import each_part
 from ortable.dtypes import boolean, int64
 from ortable.inference import accumulate, permute
-from ortable.known import given_shape, known_dtype, known_shape, scalar_shape, swap
+from ortable.lowerings.complex.arithmetic import c_conj, c_permuted
+from ortable.lowerings.complex.parts import each_part
+from ortable.lowerings.nn import any_true
+from ortable.lowerings.ordering import stretched_axes, summed_dtype
+from ortable.lowerings.scatter import nonzero_rows
 from ortable.lowerings.views import as_strided_scatter, resize, resize_as
-from ortable.prelude import axis_of, dim_of, dtype_of, rank_of, swapped
-from ortable.prelude_complex import c_conj, c_permuted
-from ortable.prelude_make import as_vec, at_least_1d, cast, const, filled, permuted, reshape_to, unsqueezed
-from ortable.prelude_nn import any_true
-from ortable.prelude_order import stretched_axes, summed_dtype
-from ortable.prelude_places import nonzero_rows
-from ortable.prelude_shape import as_flat, at_least_2d, at_least_3d, counting, flat_sizes, moved_axes, sliced
-from ortable.prelude_sums import summed_over
-from ortable.promotion import promote_values
+from ortable.prelude.facts import axis_of, dim_of, dtype_of, rank_of, swapped
+from ortable.prelude.metadata import given_shape, known_dtype, known_shape, scalar_shape, swap
+from ortable.prelude.promotion import promote_values
+from ortable.prelude.shapes import as_flat, at_least_2d, at_least_3d, counting, flat_sizes, moved_axes, sliced
+from ortable.prelude.sums import summed_over
+from ortable.prelude.values import as_vec, at_least_1d, cast, const, filled, permuted, reshape_to, unsqueezed
 from ortable_generated.aten.cast import aten_fill_Scalar, complex_aten_fill_Scalar, rule_aten_fill_Scalar
 from ortable_generated.aten.shape import aten_transpose_int, complex_aten_transpose_int, rule_aten_transpose_int
 from ortable_generated.aten.shape_join import aten_tensor_split_indices, aten_tensor_split_sections, aten_vstack, complex_aten_tensor_split_indices, complex_aten_tensor_split_sections, complex_aten_vstack, rule_aten_tensor_split_indices, rule_aten_tensor_split_sections, rule_aten_vstack
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Int, Ints, Result, Results, Scalar, SymInt, SymInts
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Int, Ints, Result, Results, Scalar, SymInt, SymInts
 
 
 def aten_adjoint(graph: GraphBuilder, res: Res, self: Result) -> Result:

@@ -4,16 +4,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable.dtypes import float32, int64
-from ortable.known import known_dtype, known_shape
-from ortable.prelude import axes_of, axis_of, dtype_of
-from ortable.prelude_make import at_least_1d, cast, const, consts, with_rank_of
-from ortable.prelude_nn import reduced_extreme, wide_dtype
-from ortable.prelude_pointwise import log_softmax_of
+from ortable.lowerings.nn import reduced_extreme, wide_dtype
+from ortable.prelude.facts import axes_of, axis_of, dtype_of
+from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.pointwise import log_softmax_of
+from ortable.prelude.values import at_least_1d, cast, const, consts, with_rank_of
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Dtype, Int, Result
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Dtype, Int, Result
 
 
 def aten__log_softmax(graph: GraphBuilder, res: Res, self: Result, dim: Int, half_to_float: Bool) -> Result:

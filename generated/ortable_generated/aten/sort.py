@@ -5,17 +5,17 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int32, int64
 from ortable.inference import reduce_shape
-from ortable.known import known_dtype, known_shape, scalar_shape
-from ortable.prelude import axis_of, dim_of, is_int, rank_of
-from ortable.prelude_make import as_vec, cast, const, squeezed, with_rank_of
-from ortable.prelude_order import reordered
-from ortable.prelude_places import places_in, sort_keys, taken_along
-from ortable.prelude_types import common_dtype
+from ortable.lowerings.ordering import reordered
+from ortable.lowerings.scatter import places_in, sort_keys, taken_along
+from ortable.prelude.facts import axis_of, dim_of, is_int, rank_of
+from ortable.prelude.metadata import known_dtype, known_shape, scalar_shape
+from ortable.prelude.types import common_dtype
+from ortable.prelude.values import as_vec, cast, const, squeezed, with_rank_of
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Int, Result, Scalar, Str, SymInt
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Int, Result, Scalar, Str, SymInt
 
 
 def aten_argsort(graph: GraphBuilder, res: Res, self: Result, dim: Int = -1, descending: Bool = False) -> Result:

@@ -4,11 +4,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable.inference import broadcast
-from ortable.known import known_shape
-from ortable.prelude import dtype_of
-from ortable.prelude_make import cast, const
-from ortable.prelude_pointwise import const_like, log1p_of, opmath
-from ortable.promotion import promote_values, promoted_dtype
+from ortable.prelude.facts import dtype_of
+from ortable.prelude.metadata import known_shape
+from ortable.prelude.pointwise import const_like, log1p_of, opmath
+from ortable.prelude.promotion import promote_values, promoted_dtype
+from ortable.prelude.values import cast, const
 from ortable_generated.aten.activation import aten_sigmoid, complex_aten_sigmoid, rule_aten_sigmoid
 from ortable_generated.aten.binary import aten_xlogy_Tensor, rule_aten_xlogy_Tensor
 from ortable_generated.aten.softmax import aten_log_softmax_int, aten_softmax_int, rule_aten_log_softmax_int, rule_aten_softmax_int
@@ -18,8 +18,8 @@ from ortable_generated.aten.unary import aten_exp2, aten_expm1, aten_log1p, aten
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Dtype, Float, Int, Ints, Result, Scalar
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Dtype, Float, Int, Ints, Result, Scalar
 
 
 def aten_special_entr(graph: GraphBuilder, res: Res, self: Result) -> Result:

@@ -3,18 +3,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ortable.known import known_shape
-from ortable.prelude import dtype_of
-from ortable.prelude_bessel import airy_left, airy_near, airy_right, bessel_j0_of, bessel_j1_of, bessel_k0_near, bessel_k1_near, bessel_k_joined, bessel_k_tail, bessel_series, bessel_tail
-from ortable.prelude_make import cast
-from ortable.prelude_pointwise import const_like, opmath, polynomial
-from ortable.prelude_special import ratio_of
-from ortable.promotion import promote_values, promoted_dtype
+from ortable.lowerings.special.bessel import airy_left, airy_near, airy_right, bessel_j0_of, bessel_j1_of, bessel_k0_near, bessel_k1_near, bessel_k_joined, bessel_k_tail, bessel_series, bessel_tail
+from ortable.lowerings.special.error_functions import ratio_of
+from ortable.prelude.facts import dtype_of
+from ortable.prelude.metadata import known_shape
+from ortable.prelude.pointwise import const_like, opmath, polynomial
+from ortable.prelude.promotion import promote_values, promoted_dtype
+from ortable.prelude.values import cast
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Result
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Result
 
 
 def aten_i0(graph: GraphBuilder, res: Res, self: Result) -> Result:

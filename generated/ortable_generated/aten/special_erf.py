@@ -4,18 +4,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable.dtypes import float32, float64
-from ortable.known import known_shape
-from ortable.prelude import dtype_of, square_root
-from ortable.prelude_make import cast, const
-from ortable.prelude_pointwise import const_like, log1p_of, opmath, polynomial
-from ortable.prelude_special import erfc_wide, erfcx_of, erfinv_start, erfinv_step, ndtri_tail, published, ratio_of
-from ortable.promotion import promote_values, promoted_dtype
+from ortable.lowerings.special.error_functions import erfc_wide, erfcx_of, erfinv_start, erfinv_step, ndtri_tail, published, ratio_of
+from ortable.prelude.facts import dtype_of, square_root
+from ortable.prelude.metadata import known_shape
+from ortable.prelude.pointwise import const_like, log1p_of, opmath, polynomial
+from ortable.prelude.promotion import promote_values, promoted_dtype
+from ortable.prelude.values import cast, const
 from ortable_generated.aten.unary import aten_erf, aten_erfc, rule_aten_erf, rule_aten_erfc
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Result
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Result
 
 
 def aten_erfinv(graph: GraphBuilder, res: Res, self: Result) -> Result:

@@ -5,18 +5,18 @@ from typing import TYPE_CHECKING
 
 from ortable.dtypes import int64
 from ortable.inference import broadcast
-from ortable.known import known_shape
-from ortable.lowerings.special import igamma, igammac
-from ortable.prelude import dtype_of, rank_of
-from ortable.prelude_gamma import digamma_of, lgamma_of, signed_factorial, trigamma_of, zeta_of
-from ortable.prelude_make import cast, consts, unsqueezed
-from ortable.prelude_pointwise import const_like, opmath
-from ortable.promotion import promote_values, promoted_dtype
+from ortable.lowerings.special.gamma import digamma_of, lgamma_of, signed_factorial, trigamma_of, zeta_of
+from ortable.lowerings.special.incomplete_gamma import igamma, igammac
+from ortable.prelude.facts import dtype_of, rank_of
+from ortable.prelude.metadata import known_shape
+from ortable.prelude.pointwise import const_like, opmath
+from ortable.prelude.promotion import promote_values, promoted_dtype
+from ortable.prelude.values import cast, consts, unsqueezed
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Int, Result, Scalar
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Int, Result, Scalar
 
 
 def aten_digamma(graph: GraphBuilder, res: Res, self: Result) -> Result:

@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING
 
 from ortable.dtypes import float64
 from ortable.inference import broadcast
-from ortable.known import known_shape
-from ortable.prelude import dtype_of
-from ortable.prelude_pointwise import const_like
-from ortable.prelude_polynomial import acos_of, chebyshev_v, chebyshev_w, recurrence, truncated_order, turns_on
-from ortable.promotion import promote_values, promoted_dtype
+from ortable.lowerings.special.polynomials import acos_of, chebyshev_v, chebyshev_w, recurrence, truncated_order, turns_on
+from ortable.prelude.facts import dtype_of
+from ortable.prelude.metadata import known_shape
+from ortable.prelude.pointwise import const_like
+from ortable.prelude.promotion import promote_values, promoted_dtype
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Result, Scalar
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Result, Scalar
 
 
 def aten_special_chebyshev_polynomial_t(graph: GraphBuilder, res: Res, x: Result, n: Result) -> Result:

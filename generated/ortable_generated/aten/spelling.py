@@ -10,8 +10,8 @@ from ortable_generated.aten.trigonometric import aten_acos, aten_acosh, aten_asi
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Result, Scalar, Str
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Result, Scalar, Str
 
 
 def aten_arccos(graph: GraphBuilder, res: Res, self: Result) -> Result:

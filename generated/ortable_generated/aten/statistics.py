@@ -3,24 +3,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.algorithms.complex_parts import each_part
-from ortable.complex_value import part_type
 from ortable.dtypes import boolean, int64
 from ortable.inference import promote_to_float, reduce_shape
-from ortable.known import known_dtype, known_shape
-from ortable.prelude import axes_of, dtype_of, is_complex
-from ortable.prelude_complex import c_abs, c_truth, im, re
-from ortable.prelude_loss import power_norm
-from ortable.prelude_make import cast, const, squeezed
-from ortable.prelude_nn import as_float, reduced_extreme, wide_dtype
-from ortable.prelude_pointwise import log_sum_exp, opmath
-from ortable.prelude_sums import marks_over, mean_over, spread_over, summed_over
-from ortable.promotion import promote_values
+from ortable.lowerings.complex.arithmetic import c_abs, c_truth, im, re
+from ortable.lowerings.complex.parts import each_part
+from ortable.lowerings.loss_words import power_norm
+from ortable.lowerings.nn import as_float, reduced_extreme, wide_dtype
+from ortable.prelude.complex_value import part_type
+from ortable.prelude.facts import axes_of, dtype_of, is_complex
+from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.pointwise import log_sum_exp, opmath
+from ortable.prelude.promotion import promote_values
+from ortable.prelude.sums import marks_over, mean_over, spread_over, summed_over
+from ortable.prelude.values import cast, const, squeezed
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Dtype, Int, Ints, Result, Scalar
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Dtype, Int, Ints, Result, Scalar
 
 
 def aten_count_nonzero(graph: GraphBuilder, res: Res, self: Result, dim: Int | None = None) -> Result:

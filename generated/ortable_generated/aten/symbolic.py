@@ -3,21 +3,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.algorithms.complex_parts import each_part
 from ortable.dtypes import boolean, float32, int64
 from ortable.errors import UnsupportedCase
-from ortable.known import as_list, known_dtype, scalar_shape
-from ortable.prelude import count_of, dim_of, dtype_of, is_static, rank_of, shape_of
-from ortable.prelude_make import as_tensor, cast, const, reshape_to
-from ortable.prelude_nn import all_true
-from ortable.prelude_order import close_to, known_flag, known_number
-from ortable.prelude_types import common_dtype
-from ortable.promotion import promote_values
+from ortable.lowerings.complex.parts import each_part
+from ortable.lowerings.nn import all_true
+from ortable.lowerings.ordering import close_to, known_flag, known_number
+from ortable.prelude.facts import count_of, dim_of, dtype_of, is_static, rank_of, shape_of
+from ortable.prelude.metadata import as_list, known_dtype, scalar_shape
+from ortable.prelude.promotion import promote_values
+from ortable.prelude.types import common_dtype
+from ortable.prelude.values import as_tensor, cast, const, reshape_to
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Dtype, Float, Int, Result, Scalar
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Dtype, Float, Int, Result, Scalar
 
 
 def aten__local_scalar_dense(graph: GraphBuilder, res: Res, self: Result) -> Any:

@@ -10,8 +10,8 @@ from ortable_generated.aten.shape_join import aten_split_with_sizes, aten_stack,
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Int, Ints, Result, Results
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Int, Ints, Result, Results
 
 
 def aten__aminmax(graph: GraphBuilder, res: Res, self: Result) -> Any:

@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import float32, int32, int64
 from ortable.errors import UnsupportedCase
-from ortable.known import known_dtype
+from ortable.lowerings.quantize import float32_below
 from ortable.lowerings.vision import roi_align, roi_pool
-from ortable.prelude import dtype_of, is_used, static
-from ortable.prelude_make import const, consts
-from ortable.prelude_quantize import float32_below
+from ortable.prelude.facts import dtype_of, is_used, static
+from ortable.prelude.metadata import known_dtype
+from ortable.prelude.values import const, consts
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Float, Int, Result, SymInt
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Float, Int, Result, SymInt
 
 
 def rule_torchvision_deform_conv2d(graph: GraphBuilder, input: Result, weight: Result, offset: Result, mask: Result, bias: Result, stride_h: SymInt, stride_w: SymInt, pad_h: SymInt, pad_w: SymInt, dilation_h: SymInt, dilation_w: SymInt, groups: SymInt, offset_groups: SymInt, use_mask: Bool) -> Rules:

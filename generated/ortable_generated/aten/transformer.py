@@ -4,15 +4,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int64
-from ortable.known import known_dtype, known_shape
-from ortable.prelude_loss import projected
-from ortable.prelude_make import consts
-from ortable.prelude_transformer import gelu_of, layer_normalized, packed_attention
+from ortable.lowerings.attention_words import gelu_of, layer_normalized, packed_attention
+from ortable.lowerings.loss_words import projected
+from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.values import consts
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Float, Int, Result
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Float, Int, Result
 
 
 def aten__native_multi_head_attention(graph: GraphBuilder, res: Res, query: Result, key: Result, value: Result, embed_dim: Int, num_head: Int, qkv_weight: Result, qkv_bias: Result, proj_weight: Result, proj_bias: Result, mask: Result | None = None, need_weights: Bool = True, average_attn_weights: Bool = True, mask_type: Int | None = None) -> Any:

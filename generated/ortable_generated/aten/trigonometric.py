@@ -4,18 +4,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable.dtypes import float64
-from ortable.known import known_shape
-from ortable.prelude import dtype_of
-from ortable.prelude_complex import as_complex, c_is_zero, c_over, c_scaled, c_times_i, c_where
-from ortable.prelude_complex_math import c_acos, c_acosh, c_asin, c_atanh, c_cosh, c_sinh, c_tanh
-from ortable.prelude_make import cast, const
-from ortable.prelude_pointwise import atan2_of, atan_of, const_like, expm1_of, log1p_of, opmath
-from ortable.promotion import promote_complex, promote_values, promoted_dtype
+from ortable.lowerings.complex.arithmetic import as_complex, c_is_zero, c_over, c_scaled, c_times_i, c_where, promote_complex
+from ortable.lowerings.complex.functions import c_acos, c_acosh, c_asin, c_atanh, c_cosh, c_sinh, c_tanh
+from ortable.prelude.facts import dtype_of
+from ortable.prelude.metadata import known_shape
+from ortable.prelude.pointwise import atan2_of, atan_of, const_like, expm1_of, log1p_of, opmath
+from ortable.prelude.promotion import promote_values, promoted_dtype
+from ortable.prelude.values import cast, const
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Result
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Result
 
 
 def aten_acos(graph: GraphBuilder, res: Res, self: Result) -> Result:

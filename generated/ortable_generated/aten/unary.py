@@ -3,20 +3,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ortable.algorithms.complex_parts import each_part
-from ortable.known import known_dtype, known_shape
-from ortable.prelude import dtype_of, is_float, is_signed
-from ortable.prelude_complex import as_complex, c_abs, c_over, c_scaled, c_times
-from ortable.prelude_complex_math import c_exp, c_expm1, c_log, c_log1p, c_sqrt
-from ortable.prelude_make import cast
-from ortable.prelude_pointwise import const_like, expm1_of, log1p_of, opmath, truncated
-from ortable.prelude_special import erf_of, erfc_wide
-from ortable.promotion import promote_complex, promote_values, promoted_dtype
+from ortable.lowerings.complex.arithmetic import as_complex, c_abs, c_over, c_scaled, c_times, promote_complex
+from ortable.lowerings.complex.functions import c_exp, c_expm1, c_log, c_log1p, c_sqrt
+from ortable.lowerings.complex.parts import each_part
+from ortable.lowerings.special.error_functions import erf_of, erfc_wide
+from ortable.prelude.facts import dtype_of, is_float, is_signed
+from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.pointwise import const_like, expm1_of, log1p_of, opmath, truncated
+from ortable.prelude.promotion import promote_values, promoted_dtype
+from ortable.prelude.values import cast
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Float, Int, Result
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Float, Int, Result
 
 
 def aten_abs(graph: GraphBuilder, res: Res, self: Result) -> Result:

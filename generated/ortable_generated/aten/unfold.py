@@ -3,20 +3,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ortable.algorithms.complex_parts import each_part
 from ortable.dtypes import float32, int64
-from ortable.known import given_shape, known_dtype
-from ortable.prelude import count_of, dim_of, dtype_of, rank_of, shape_of, spread, static
-from ortable.prelude_make import as_vec, cast, const, consts, permuted, reshape_to, squeezed, unsqueezed
-from ortable.prelude_order import fold_places, is_half, window_count, window_places
-from ortable.prelude_places import put_along
-from ortable.prelude_shape import as_flat, replaced_at, torch_pads, zeros_of
+from ortable.lowerings.complex.parts import each_part
+from ortable.lowerings.ordering import fold_places, is_half, window_count, window_places
+from ortable.lowerings.scatter import put_along
+from ortable.prelude.facts import count_of, dim_of, dtype_of, rank_of, shape_of, spread, static
+from ortable.prelude.metadata import given_shape, known_dtype
+from ortable.prelude.shapes import as_flat, replaced_at, torch_pads, zeros_of
+from ortable.prelude.values import as_vec, cast, const, consts, permuted, reshape_to, squeezed, unsqueezed
 from ortable_generated.aten.channels import aten_channel_shuffle, complex_aten_channel_shuffle, rule_aten_channel_shuffle
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Int, Ints, Result, SymInt, SymInts
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Int, Ints, Result, SymInt, SymInts
 
 
 def aten_col2im(graph: GraphBuilder, res: Res, self: Result, output_size: SymInts, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Result:

@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int64
 from ortable.errors import UnsupportedCase
-from ortable.known import known_dtype
-from ortable.prelude import axis_of, shape_of
-from ortable.prelude_make import consts, reshape_to
-from ortable.prelude_order import compressed, equality_codes, run_ids, run_lengths, run_starts, sorted_places
-from ortable.prelude_shape import as_flat
+from ortable.lowerings.ordering import compressed, equality_codes, run_ids, run_lengths, run_starts, sorted_places
+from ortable.prelude.facts import axis_of, shape_of
+from ortable.prelude.metadata import known_dtype
+from ortable.prelude.shapes import as_flat
+from ortable.prelude.values import consts, reshape_to
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Int, Result
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Int, Result
 
 
 def aten__unique(graph: GraphBuilder, res: Res, self: Result, sorted: Bool = True, return_inverse: Bool = False) -> Any:

@@ -3,15 +3,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.prelude import dtype_of
-from ortable.prelude_make import consts
-from ortable.prelude_number import window_values
-from ortable.promotion import scalar_dtype
+from ortable.lowerings.float_parts import window_values
+from ortable.prelude.facts import dtype_of
+from ortable.prelude.promotion import scalar_dtype
+from ortable.prelude.values import consts
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
-    from ortable.known import Rules
-    from ortable.prelude import Bool, Dtype, Float, Int, Result
+    from ortable.prelude.metadata import Rules
+    from ortable.prelude.facts import Bool, Dtype, Float, Int, Result
 
 
 def aten_bartlett_window(graph: GraphBuilder, res: Res, window_length: Int, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:

@@ -3,19 +3,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.prelude import dtype_of, is_float
-from ortable.prelude_make import const
-from ortable.rewrite.matcher import literal_equals
-from ortable.rewrite.rule import Match, Rule
-from ortable.rewrite.words import is_float32, number_of
-from ortable.rewrite.words_nets import is_near, is_wide, one_axis
-from ortable.rewrite.words_scalar import is_above_zero, is_at_least, is_known_number
+from ortable.passes.rewrite.matcher import literal_equals
+from ortable.passes.rewrite.rule import Match, Rule
+from ortable.passes.rewrite.words.common import is_float32, number_of
+from ortable.passes.rewrite.words.nets import is_near, is_wide, one_axis
+from ortable.passes.rewrite.words.scalar import is_above_zero, is_at_least, is_known_number
+from ortable.prelude.facts import dtype_of, is_float
+from ortable.prelude.values import const
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.ir.node import Node
-    from ortable.prelude import Result
-    from ortable.rewrite.matcher import Matcher
+    from ortable.prelude.facts import Result
+    from ortable.passes.rewrite.matcher import Matcher
 
 
 _HARD_SIGMOID = {'alpha': 0.2, 'beta': 0.5}

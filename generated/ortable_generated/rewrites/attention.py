@@ -4,18 +4,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import boolean, uint8
-from ortable.prelude import dtype_of
-from ortable.prelude_make import const
-from ortable.rewrite.matcher import literal_equals
-from ortable.rewrite.rule import Match, Rule
-from ortable.rewrite.words import is_float32
-from ortable.rewrite.words_attention import attention_factor, is_attention, is_attention_mask, is_repeated, turned_back
+from ortable.passes.rewrite.matcher import literal_equals
+from ortable.passes.rewrite.rule import Match, Rule
+from ortable.passes.rewrite.words.attention import attention_factor, is_attention, is_attention_mask, is_repeated, turned_back
+from ortable.passes.rewrite.words.common import is_float32
+from ortable.prelude.facts import dtype_of
+from ortable.prelude.values import const
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.ir.node import Node
-    from ortable.prelude import Result
-    from ortable.rewrite.matcher import Matcher
+    from ortable.prelude.facts import Result
+    from ortable.passes.rewrite.matcher import Matcher
 
 
 _ATTENTION = {'is_causal': 0, 'left_window_size': -1, 'qk_matmul_output_mode': 0, 'right_window_size': -1, 'softcap': 0.0}

@@ -3,16 +3,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.prelude import dtype_of
-from ortable.rewrite.rule import Match, Rule
-from ortable.rewrite.words import number_of
-from ortable.rewrite.words_scalar import holds_all, is_plus_zero, is_scalar, same_class
+from ortable.passes.rewrite.rule import Match, Rule
+from ortable.passes.rewrite.words.common import number_of
+from ortable.passes.rewrite.words.scalar import holds_all, is_plus_zero, is_scalar, same_class
+from ortable.prelude.facts import dtype_of
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.ir.node import Node
-    from ortable.prelude import Result
-    from ortable.rewrite.matcher import Matcher
+    from ortable.prelude.facts import Result
+    from ortable.passes.rewrite.matcher import Matcher
 
 
 _CAST = {'round_mode': 'up', 'saturate': 1}

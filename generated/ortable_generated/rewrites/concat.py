@@ -3,15 +3,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.rewrite.rule import Match, Rule
-from ortable.rewrite.words import known_rank
-from ortable.rewrite.words_pieces import flat_parts, joined, joined_pieces
+from ortable.passes.rewrite.rule import Match, Rule
+from ortable.passes.rewrite.words.common import known_rank
+from ortable.passes.rewrite.words.pieces import flat_parts, joined, joined_pieces
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.ir.node import Node
-    from ortable.prelude import Result
-    from ortable.rewrite.matcher import Matcher
+    from ortable.prelude.facts import Result
+    from ortable.passes.rewrite.matcher import Matcher
 
 
 def match_concat_concat(m: Matcher, root: Node) -> Match | None:

@@ -3,17 +3,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.prelude import dim_of, dtype_of, is_static
-from ortable.prelude_make import const
-from ortable.rewrite.matcher import literal_equals
-from ortable.rewrite.rule import Match, Rule
-from ortable.rewrite.words_nets import added_pads, along_axis, are_usual, are_weights, as_line, is_weight, is_wide, moved_bias, no_pads, pads_itself, scaled_weight, smaller_pads, zero_pads
+from ortable.passes.rewrite.matcher import literal_equals
+from ortable.passes.rewrite.rule import Match, Rule
+from ortable.passes.rewrite.words.nets import added_pads, along_axis, are_usual, are_weights, as_line, is_weight, is_wide, moved_bias, no_pads, pads_itself, scaled_weight, smaller_pads, zero_pads
+from ortable.prelude.facts import dim_of, dtype_of, is_static
+from ortable.prelude.values import const
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.ir.node import Node
-    from ortable.prelude import Result
-    from ortable.rewrite.matcher import Matcher
+    from ortable.prelude.facts import Result
+    from ortable.passes.rewrite.matcher import Matcher
 
 
 _BATCH_NORMALIZATION = {'epsilon': 1e-05, 'momentum': 0.9, 'training_mode': 0}

@@ -3,16 +3,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.prelude import is_constant
-from ortable.rewrite.rule import Match, Rule
-from ortable.rewrite.words_pieces import is_found
-from ortable.rewrite.words_sizes import int_constant, joined_run, known_ints, known_kind, run_of
+from ortable.passes.rewrite.rule import Match, Rule
+from ortable.passes.rewrite.words.pieces import is_found
+from ortable.passes.rewrite.words.sizes import int_constant, joined_run, known_ints, known_kind, run_of
+from ortable.prelude.facts import is_constant
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.ir.node import Node
-    from ortable.prelude import Result
-    from ortable.rewrite.matcher import Matcher
+    from ortable.prelude.facts import Result
+    from ortable.passes.rewrite.matcher import Matcher
 
 
 _SHAPE = {'start': 0}

@@ -1,7 +1,7 @@
 # Generated from specs/rewrites by codegen. Do not edit: change the spec, then run `make codegen`.
 from __future__ import annotations
 
-from ortable.rewrite.rule import Rule
+from ortable.passes.rewrite.rule import Rule
 
 from . import activation, arithmetic, attention, casts, concat, convolution, dims, expand, gather, linear, masks, normalization, optimizers, ort_attention, ort_norm, ort_pointwise, ort_rotary, reshape, rotary, selection, slice, training, transpose
 

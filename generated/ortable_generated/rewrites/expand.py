@@ -3,15 +3,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.rewrite.rule import Match, Rule
-from ortable.rewrite.words import same_shape
-from ortable.rewrite.words_sizes import broadcasts_to, inputs_with, node_again, node_of, stretches_to
+from ortable.passes.rewrite.rule import Match, Rule
+from ortable.passes.rewrite.words.common import same_shape
+from ortable.passes.rewrite.words.sizes import broadcasts_to, inputs_with, node_again, node_of, stretches_to
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.ir.node import Node
-    from ortable.prelude import Result
-    from ortable.rewrite.matcher import Matcher
+    from ortable.prelude.facts import Result
+    from ortable.passes.rewrite.matcher import Matcher
 
 
 def match_expand_before_arithmetic_1(m: Matcher, root: Node) -> Match | None:

@@ -3,18 +3,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.prelude import axis_of, is_constant
-from ortable.rewrite.rule import Match, Rule
-from ortable.rewrite.words import ints_of, known_rank
-from ortable.rewrite.words_pieces import is_found
-from ortable.rewrite.words_shape import has_way, view_way, viewed
-from ortable.rewrite.words_sizes import as_scalar_index, as_vector_index, counts_all, is_axis, places_of, places_of_places, shape_run
+from ortable.passes.rewrite.rule import Match, Rule
+from ortable.passes.rewrite.words.common import ints_of, known_rank
+from ortable.passes.rewrite.words.pieces import is_found
+from ortable.passes.rewrite.words.shape import has_way, view_way, viewed
+from ortable.passes.rewrite.words.sizes import as_scalar_index, as_vector_index, counts_all, is_axis, places_of, places_of_places, shape_run
+from ortable.prelude.facts import axis_of, is_constant
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.ir.node import Node
-    from ortable.prelude import Result
-    from ortable.rewrite.matcher import Matcher
+    from ortable.prelude.facts import Result
+    from ortable.passes.rewrite.matcher import Matcher
 
 
 _GATHER = {'axis': 0}

@@ -4,19 +4,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import boolean, int64
-from ortable.prelude import dim_of, is_bool, rank_of
-from ortable.prelude_make import consts
-from ortable.rewrite.matcher import literal_equals
-from ortable.rewrite.rule import Match, Rule
-from ortable.rewrite.words import same_dim, same_shape
-from ortable.rewrite.words_masks import rows_have_true, uniform_of
-from ortable.rewrite.words_nets import one_axis
+from ortable.passes.rewrite.matcher import literal_equals
+from ortable.passes.rewrite.rule import Match, Rule
+from ortable.passes.rewrite.words.common import same_dim, same_shape
+from ortable.passes.rewrite.words.masks import rows_have_true, uniform_of
+from ortable.passes.rewrite.words.nets import one_axis
+from ortable.prelude.facts import dim_of, is_bool, rank_of
+from ortable.prelude.values import consts
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.ir.node import Node
-    from ortable.prelude import Result
-    from ortable.rewrite.matcher import Matcher
+    from ortable.prelude.facts import Result
+    from ortable.passes.rewrite.matcher import Matcher
 
 
 _CAST = {'round_mode': 'up', 'saturate': 1}

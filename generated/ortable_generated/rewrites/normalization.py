@@ -3,17 +3,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.prelude import dim_of, dtype_of, is_static, rank_of, static
-from ortable.prelude_make import const
-from ortable.rewrite.rule import Match, Rule
-from ortable.rewrite.words import is_float32, number_of, same_shape
-from ortable.rewrite.words_nets import along_axis, are_weights, as_channels, as_line, is_channels, is_filled, is_groups, is_sizes_from, is_weight, is_wide, last_axes, ones, sizes_from, small_epsilon, spatial_axes, zeros
+from ortable.passes.rewrite.rule import Match, Rule
+from ortable.passes.rewrite.words.common import is_float32, number_of, same_shape
+from ortable.passes.rewrite.words.nets import along_axis, are_weights, as_channels, as_line, is_channels, is_filled, is_groups, is_sizes_from, is_weight, is_wide, last_axes, ones, sizes_from, small_epsilon, spatial_axes, zeros
+from ortable.prelude.facts import dim_of, dtype_of, is_static, rank_of, static
+from ortable.prelude.values import const
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.ir.node import Node
-    from ortable.prelude import Result
-    from ortable.rewrite.matcher import Matcher
+    from ortable.prelude.facts import Result
+    from ortable.passes.rewrite.matcher import Matcher
 
 
 _BATCH_NORMALIZATION = {'epsilon': 1e-05, 'momentum': 0.9, 'training_mode': 0}

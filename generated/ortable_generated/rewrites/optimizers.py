@@ -3,19 +3,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.prelude import is_constant, rank_of
-from ortable.prelude_make import as_vec
-from ortable.rewrite.rule import Match, Rule
-from ortable.rewrite.words import is_float32, number_of
-from ortable.rewrite.words_nets import are_usual, is_wide
-from ortable.rewrite.words_optimizers import is_rounded_in_float32, is_zero_in_float32, with_axes
-from ortable.rewrite.words_training import is_zero_fill
+from ortable.passes.rewrite.rule import Match, Rule
+from ortable.passes.rewrite.words.common import is_float32, number_of
+from ortable.passes.rewrite.words.nets import are_usual, is_wide
+from ortable.passes.rewrite.words.optimizers import is_rounded_in_float32, is_zero_in_float32, with_axes
+from ortable.passes.rewrite.words.training import is_zero_fill
+from ortable.prelude.facts import is_constant, rank_of
+from ortable.prelude.values import as_vec
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.ir.node import Node
-    from ortable.prelude import Result
-    from ortable.rewrite.matcher import Matcher
+    from ortable.prelude.facts import Result
+    from ortable.passes.rewrite.matcher import Matcher
 
 
 _PAD = {'mode': 'constant'}

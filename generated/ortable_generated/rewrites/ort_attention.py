@@ -3,18 +3,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.prelude import dim_of, shape_of, static
-from ortable.prelude_make import reshape_to
-from ortable.rewrite.matcher import literal_equals
-from ortable.rewrite.rule import Match, Rule
-from ortable.rewrite.words import for_cpu, is_float32
-from ortable.rewrite.words_ort import are_rows, attention_scale, empty_rows_are_zero, is_causal_mask, joined_rows, last_places, masks_scores, sees_itself, total_length, turned_rows, whole_mask
+from ortable.passes.rewrite.matcher import literal_equals
+from ortable.passes.rewrite.rule import Match, Rule
+from ortable.passes.rewrite.words.common import for_cpu, is_float32
+from ortable.passes.rewrite.words.ort import are_rows, attention_scale, empty_rows_are_zero, is_causal_mask, joined_rows, last_places, masks_scores, sees_itself, total_length, turned_rows, whole_mask
+from ortable.prelude.facts import dim_of, shape_of, static
+from ortable.prelude.values import reshape_to
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.ir.node import Node
-    from ortable.prelude import Result
-    from ortable.rewrite.matcher import Matcher
+    from ortable.prelude.facts import Result
+    from ortable.passes.rewrite.matcher import Matcher
 
 
 _RESHAPE = {'allowzero': 0}

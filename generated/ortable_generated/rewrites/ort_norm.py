@@ -4,17 +4,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import float32
-from ortable.prelude_make import const
-from ortable.rewrite.matcher import literal_equals
-from ortable.rewrite.rule import Match, Rule
-from ortable.rewrite.words import for_cpu, is_float32, number_of, same_shape
-from ortable.rewrite.words_ort_norm import is_last_axis, scales_rows
+from ortable.passes.rewrite.matcher import literal_equals
+from ortable.passes.rewrite.rule import Match, Rule
+from ortable.passes.rewrite.words.common import for_cpu, is_float32, number_of, same_shape
+from ortable.passes.rewrite.words.ort_norm import is_last_axis, scales_rows
+from ortable.prelude.values import const
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.ir.node import Node
-    from ortable.prelude import Result
-    from ortable.rewrite.matcher import Matcher
+    from ortable.prelude.facts import Result
+    from ortable.passes.rewrite.matcher import Matcher
 
 
 _REDUCE_MEAN = {'keepdims': 1, 'noop_with_empty_axes': 0}

@@ -3,18 +3,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.prelude import dim_of, shape_of
-from ortable.prelude_make import reshape_to
-from ortable.rewrite.matcher import literal_equals
-from ortable.rewrite.rule import Match, Rule
-from ortable.rewrite.words import for_cpu, same_shape
-from ortable.rewrite.words_ort_pointwise import as_filters, as_image, as_made, is_linear_of_rows, is_row
+from ortable.passes.rewrite.matcher import literal_equals
+from ortable.passes.rewrite.rule import Match, Rule
+from ortable.passes.rewrite.words.common import for_cpu, same_shape
+from ortable.passes.rewrite.words.ort_pointwise import as_filters, as_image, as_made, is_linear_of_rows, is_row
+from ortable.prelude.facts import dim_of, shape_of
+from ortable.prelude.values import reshape_to
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.ir.node import Node
-    from ortable.prelude import Result
-    from ortable.rewrite.matcher import Matcher
+    from ortable.prelude.facts import Result
+    from ortable.passes.rewrite.matcher import Matcher
 
 
 _GELU = {'approximate': 'none'}

@@ -4,19 +4,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int64
-from ortable.prelude import dim_of, shape_of, static
-from ortable.prelude_make import consts, reshape_to
-from ortable.rewrite.matcher import literal_equals
-from ortable.rewrite.rule import Match, Rule
-from ortable.rewrite.words import for_cpu, is_float32
-from ortable.rewrite.words_ort import are_grouped_rows, attention_scale, heads_before_repeat, is_causal_mask, joined_rows, last_places, sees_itself, total_length
-from ortable.rewrite.words_ort_rotary import cache_of_all, one_cache, repeats_halves, rotary_cache, same_angles, starts_at_zero, takes_half
+from ortable.passes.rewrite.matcher import literal_equals
+from ortable.passes.rewrite.rule import Match, Rule
+from ortable.passes.rewrite.words.common import for_cpu, is_float32
+from ortable.passes.rewrite.words.ort import are_grouped_rows, attention_scale, heads_before_repeat, is_causal_mask, joined_rows, last_places, sees_itself, total_length
+from ortable.passes.rewrite.words.ort_rotary import cache_of_all, one_cache, repeats_halves, rotary_cache, same_angles, starts_at_zero, takes_half
+from ortable.prelude.facts import dim_of, shape_of, static
+from ortable.prelude.values import consts, reshape_to
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.ir.node import Node
-    from ortable.prelude import Result
-    from ortable.rewrite.matcher import Matcher
+    from ortable.prelude.facts import Result
+    from ortable.passes.rewrite.matcher import Matcher
 
 
 _RESHAPE = {'allowzero': 0}

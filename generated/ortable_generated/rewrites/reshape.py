@@ -3,17 +3,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.prelude import dim_of, is_constant, shape_of
-from ortable.rewrite.rule import Match, Rule
-from ortable.rewrite.words import known_rank, same_dim, same_shape
-from ortable.rewrite.words_shape import has_way, may_copy, view_way, viewed, way_to
-from ortable.rewrite.words_sizes import node_again, node_of
+from ortable.passes.rewrite.rule import Match, Rule
+from ortable.passes.rewrite.words.common import known_rank, same_dim, same_shape
+from ortable.passes.rewrite.words.shape import has_way, may_copy, view_way, viewed, way_to
+from ortable.passes.rewrite.words.sizes import node_again, node_of
+from ortable.prelude.facts import dim_of, is_constant, shape_of
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.ir.node import Node
-    from ortable.prelude import Result
-    from ortable.rewrite.matcher import Matcher
+    from ortable.prelude.facts import Result
+    from ortable.passes.rewrite.matcher import Matcher
 
 
 _FLATTEN = {'axis': 1}

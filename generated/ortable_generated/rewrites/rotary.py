@@ -3,16 +3,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.prelude import rank_of
-from ortable.rewrite.rule import Match, Rule
-from ortable.rewrite.words import is_float32
-from ortable.rewrite.words_masks import half_table, is_half, is_one, is_turning
+from ortable.passes.rewrite.rule import Match, Rule
+from ortable.passes.rewrite.words.common import is_float32
+from ortable.passes.rewrite.words.masks import half_table, is_half, is_one, is_turning
+from ortable.prelude.facts import rank_of
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.ir.node import Node
-    from ortable.prelude import Result
-    from ortable.rewrite.matcher import Matcher
+    from ortable.prelude.facts import Result
+    from ortable.passes.rewrite.matcher import Matcher
 
 
 def match_rotary_embedding(m: Matcher, root: Node) -> Match | None:

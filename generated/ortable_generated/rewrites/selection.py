@@ -3,17 +3,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.prelude import dtype_of
-from ortable.prelude_make import const
-from ortable.rewrite.rule import Match, Rule
-from ortable.rewrite.words import number_of
-from ortable.rewrite.words_scalar import do_meet, is_interval
+from ortable.passes.rewrite.rule import Match, Rule
+from ortable.passes.rewrite.words.common import number_of
+from ortable.passes.rewrite.words.scalar import do_meet, is_interval
+from ortable.prelude.facts import dtype_of
+from ortable.prelude.values import const
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.ir.node import Node
-    from ortable.prelude import Result
-    from ortable.rewrite.matcher import Matcher
+    from ortable.prelude.facts import Result
+    from ortable.passes.rewrite.matcher import Matcher
 
 
 def match_clip_clip(m: Matcher, root: Node) -> Match | None:

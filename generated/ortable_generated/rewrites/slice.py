@@ -3,16 +3,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.prelude_make import as_vec
-from ortable.rewrite.rule import Match, Rule
-from ortable.rewrite.words import ints_of, known_rank, same_shape
-from ortable.rewrite.words_pieces import all_ones, cut, first_axis, first_place, is_found, is_one_place, part_of, piece_of, piece_of_piece, split_sizes
+from ortable.passes.rewrite.rule import Match, Rule
+from ortable.passes.rewrite.words.common import ints_of, known_rank, same_shape
+from ortable.passes.rewrite.words.pieces import all_ones, cut, first_axis, first_place, is_found, is_one_place, part_of, piece_of, piece_of_piece, split_sizes
+from ortable.prelude.values import as_vec
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.ir.node import Node
-    from ortable.prelude import Result
-    from ortable.rewrite.matcher import Matcher
+    from ortable.prelude.facts import Result
+    from ortable.passes.rewrite.matcher import Matcher
 
 
 def match_slice_of_concat(m: Matcher, root: Node) -> Match | None:

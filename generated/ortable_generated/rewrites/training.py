@@ -3,19 +3,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.prelude import dtype_of, is_bool, is_float
-from ortable.prelude_factors import fits_attribute
-from ortable.prelude_make import const
-from ortable.rewrite.matcher import literal_equals
-from ortable.rewrite.rule import Match, Rule
-from ortable.rewrite.words import known_rank, number_of, same_shape
-from ortable.rewrite.words_training import are_axes, chooses_from, class_count, counted_axis, is_along, is_finite, is_one_element, is_real, is_side, is_stretched, is_zero_fill, laid, side_by_side, stretches_in, without_kept
+from ortable.passes.rewrite.matcher import literal_equals
+from ortable.passes.rewrite.rule import Match, Rule
+from ortable.passes.rewrite.words.common import known_rank, number_of, same_shape
+from ortable.passes.rewrite.words.training import are_axes, chooses_from, class_count, counted_axis, is_along, is_finite, is_one_element, is_real, is_side, is_stretched, is_zero_fill, laid, side_by_side, stretches_in, without_kept
+from ortable.prelude.factors import fits_attribute
+from ortable.prelude.facts import dtype_of, is_bool, is_float
+from ortable.prelude.values import const
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.ir.node import Node
-    from ortable.prelude import Result
-    from ortable.rewrite.matcher import Matcher
+    from ortable.prelude.facts import Result
+    from ortable.passes.rewrite.matcher import Matcher
 
 
 _CAST = {'round_mode': 'up', 'saturate': 1}

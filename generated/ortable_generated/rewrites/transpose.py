@@ -3,16 +3,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.rewrite.rule import Match, Rule
-from ortable.rewrite.words import known_rank
-from ortable.rewrite.words_shape import chained, has_way, is_in_order, moves_ones_only, perm_of, view_way, viewed
-from ortable.rewrite.words_sizes import node_again, node_of
+from ortable.passes.rewrite.rule import Match, Rule
+from ortable.passes.rewrite.words.common import known_rank
+from ortable.passes.rewrite.words.shape import chained, has_way, is_in_order, moves_ones_only, perm_of, view_way, viewed
+from ortable.passes.rewrite.words.sizes import node_again, node_of
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
     from ortable.ir.node import Node
-    from ortable.prelude import Result
-    from ortable.rewrite.matcher import Matcher
+    from ortable.prelude.facts import Result
+    from ortable.passes.rewrite.matcher import Matcher
 
 
 _RESHAPE = {'allowzero': 0}

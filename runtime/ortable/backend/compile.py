@@ -14,14 +14,14 @@ from onnx import ModelProto, NodeProto
 from torch.fx import Graph, GraphModule, Node
 
 from ortable import dtypes
-from ortable.complex_value import join_pair, part_type
 from ortable.errors import OptionError
 from ortable.interpreter import numbers
 from ortable.interpreter.complex_numbers import transposed
 from ortable.interpreter.control_flow import refuse_effects
-from ortable.rewrite.choose import rules as chosen_rules
-from ortable.rewrite.optimize import optimize
-from ortable.rewrite.record import RewriteRecord
+from ortable.passes.rewrite.choose import rules as chosen_rules
+from ortable.passes.rewrite.optimize import optimize
+from ortable.passes.rewrite.record import RewriteRecord
+from ortable.prelude.complex_value import join_pair, part_type
 
 from . import devices
 from .inputs import InputPlan, check_inputs, check_type, declare_inputs, shape_of, strides_of

@@ -237,7 +237,7 @@ def _check_export_options(name: str, value: Any) -> Any:
 
 
 def _check_rewrites(name: str, value: Any) -> tuple[str, ...]:
-    from ortable.rewrite.choose import rules
+    from ortable.passes.rewrite.choose import rules
 
     rules(value)
     return (value,) if isinstance(value, str) else tuple(value)

@@ -114,7 +114,7 @@ class GraphBuilder(Graph):
         """The basic passes: identities, weights that are only read transposed and constants (if
         asked for), quantized parts (``rewrites``), equal nodes, unused nodes; counts of what was
         removed or rewritten. Rules of rewriting (docs/rewrites.md) are run by
-        ``ortable.rewrite.optimize``, which to_onnx and the backend call."""
+        ``ortable.passes.rewrite.optimize``, which to_onnx and the backend call."""
         counts = {"remove_identity_nodes": self.remove_identity_nodes()}
         if turning:
             counts["turn_weights"] = equal_nodes.turn_weights(self)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ortable.errors import OptionError, SpecError
-from ortable.rewrite.rule import STAGES, Rule
+from ortable.passes.rewrite.rule import STAGES, Rule
 
 from .rewrites_text import counted
 
@@ -62,7 +62,7 @@ def add_rewrites(commands: Any) -> None:
 
 def named_rules(args: argparse.Namespace) -> list[str]:
     """Rules that ``--rewrites`` names themselves, or by their file."""
-    from ortable.rewrite.choose import SETS, rules
+    from ortable.passes.rewrite.choose import SETS, rules
 
     names = [name for name in chosen_names(args) if name not in SETS and name[0] != "-"]
     return [rule.name for rule in _by_name(rules(names))]
@@ -72,7 +72,7 @@ def named_rules(args: argparse.Namespace) -> list[str]:
 
 
 def _list(args: argparse.Namespace) -> int:
-    from ortable.rewrite.choose import rules
+    from ortable.passes.rewrite.choose import rules
 
     chosen = _by_name(rules(args.names or "all"))
     wanted = [
@@ -126,7 +126,7 @@ def _by_name(rules: Iterable[Rule]) -> list[Rule]:
 
 
 def _show(args: argparse.Namespace) -> int:
-    from ortable.rewrite.choose import rules
+    from ortable.passes.rewrite.choose import rules
 
     known = rules("all") if args.file is None else rules([args.file])
     rows = [rule for rule in known if rule.name == args.name]
@@ -179,7 +179,7 @@ def _compiled(rows: Sequence[Rule]) -> str:
 
 
 def _check(args: argparse.Namespace) -> int:
-    from ortable.rewrite.choose import load
+    from ortable.passes.rewrite.choose import load
 
     try:
         found = _by_name(load(args.file))

@@ -11,7 +11,8 @@ from typing import Any
 
 from torch.fx import Node
 
-from ..complex_value import ComplexValue
+from ortable.prelude.complex_value import ComplexValue
+
 from ..errors import ConversionError, OrtableError, UnsupportedCase
 from ..interpreter import results
 

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from onnx import AttributeProto
 
+from ortable.prelude.complex_value import ComplexValue
+
 from .. import dims, dtypes
-from ..complex_value import ComplexValue
 from ..errors import OptionError, UnsupportedCase
 
 # Kinds of an attribute without elements, by the kind of the schema's type.

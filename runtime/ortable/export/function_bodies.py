@@ -13,13 +13,13 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
 from ortable.ir.local_functions import FunctionTable
+from ortable.passes.rewrite.rule import Rule
 
 from ..errors import UnsupportedCase
 from ..interpreter import DynamoInterpreter, control_flow, results
 from ..interpreter.mutation import first_write
 from ..interpreter.outputs import flatten_output
 from ..interpreter.tables import Tables
-from ..rewrite.rule import Rule
 from .function_plans import Output, Plan, PlanMaker, fill
 from .functionalize import composite_body, to_decompose
 from .module_calls import Call, map_leaves

@@ -6,8 +6,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
+from ortable.passes.rewrite.rule import Rule
+
 from ..errors import OptionError
-from ..rewrite.rule import Rule
 from .module_calls import CallReader, checked_classes
 
 WEIGHTS = ("auto", "inputs", "constants")

@@ -10,12 +10,12 @@ from typing import Any
 from torch.fx import Node
 
 from ortable.ir.local_functions import FunctionTable, drop_unused_inputs
+from ortable.passes.rewrite.optimize import optimize as optimize_graph
+from ortable.passes.rewrite.rule import Rule
 
 from .. import dims, dtypes
 from ..builder import GraphBuilder
 from ..dims import SymDim
-from ..rewrite.optimize import optimize as optimize_graph
-from ..rewrite.rule import Rule
 from .module_calls import function_name, map_leaves
 from .regions import Region
 

@@ -190,7 +190,7 @@ def runs(nodes: Sequence[Node], stacks: Sequence[Stack]) -> Iterator[tuple[Call 
 
 def map_leaves(value: Any, change: Callable[[Any], Any]) -> Any:
     """``value`` with everything in its lists, tuples, dicts and complex pairs changed."""
-    from ..complex_value import ComplexValue
+    from ortable.prelude.complex_value import ComplexValue
 
     if isinstance(value, (list, tuple)):
         return [map_leaves(item, change) for item in value]

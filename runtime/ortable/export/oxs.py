@@ -16,8 +16,9 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from ortable.prelude.complex_value import ComplexValue
+
 from .. import dims, dtypes
-from ..complex_value import ComplexValue
 from ..errors import ConversionError, OptionError, UnsupportedCase
 from ..interpreter.origin import metadata_of
 from .dispatcher import Converter, Dispatcher

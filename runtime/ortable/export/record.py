@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..rewrite.record import RewriteRecord
+from ortable.passes.rewrite.record import RewriteRecord
+
 from .guards import Guard
 
 # In the order in which they happen; a phase that did not happen is absent from ``seconds``.

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from ..complex_value import ComplexValue
+from ortable.prelude.complex_value import ComplexValue
+
 from ..dims import SymDim
 from ..interpreter import results
 from .module_calls import Call, Stack

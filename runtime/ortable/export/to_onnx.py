@@ -8,11 +8,12 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from ortable.passes.rewrite.choose import rules as chosen_rules
+from ortable.passes.rewrite.optimize import optimize as optimize_graph
+
 from ..builder import GraphBuilder
 from ..interpreter import DynamoInterpreter, generated_tables
 from ..interpreter.assertions import lost_assertions
-from ..rewrite.choose import rules as chosen_rules
-from ..rewrite.optimize import optimize as optimize_graph
 from .ambient import outside_autocast
 from .arguments import check_file, check_flags, check_model, check_names, check_numbers
 from .dispatcher import checked_dispatcher, tell_unused

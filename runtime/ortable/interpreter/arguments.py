@@ -11,8 +11,9 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from ortable.prelude.complex_value import ComplexValue
+
 from .. import dims, dtypes
-from ..complex_value import ComplexValue
 
 # Every torch dtype that ONNX can name, looked up once.
 ELEMENT_TYPES: dict[torch.dtype, int] = {}

@@ -10,9 +10,9 @@ import torch
 from torch.fx import GraphModule, Node
 
 from ortable.ir.result import Res
+from ortable.prelude.complex_value import ComplexValue, split_pair
 
 from .. import dims, dtypes
-from ..complex_value import ComplexValue, split_pair
 from ..errors import OrtableError
 from . import calls, complex_numbers, failures, unsupported
 from .in_place import HarmlessWrite, harmless_writes

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 import torch
 
+from ortable.prelude.complex_value import ComplexValue
+
 from .. import dims, dtypes
-from ..complex_value import ComplexValue
 from ..errors import UnsupportedCase
 from .tables import Tables
 

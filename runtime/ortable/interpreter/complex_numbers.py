@@ -9,16 +9,16 @@ from typing import Any
 import torch
 
 from ortable.ir.result import Res
-
-from .. import dtypes
-from ..algorithms.complex_parts import each_part
-from ..complex_value import (
+from ortable.lowerings.complex.parts import each_part
+from ortable.prelude.complex_value import (
     ComplexValue,
     contains_complex,
     join_pair,
     part_type,
     split_pair,
 )
+
+from .. import dtypes
 from ..errors import BuilderError, UnsupportedCase
 from ..lowerings.indexing import getitem
 from .results import check_and_complete

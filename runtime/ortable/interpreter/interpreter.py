@@ -12,9 +12,9 @@ import torch
 from torch.fx import GraphModule, Node
 
 from ortable.ir.result import Res
+from ortable.prelude.complex_value import ComplexValue
 
 from .. import dims, dtypes
-from ..complex_value import ComplexValue
 from ..errors import BuilderError, ConversionError, UnsupportedCase
 from ..lowerings.indexing import getitem
 from . import (

@@ -13,11 +13,12 @@ import numpy as np
 import torch
 from torch.fx import Node
 
+from ortable.prelude.metadata import default_float
+from ortable.prelude.pointwise import floor_quotient, remainder_of, shifted_left, shifted_right
+from ortable.prelude.values import as_scalar, as_tensor, cast
+
 from .. import dims, dtypes
 from ..errors import ConversionError
-from ..known import default_float
-from ..prelude_make import as_scalar, as_tensor, cast
-from ..prelude_pointwise import floor_quotient, remainder_of, shifted_left, shifted_right
 
 _NUMBERS = frozenset({bool, int, float, dims.SymDim})
 _BINARY = {"add": "Add", "sub": "Sub", "mul": "Mul", "max": "Max", "min": "Min"}

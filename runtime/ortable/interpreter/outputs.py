@@ -11,9 +11,10 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from ortable.prelude.values import as_scalar
+
 from .. import dims, dtypes
 from ..errors import ConversionError
-from ..prelude_make import as_scalar
 from .records import OutputRecord, OutputRole
 
 

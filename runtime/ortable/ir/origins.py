@@ -6,7 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-KEY = "ortable.rewrite"  # of metadata_props: the rules that made the node, the last one first
+KEY = (
+    "ortable.passes.rewrite"  # of metadata_props: the rules that made the node, the last one first
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,1 +1,4 @@
-"""Hand-written algorithms that specs name with ``python:`` and a reason."""
+"""Lowerings by operator family: the family's own words (``__all__``) and the functions that
+specs name with ``python:``. In come a graph, the expected result and the arguments of the
+operator; out go names of results. Called by generated converters; complex_numbers and indexing
+also by `interpreter`."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from ortable import dtypes
 from ortable.ir import Graph, Res
-from ortable.prelude import dim_of, dtype_of
-from ortable.prelude_make import attention_mask, cast, consts, permuted, unsqueezed
-from ortable.prelude_nn import attention_scaled, grouped_product, heads_as, wide_dtype
+from ortable.prelude.facts import dim_of, dtype_of
+from ortable.prelude.values import attention_mask, cast, consts, permuted, unsqueezed
+
+from .nn import attention_scaled, grouped_product, heads_as, wide_dtype
 
 _TURNED = [0, 1, 3, 2]
 

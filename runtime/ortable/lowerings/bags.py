@@ -9,8 +9,9 @@ import numpy as np
 
 from ortable import dims, dtypes
 from ortable.ir import Graph, Res
-from ortable.prelude import dim_of, dtype_of
-from ortable.prelude_make import (
+from ortable.prelude.facts import dim_of, dtype_of
+from ortable.prelude.shapes import counting, sliced
+from ortable.prelude.values import (
     as_scalar,
     as_vec,
     cast,
@@ -20,8 +21,8 @@ from ortable.prelude_make import (
     reshape_to,
     unsqueezed,
 )
-from ortable.prelude_nn import wide_dtype
-from ortable.prelude_shape import counting, sliced
+
+from .nn import wide_dtype
 
 SUM, MEAN, MAX = 0, 1, 2
 NOWHERE = 2**62

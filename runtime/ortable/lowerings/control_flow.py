@@ -12,7 +12,7 @@ from ortable.errors import UnsupportedCase
 from ortable.inference import promote_types
 from ortable.ir import Graph
 from ortable.ir.result import Res
-from ortable.prelude_make import cast, consts
+from ortable.prelude.values import cast, consts
 
 
 def cond(

@@ -9,8 +9,10 @@ from typing import Any
 
 from ortable import dtypes
 from ortable.ir import Graph, Res
-from ortable.prelude import rank_of, shape_of, spread, static
-from ortable.prelude_make import (
+from ortable.prelude.facts import rank_of, shape_of, spread, static
+from ortable.prelude.shapes import flipped_along
+from ortable.prelude.sums import summed_over
+from ortable.prelude.values import (
     as_vec,
     cast,
     consts,
@@ -20,10 +22,9 @@ from ortable.prelude_make import (
     squeezed,
     unsqueezed,
 )
-from ortable.prelude_nn import channels_first, reach_padding, same_pads
-from ortable.prelude_product import matrix_product
-from ortable.prelude_shape import flipped_along
-from ortable.prelude_sums import summed_over
+
+from .nn import channels_first, reach_padding, same_pads
+from .products import matrix_product
 
 
 def convolution_backward(

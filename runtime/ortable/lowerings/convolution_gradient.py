@@ -11,10 +11,10 @@ from ortable import dims, dtypes
 from ortable.errors import UnsupportedCase
 from ortable.ir import Graph, Res
 from ortable.lowerings.convolution import direct_convolution
-from ortable.prelude import rank_of, shape_of, spread, static
-from ortable.prelude_make import as_vec, consts, cropped, permuted, reshape_to, unsqueezed
-from ortable.prelude_shape import flipped_along
-from ortable.prelude_sums import summed_over
+from ortable.prelude.facts import rank_of, shape_of, spread, static
+from ortable.prelude.shapes import flipped_along
+from ortable.prelude.sums import summed_over
+from ortable.prelude.values import as_vec, consts, cropped, permuted, reshape_to, unsqueezed
 
 
 def direct_convolution_backward(

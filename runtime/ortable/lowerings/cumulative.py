@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 from ortable import dtypes
 from ortable.ir import Graph, Res
-from ortable.prelude import axis_of, dim_of, highest, lowest, rank_of, shape_of
-from ortable.prelude_make import as_scalar, as_vec, cast, const, consts
-from ortable.prelude_pointwise import log1p_of
-from ortable.prelude_shape import along_axis, cat_list, counting, sliced, stretched
-from ortable.prelude_sums import sum_dtype
+from ortable.prelude.facts import axis_of, dim_of, highest, lowest, rank_of, shape_of
+from ortable.prelude.pointwise import log1p_of
+from ortable.prelude.shapes import along_axis, cat_list, counting, sliced, stretched
+from ortable.prelude.sums import sum_dtype
+from ortable.prelude.values import as_scalar, as_vec, cast, const, consts
 
 Combine = Callable[["Graph", list[str], list[str]], list[str]]
 

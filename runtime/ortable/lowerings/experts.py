@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from ortable import dtypes
 from ortable.ir import Graph, Res
-from ortable.prelude import dim_of, shape_of, static
-from ortable.prelude_make import as_vec, cast, const, consts
+from ortable.prelude.facts import dim_of, shape_of, static
+from ortable.prelude.values import as_vec, cast, const, consts
 
 
 def grouped_rows(graph: Graph, res: Res, input: str, weight: str, offs: str) -> str:

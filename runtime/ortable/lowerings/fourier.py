@@ -5,20 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from ortable import dims, dtypes
-from ortable.complex_value import ComplexValue, complex_type, join_pair
 from ortable.dims import Dim
 from ortable.ir import Graph, Res
-from ortable.prelude import dim_of, rank_of, shape_of
-from ortable.prelude_complex import as_complex, c_permuted, c_times
-from ortable.prelude_fourier import (
-    fourier,
-    fourier_scaled,
-    half_spectrum,
-    whole_spectrum,
-    windowed_dtype,
-)
-from ortable.prelude_make import as_vec, cast, const, consts, filled, reshape_to
-from ortable.prelude_order import window_places
+from ortable.lowerings.complex.arithmetic import as_complex, c_permuted, c_times
+from ortable.prelude.complex_value import ComplexValue, complex_type, join_pair
+from ortable.prelude.facts import dim_of, rank_of, shape_of
+from ortable.prelude.values import as_vec, cast, const, consts, filled, reshape_to
+
+from .fourier_words import fourier, fourier_scaled, half_spectrum, whole_spectrum, windowed_dtype
+from .ordering import window_places
 
 
 def stft(
@@ -159,7 +154,7 @@ def _windowed(graph: Graph, x: Any, window: Any) -> Any:
 def _quotient(graph: Graph, x: Any, y: Any) -> Any:
     if type(y) is not ComplexValue:
         return _each(graph, x, lambda part: graph.make_node("Div", [part, y]))
-    from ortable.prelude_complex import c_over
+    from ortable.lowerings.complex.arithmetic import c_over
 
     return c_over(graph, as_complex(graph, x, y.dtype), y)
 

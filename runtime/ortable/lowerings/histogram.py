@@ -8,13 +8,14 @@ from typing import Any
 
 from ortable import dims, dtypes
 from ortable.ir import Graph, Res
-from ortable.prelude import dim_of, shape_of, static
-from ortable.prelude_make import as_vec, cast, const, consts, reshape_to
-from ortable.prelude_nn import reduced_extreme
-from ortable.prelude_order import counted, spaced
-from ortable.prelude_places import places_in
-from ortable.prelude_pointwise import linspace_values
-from ortable.prelude_shape import as_flat, sliced
+from ortable.prelude.facts import dim_of, shape_of, static
+from ortable.prelude.pointwise import linspace_values
+from ortable.prelude.shapes import as_flat, sliced
+from ortable.prelude.values import as_vec, cast, const, consts, reshape_to
+
+from .nn import reduced_extreme
+from .ordering import counted, spaced
+from .scatter import places_in
 
 
 def histc(graph: Graph, res: Res, self: str, bins: int, min: float, max: float) -> str:

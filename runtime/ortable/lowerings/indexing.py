@@ -14,8 +14,9 @@ from ortable.dims import SymDim
 from ortable.errors import UnsupportedCase
 from ortable.inference import broadcast
 from ortable.ir import Graph, Res
-from ortable.prelude import inverse_perm, one_hot_index, rank_of, shape_of
-from ortable.prelude_make import (
+from ortable.prelude.facts import inverse_perm, one_hot_index, rank_of, shape_of
+from ortable.prelude.shapes import sliced
+from ortable.prelude.values import (
     as_tensor,
     as_vec,
     cast,
@@ -25,8 +26,8 @@ from ortable.prelude_make import (
     reshape_to,
     unsqueezed,
 )
-from ortable.prelude_places import names_each_once
-from ortable.prelude_shape import sliced
+
+from .scatter import names_each_once
 
 # ONNX Runtime adds no half floats in a scatter; the sum of bools is torch's "or".
 _ADDED_IN = {

@@ -12,8 +12,8 @@ from ortable import dims, dtypes
 from ortable.dims import SymDim
 from ortable.errors import UnsupportedCase
 from ortable.ir import Graph
-from ortable.prelude import dim_of
-from ortable.prelude_make import as_scalar, cast, consts, unsqueezed
+from ortable.prelude.facts import dim_of
+from ortable.prelude.values import as_scalar, cast, consts, unsqueezed
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule

@@ -6,12 +6,13 @@ from __future__ import annotations
 from ortable import dtypes
 from ortable.dims import Dim
 from ortable.ir import Graph, Res
-from ortable.prelude import is_float, rank_of, shape_of
-from ortable.prelude_make import cast, const, squeezed, unsqueezed
-from ortable.prelude_nn import count_over, loss_reduced, scaled, without
-from ortable.prelude_pointwise import log_softmax_of
-from ortable.prelude_shape import counting
-from ortable.prelude_sums import summed_over
+from ortable.prelude.facts import is_float, rank_of, shape_of
+from ortable.prelude.pointwise import log_softmax_of
+from ortable.prelude.shapes import counting
+from ortable.prelude.sums import summed_over
+from ortable.prelude.values import cast, const, squeezed, unsqueezed
+
+from .nn import count_over, loss_reduced, scaled, without
 
 NONE, MEAN, SUM = 0, 1, 2
 

@@ -7,11 +7,12 @@ from typing import Any
 
 from ortable import dtypes
 from ortable.ir import Graph, Res
-from ortable.prelude import dim_of, dtype_of, rank_of
-from ortable.prelude_factors import with_epsilon
-from ortable.prelude_make import cast, const, consts, per_channel, squeezed
-from ortable.prelude_nn import count_over, or_filled, scaled, wide_dtype, without
-from ortable.prelude_sums import mean_over, moments_over, summed_over
+from ortable.prelude.factors import with_epsilon
+from ortable.prelude.facts import dim_of, dtype_of, rank_of
+from ortable.prelude.sums import mean_over, moments_over, summed_over
+from ortable.prelude.values import cast, const, consts, per_channel, squeezed
+
+from .nn import count_over, or_filled, scaled, wide_dtype, without
 
 
 def batch_norm_training(

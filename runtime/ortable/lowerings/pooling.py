@@ -11,10 +11,11 @@ import numpy as np
 from ortable import dtypes
 from ortable.dims import Dim
 from ortable.ir import Graph, Res
-from ortable.prelude import shape_of, spread
-from ortable.prelude_gradients import window_ends
-from ortable.prelude_make import cast, const, cropped, reshape_to, unsqueezed
-from ortable.prelude_nn import reach_padding, scaled
+from ortable.prelude.facts import shape_of, spread
+from ortable.prelude.values import cast, const, cropped, reshape_to, unsqueezed
+
+from .gradients import window_ends
+from .nn import reach_padding, scaled
 
 
 def avg_pool2d_backward(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ortable import dtypes
 from ortable.ir import Graph, Res
-from ortable.prelude import axis_of, dim_of, rank_of, shape_of
-from ortable.prelude_make import (
+from ortable.prelude.facts import axis_of, dim_of, rank_of, shape_of
+from ortable.prelude.shapes import as_flat, stretched
+from ortable.prelude.values import (
     as_vec,
     at_least_1d,
     cast,
@@ -15,8 +16,8 @@ from ortable.prelude_make import (
     squeezed,
     unsqueezed,
 )
-from ortable.prelude_order import sorted_places
-from ortable.prelude_shape import as_flat, stretched
+
+from .ordering import sorted_places
 
 
 def quantile(

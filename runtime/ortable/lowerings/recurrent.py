@@ -10,9 +10,9 @@ from ortable import dtypes
 from ortable.dims import Dim
 from ortable.ir import Graph, Res
 from ortable.lowerings.recurrent_nan import Layer, with_nan
-from ortable.prelude import dim_of, shape_of, static
-from ortable.prelude_make import as_vec, consts, reshape_to
-from ortable.prelude_pointwise import const_like
+from ortable.prelude.facts import dim_of, shape_of, static
+from ortable.prelude.pointwise import const_like
+from ortable.prelude.values import as_vec, consts, reshape_to
 
 # torch keeps the gates as input, forget, cell, output; ONNX as input, output, forget, cell.
 _LSTM_GATES = (0, 3, 1, 2)

@@ -16,9 +16,9 @@ from functools import reduce
 
 from ortable import dtypes
 from ortable.ir import Graph
-from ortable.prelude_make import const, consts, squeezed, unsqueezed
-from ortable.prelude_pointwise import const_like
-from ortable.prelude_shape import sliced
+from ortable.prelude.pointwise import const_like
+from ortable.prelude.shapes import sliced
+from ortable.prelude.values import const, consts, squeezed, unsqueezed
 
 _END = 2**63 - 1
 

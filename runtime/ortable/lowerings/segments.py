@@ -6,11 +6,12 @@ from math import inf, nan
 
 from ortable import dtypes
 from ortable.ir import Graph, Res
-from ortable.prelude import axis_of, dim_of, rank_of, shape_of
-from ortable.prelude_make import cast, const, filled, unsqueezed
-from ortable.prelude_nn import wide_dtype
-from ortable.prelude_places import places_in, put_elements
-from ortable.prelude_shape import counting, sliced, stretched
+from ortable.prelude.facts import axis_of, dim_of, rank_of, shape_of
+from ortable.prelude.shapes import counting, sliced, stretched
+from ortable.prelude.values import cast, const, filled, unsqueezed
+
+from .nn import wide_dtype
+from .scatter import places_in, put_elements
 
 _EMPTY = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -inf, "min": inf}
 

@@ -15,9 +15,9 @@ from ortable import dims, dtypes
 from ortable.dims import Dim
 from ortable.errors import UnsupportedCase
 from ortable.ir import Graph, Res
-from ortable.prelude import inverse_perm, is_static, shape_of
-from ortable.prelude_make import as_vec, cast, consts, permuted, reshape_to, unsqueezed
-from ortable.prelude_shape import counting
+from ortable.prelude.facts import inverse_perm, is_static, shape_of
+from ortable.prelude.shapes import counting
+from ortable.prelude.values import as_vec, cast, consts, permuted, reshape_to, unsqueezed
 
 
 def as_strided(

@@ -11,9 +11,10 @@ import numpy as np
 from ortable import dtypes
 from ortable.dims import Dim
 from ortable.ir import Graph, Res
-from ortable.prelude import dim_of, static
-from ortable.prelude_make import as_scalar, as_vec, cast, const, consts, unsqueezed
-from ortable.prelude_nn import wide_dtype
+from ortable.prelude.facts import dim_of, static
+from ortable.prelude.values import as_scalar, as_vec, cast, const, consts, unsqueezed
+
+from .nn import wide_dtype
 
 
 def roi_align(

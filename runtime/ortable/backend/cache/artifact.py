@@ -27,7 +27,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import GraphModule
 
 from ortable.errors import OrtableError
-from ortable.rewrite.choose import content
+from ortable.passes.rewrite.choose import content
 
 from ..compile import CompiledGraph
 from ..mixed import MixedGraph

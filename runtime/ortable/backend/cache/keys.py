@@ -14,7 +14,7 @@ import torch
 from torch.fx import GraphModule
 
 from ortable.interpreter.tables import LOADED
-from ortable.rewrite.choose import content
+from ortable.passes.rewrite.choose import content
 
 from ..compile import CompiledGraph, target_opset
 from ..devices import resolve

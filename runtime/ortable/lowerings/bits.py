@@ -1,0 +1,72 @@
+"""Lower-case words of the spec language that read the bits of one dtype as those of another, the
+lowest byte first, as the memory of the processors that torch and ONNX Runtime run on has them."""
+
+from __future__ import annotations
+
+from ortable import dtypes
+from ortable.ir import Graph
+from ortable.prelude.facts import Bool, Dtype, Result, shape_of
+from ortable.prelude.values import cast, consts, reshape_to, unsqueezed
+
+__all__ = ["bits_as", "casts_keep_bits", "is_float8"]
+
+_UNSIGNED = {1: dtypes.uint8, 2: dtypes.uint16, 4: dtypes.uint32, 8: dtypes.uint64}
+_BITS_OF_INTS = dtypes.INT_TYPES | {dtypes.boolean}
+
+
+def casts_keep_bits(graph: Graph, x: Result, dtype: Dtype) -> Bool:
+    """Whether bits can be read as a dtype by casts alone: integers and bools, two's complement."""
+    return graph.get_type(x) in _BITS_OF_INTS and dtype in _BITS_OF_INTS
+
+
+def is_float8(dtype: Dtype) -> Bool:
+    """Whether a dtype is one of 8-bit floats, whose bits no operator of ONNX gives."""
+    return dtype in dtypes.FLOAT8_TYPES
+
+
+def bits_as(graph: Graph, x: Result, dtype: Dtype) -> Result:
+    """The bits of ``x`` read as ``dtype``; where that is narrower or wider, several elements along
+    the last dimension stand for one, or one for several."""
+    own, wanted = dtypes.itemsize(graph.get_type(x)), dtypes.itemsize(dtype)
+    if own > wanted:
+        x = _apart(graph, x, own, wanted)
+    elif own < wanted:
+        x = _joined(graph, x, own, wanted)
+    return _read_as(graph, x, dtype)
+
+
+def _read_as(graph: Graph, x: str, dtype: int) -> str:
+    """The same for a dtype of the same size."""
+    own = graph.get_type(x)
+    if own == dtype:
+        return x
+    if own in _BITS_OF_INTS and dtype in _BITS_OF_INTS:
+        return cast(graph, x, dtype)
+    if dtypes.boolean in (own, dtype):  # an 8-bit integer stands between
+        return cast(graph, _read_as(graph, cast(graph, x, dtypes.uint8), dtypes.uint8), dtype)
+    return graph.make_node("BitCast", [x], to=dtype)
+
+
+def _apart(graph: Graph, x: str, own: int, wanted: int) -> str:
+    """Each element as unsigned integers of ``wanted`` bytes, side by side."""
+    bits = _read_as(graph, x, _UNSIGNED[own])
+    bits = cast(graph, bits, _UNSIGNED[max(own, 4)])  # the shift has no kernel for uint16
+    shifts = consts(graph, list(range(0, 8 * own, 8 * wanted)), graph.get_type(bits))
+    column = unsqueezed(graph, bits, [-1])
+    shifted = graph.make_node("BitShift", [column, shifts], direction="RIGHT")
+    shape = list(shape_of(graph, x))
+    parts = cast(graph, shifted, _UNSIGNED[wanted])  # which drops the bits above
+    return reshape_to(graph, parts, [*shape[:-1], shape[-1] * (own // wanted)])
+
+
+def _joined(graph: Graph, x: str, own: int, wanted: int) -> str:
+    """Neighbours as one unsigned integer of ``wanted`` bytes: the product with powers of two, which
+    for unsigned integers is exact."""
+    count, shape = wanted // own, list(shape_of(graph, x))
+    shape[-1] = shape[-1] // count
+    wide = _UNSIGNED[max(wanted, 4)]
+    bits = reshape_to(graph, _read_as(graph, x, _UNSIGNED[own]), [*shape, count])
+    powers = consts(graph, [1 << (8 * own * place) for place in range(count)], wide)
+    column = reshape_to(graph, powers, [count, 1])
+    found = graph.make_node("MatMul", [cast(graph, bits, wide), column])
+    return cast(graph, reshape_to(graph, found, shape), _UNSIGNED[wanted])

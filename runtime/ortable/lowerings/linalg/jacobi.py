@@ -1,0 +1,172 @@
+"""Eigenvalues of symmetric matrices and singular values by Jacobi's rotations, half of all pairs of
+columns in each trip of a Loop (round robin), until a sweep over all pairs changes nothing.
+
+Sources: Golub and Van Loan, Matrix Computations, 8.5 (eigenvalues) and 8.6.3 (one-sided).
+"""
+
+from __future__ import annotations
+
+from ortable import dtypes
+from ortable.dims import Dim
+from ortable.ir import Graph
+from ortable.lowerings.nn import machine_epsilon
+from ortable.prelude.facts import dim_of
+from ortable.prelude.pointwise import const_like
+from ortable.prelude.shapes import stretched
+from ortable.prelude.values import as_scalar, as_vec, cast, const, consts
+
+from .matrix import places, run_loop, sum_of_squares, turned, unit_batch
+
+_SWEEPS = 30
+
+
+class _Rounds:
+    """Who is rotated with whom in each round: i with (round - i) mod odd, where odd is the size or
+    one less, and the last one of an even size with who would meet himself."""
+
+    def __init__(self, graph: Graph, size: Dim) -> None:
+        self.size = size
+        self.odd = as_scalar(graph, size - 1 + size % 2)
+        self.half = as_scalar(graph, (size + size % 2) // 2)
+        self.last = as_scalar(graph, size - 1)
+        self.even = const(graph, 1 - size % 2, dtypes.boolean)
+        self.trips = as_scalar(graph, (size - 1 + size % 2) * _SWEEPS)
+
+    def partners(self, body: Graph, place: str, own: str) -> str:
+        """int64[size]: the partner of each in the round at ``place``."""
+        make = body.make_node
+        found = make("Mod", [make("Sub", [place, own]), self.odd])
+        alone = make("And", [make("Equal", [found, own]), self.even])
+        found = make("Where", [alone, self.last, found])
+        # the one that meets itself: 2 i = round, modulo an odd number
+        other = make("Mod", [make("Mul", [place, self.half]), self.odd])
+        return make("Where", [make("Equal", [own, self.odd]), other, found])
+
+    def is_over(self, body: Graph, place: str) -> str:
+        """True in the last round of a sweep."""
+        after = body.make_node("Add", [place, const(body, 1, dtypes.int64)])
+        rest = body.make_node("Mod", [after, self.odd])
+        return body.make_node("Equal", [rest, const(body, 0, dtypes.int64)])
+
+
+def _rotation(
+    body: Graph, lengths: str, products: str, own: str, partner: str, idle: str
+) -> tuple[str, str]:
+    """Cosine and sine [batch, 1, size] that make the ``products`` of partners zero."""
+    make, one = body.make_node, const_like(body, 1, lengths)
+    zero, two = const_like(body, 0, lengths), const_like(body, 2, lengths)
+    idle = make("Or", [idle, make("Equal", [own, partner])])
+    divisor = make("Where", [idle, one, make("Mul", [two, products])])
+    other = make("Gather", [lengths, partner], axis=2)
+    zeta = make("Div", [make("Sub", [other, lengths]), divisor])
+    # partners turn in opposite directions, also where zeta is 0 for both
+    first = make("Where", [make("Less", [own, partner]), one, make("Neg", [one])])
+    sign = make("Where", [make("Equal", [zeta, zero]), first, make("Sign", [zeta])])
+    root = make("Sqrt", [make("Add", [make("Mul", [zeta, zeta]), one])])
+    tangent = make("Div", [sign, make("Add", [make("Abs", [zeta]), root])])
+    tangent = make("Where", [idle, zero, tangent])
+    cosine = make(
+        "Reciprocal", [make("Sqrt", [make("Add", [make("Mul", [tangent, tangent]), one])])]
+    )
+    return cosine, make("Mul", [tangent, cosine])
+
+
+def _turned_by(body: Graph, x: str, other: str, cosine: str, sine: str) -> str:
+    make = body.make_node
+    return make("Sub", [make("Mul", [x, cosine]), make("Mul", [other, sine])])
+
+
+def _largest(body: Graph, marks: str, before: str) -> str:
+    """``before`` or whether a pair was rotated."""
+    total = body.make_node("ReduceSum", [cast(body, marks, dtypes.int32)], keepdims=0)
+    return body.make_node(
+        "Or", [before, body.make_node("Greater", [total, const(body, 0, dtypes.int32)])]
+    )
+
+
+def _next_round(body: Graph, rounds: _Rounds, place: str, busy: str, idle: str) -> list[str]:
+    """(whether to go on, whether this sweep rotated something)."""
+    make = body.make_node
+    busy = _largest(body, make("Not", [idle]), busy)
+    over = rounds.is_over(body, place)
+    return [make("Or", [busy, make("Not", [over])]), make("And", [busy, make("Not", [over])])]
+
+
+def symmetric_eigen(graph: Graph, a: str) -> tuple[str, str]:
+    """Ascending eigenvalues [batch, n] and eigenvectors [batch, n, n] of symmetric matrices."""
+    size = dim_of(graph, a, 1)
+    rounds, own = _Rounds(graph, size), places(graph, a, -1)
+    diagonal = graph.make_node("Equal", [places(graph, a, -2), own])
+    make, over = graph.make_node, consts(graph, [1], dtypes.int64)
+    both = consts(graph, [1, 2], dtypes.int64)
+    epsilon = const_like(graph, machine_epsilon(graph.get_type(a)), a)
+    floor = make("Mul", [make("ReduceL2", [a, both], keepdims=1), epsilon])
+
+    def on_diagonal(body: Graph, x: str) -> str:
+        kept = body.make_node("Where", [diagonal, x, const_like(body, 0, x)])
+        return body.make_node("ReduceSum", [kept, over], keepdims=1)
+
+    def step(body: Graph, place: str, busy: str, a: str, vectors: str) -> list[str]:
+        make = body.make_node
+        partner = rounds.partners(body, place, own)
+        other = make("Gather", [a, partner], axis=2)
+        products = on_diagonal(body, other)
+        # NaN counts as small, or the loop would not end early
+        idle = make("Not", [make("Greater", [make("Abs", [products]), floor])])
+        idle = make("Or", [idle, make("Equal", [own, partner])])
+        cosine, sine = _rotation(body, on_diagonal(body, a), products, own, partner, idle)
+        a = _turned_by(body, a, other, cosine, sine)
+        down = [turned(body, cosine), turned(body, sine)]
+        a = _turned_by(body, a, make("Gather", [a, partner], axis=1), *down)
+        vectors = _turned_by(
+            body, vectors, make("Gather", [vectors, partner], axis=2), cosine, sine
+        )
+        return [*_next_round(body, rounds, place, busy, idle), a, vectors]
+
+    start = [const(graph, False, dtypes.boolean), a, unit_batch(graph, a, size, size)]
+    _, a, vectors = run_loop(graph, rounds.trips, start, step, going=True)
+    values = make("Squeeze", [on_diagonal(graph, a), over])
+    values, order = make("TopK", [values, as_vec(graph, size)], 2, axis=1, largest=0)
+    return values, _columns_at(graph, vectors, order)
+
+
+def _columns_at(graph: Graph, x: str, order: str) -> str:
+    """The columns of ``x`` [batch, rows, columns] in ``order`` [batch, columns]."""
+    index = graph.make_node("Unsqueeze", [order, consts(graph, [1], dtypes.int64)])
+    index = stretched(graph, index, graph.get_shape(x))
+    return graph.make_node("GatherElements", [x, index], axis=2)
+
+
+def singular(graph: Graph, a: str) -> tuple[str, str, str]:
+    """(a v, sigma, v): orthogonal columns [batch, m, n], their lengths [batch, n], descending, and
+    the orthogonal v [batch, n, n]."""
+    size, make = dim_of(graph, a, 2), graph.make_node
+    rounds, own = _Rounds(graph, size), places(graph, a, -1)
+    over = consts(graph, [1], dtypes.int64)
+    epsilon = machine_epsilon(graph.get_type(a)) / 2
+    near, far = const_like(graph, epsilon, a), const_like(graph, epsilon * epsilon, a)
+    total = make("ReduceSumSquare", [a, consts(graph, [1, 2], dtypes.int64)], keepdims=1)
+    floor = make("Mul", [total, far])
+
+    def step(body: Graph, place: str, busy: str, a: str, vectors: str) -> list[str]:
+        make = body.make_node
+        partner = rounds.partners(body, place, own)
+        other = make("Gather", [a, partner], axis=2)
+        lengths = sum_of_squares(body, a)
+        products = make("ReduceSum", [make("Mul", [a, other]), over], keepdims=1)
+        pair = make("Sqrt", [make("Mul", [lengths, make("Gather", [lengths, partner], axis=2)])])
+        small = make("Max", [make("Mul", [pair, near]), floor])
+        idle = make("Not", [make("Greater", [make("Abs", [products]), small])])
+        idle = make("Or", [idle, make("Equal", [own, partner])])
+        cosine, sine = _rotation(body, lengths, products, own, partner, idle)
+        a = _turned_by(body, a, other, cosine, sine)
+        vectors = _turned_by(
+            body, vectors, make("Gather", [vectors, partner], axis=2), cosine, sine
+        )
+        return [*_next_round(body, rounds, place, busy, idle), a, vectors]
+
+    start = [const(graph, False, dtypes.boolean), a, unit_batch(graph, a, size, size)]
+    _, a, vectors = run_loop(graph, rounds.trips, start, step, going=True)
+    lengths = make("Squeeze", [make("ReduceL2", [a, over], keepdims=1), over])
+    values, order = make("TopK", [lengths, as_vec(graph, size)], 2, axis=1, largest=1)
+    return _columns_at(graph, a, order), values, _columns_at(graph, vectors, order)

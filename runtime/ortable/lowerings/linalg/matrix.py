@@ -1,0 +1,103 @@
+"""What the loops of linear algebra share: batches of matrices as [batch, rows, columns], a Loop
+over carried results, indices of rows and columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ortable import dims, dtypes
+from ortable.dims import Dim
+from ortable.ir import Graph
+from ortable.prelude.facts import dim_of, rank_of, shape_of
+from ortable.prelude.shapes import counting, stretched
+from ortable.prelude.values import as_scalar, cast, const, consts, permuted, reshape_to, unsqueezed
+
+Step = Callable[..., Sequence[str]]
+
+
+def flat_batch(graph: Graph, x: str, kept: int = 2) -> str:
+    """``x`` with its leading dimensions as one, before the last ``kept``."""
+    shape = list(shape_of(graph, x))
+    batch = shape[: len(shape) - kept]
+    return x if len(batch) == 1 else reshape_to(graph, x, [dims.prod(batch), *shape[len(batch) :]])
+
+
+def with_batch(graph: Graph, x: str, batch: Sequence[Dim]) -> str:
+    """The inverse of ``flat_batch``: the leading dimension of ``x`` as several, or none."""
+    return reshape_to(graph, x, [*batch, *shape_of(graph, x)[1:]])
+
+
+def batch_of(graph: Graph, x: str, kept: int = 2) -> list[Dim]:
+    """The leading dimensions of ``x``, before the last ``kept``."""
+    shape = list(shape_of(graph, x))
+    return shape[: len(shape) - kept]
+
+
+def in_batch(graph: Graph, x: str, batch: Sequence[Dim]) -> str:
+    """A matrix of ``x``, or a batch of them, broadcast to the leading dimensions ``batch``."""
+    return stretched(graph, x, [*batch, *shape_of(graph, x)[-2:]])
+
+
+def turned(graph: Graph, x: str) -> str:
+    """``x`` with its last two dimensions exchanged."""
+    rank = rank_of(graph, x)
+    return permuted(graph, x, [*range(rank - 2), rank - 1, rank - 2])
+
+
+def places(graph: Graph, x: str, axis: int) -> str:
+    """0, 1, 2, ... along the rows (axis -2) or columns (axis -1), to compare with a place."""
+    found = counting(graph, 0, dim_of(graph, x, axis), 1)
+    return unsqueezed(graph, found, [1]) if axis == -2 else found
+
+
+def unit_batch(graph: Graph, like: str, rows: Dim, columns: Dim) -> str:
+    """[batch, rows, columns] with ones on the diagonal, for as many matrices as ``like`` has."""
+    down = unsqueezed(graph, counting(graph, 0, rows, 1), [1])
+    ones = graph.make_node("Equal", [down, counting(graph, 0, columns, 1)])
+    one = cast(graph, ones, graph.get_type(like))
+    return stretched(graph, one, [dim_of(graph, like, 0), rows, columns])
+
+
+def fewer(graph: Graph, x: str) -> Dim:
+    """The smaller one of the last two dimensions."""
+    return dims.minimum(*shape_of(graph, x)[-2:])
+
+
+def first_axis(graph: Graph, x: str) -> str:
+    """An int as a vector of one, to Gather with it and keep the dimension."""
+    return graph.make_node("Unsqueeze", [x, consts(graph, [0], dtypes.int64)])
+
+
+def run_loop(
+    graph: Graph, trips: Dim | str, states: Sequence[str], step: Step, going: bool = False
+) -> list[str]:
+    """Loop that carries ``states``; ``step(body, place, *states)`` gives the next ones.
+
+    With ``going`` the first of what ``step`` gives says whether there is another trip.
+    """
+    body = graph.subgraph("loop")
+    place = body.make_tensor_input(graph.unique_name("place"), dtypes.int64, ())
+    still = body.make_tensor_input(graph.unique_name("still"), dtypes.boolean, ())
+    names = [
+        body.make_tensor_input(
+            graph.unique_name("state"), graph.get_type(state), graph.get_shape(state)
+        )
+        for state in states
+    ]
+    found = list(step(body, place, *names))
+    for name in found if going else [body.make_node("Identity", [still]), *found]:
+        body.make_tensor_output(name)
+    count = trips if isinstance(trips, str) else as_scalar(graph, trips)
+    result = graph.make_node(
+        "Loop", [count, const(graph, True, dtypes.boolean), *states], len(states), body=body
+    )
+    results = [result] if isinstance(result, str) else list(result)
+    for name, state in zip(results, states, strict=True):
+        if not graph.has_shape(name):
+            graph.set_shape(name, graph.get_shape(state))
+    return results
+
+
+def sum_of_squares(graph: Graph, x: str) -> str:
+    """[batch, 1, columns]: the squared length of each column."""
+    return graph.make_node("ReduceSumSquare", [x, consts(graph, [1], dtypes.int64)], keepdims=1)

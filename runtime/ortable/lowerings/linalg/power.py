@@ -1,0 +1,127 @@
+"""Powers and the exponential of matrices, chains of products."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ortable import dtypes
+from ortable.errors import UnsupportedCase
+from ortable.ir import Graph, Res
+from ortable.lowerings.products import matrix_product
+from ortable.prelude.facts import dim_of
+from ortable.prelude.pointwise import const_like
+from ortable.prelude.shapes import zeros_of
+from ortable.prelude.values import cast, const, consts
+
+from .matrix import batch_of, flat_batch, run_loop, unit_batch, with_batch
+from .solvers import solved, unit_like
+
+_DEGREE = 18
+# Bader, Blanes, Casas: up to these norms a Taylor polynomial of degree 18 is exact to the dtype.
+_REACH = {dtypes.float32: 3.010066362817634, dtypes.float64: 1.090863719290036}
+
+
+def matrix_power(graph: Graph, res: Res, self: str, n: int) -> str:
+    """aten::linalg_matrix_power: repeated squaring, of the inverse for n < 0."""
+    if n == 0:
+        return unit_like(graph, self)
+    if n < 0:
+        self = solved(graph, self, unit_like(graph, self))
+    found: str | None = None
+    times = abs(n)
+    while times:
+        if times & 1:
+            found = self if found is None else matrix_product(graph, found, self)
+        times >>= 1
+        self = matrix_product(graph, self, self) if times else self
+    assert found is not None
+    return graph.make_node("Identity", [found])
+
+
+def multi_dot(graph: Graph, res: Res, tensors: Sequence[str]) -> str:
+    """aten::linalg_multi_dot, aten::chain_matmul: from the left; torch's order differs in rounding
+    alone."""
+    found = tensors[0]
+    for each in tensors[1:]:
+        found = matrix_product(graph, found, each)
+    return found
+
+
+def matrix_exp(graph: Graph, res: Res, self: str) -> str:
+    """aten::linalg_matrix_exp: a Taylor polynomial of the matrix divided by a power of two, squared
+    as often.
+
+    Raises:
+        UnsupportedCase: half floats, which torch computes with other bounds.
+    """
+    dtype = graph.get_type(self)
+    if dtype not in _REACH:
+        raise UnsupportedCase("aten::linalg_matrix_exp of another dtype than float32 and float64")
+    make, batch, x = graph.make_node, batch_of(graph, self), flat_batch(graph, self)
+    size = make("ReduceSum", [make("Abs", [x]), consts(graph, [1], dtypes.int64)], keepdims=1)
+    nothing = make(
+        "ReduceMax",
+        [
+            make("Concat", [size, _zero_like_batch(graph, x)], axis=2),
+            consts(graph, [2], dtypes.int64),
+        ],
+        keepdims=1,
+    )
+    times = make(
+        "Ceil",
+        [
+            make(
+                "Div",
+                [
+                    make("Log", [make("Div", [nothing, const(graph, _REACH[dtype], dtype)])]),
+                    const(graph, 0.6931471805599453, dtype),
+                ],
+            )
+        ],
+    )
+    sane = make(
+        "And",
+        [
+            make("Greater", [times, const_like(graph, 0, times)]),
+            make("Less", [times, const_like(graph, 1100, times)]),
+        ],
+    )
+    times = make("Where", [sane, times, const_like(graph, 0, times)])
+    scaled = make("Div", [x, make("Pow", [const_like(graph, 2, x), times])])
+    one = unit_batch(graph, x, dim_of(graph, x, 1), dim_of(graph, x, 1))
+    found = _taylor(graph, scaled, one)
+    return with_batch(graph, _squared(graph, found, times), batch)
+
+
+def _zero_like_batch(graph: Graph, x: str) -> str:
+    """[batch, 1, 1] of zeros: a maximum with it exists for empty matrices, too."""
+    return zeros_of(graph, [dim_of(graph, x, 0), 1, 1], graph.get_type(x))
+
+
+def _taylor(graph: Graph, x: str, one: str) -> str:
+    """Horner's scheme for 1 + x / 1 (1 + x / 2 (1 + ...))."""
+
+    def step(body: Graph, place: str, found: str) -> list[str]:
+        make = body.make_node
+        number = make("Sub", [const(body, _DEGREE, dtypes.int64), place])
+        quotient = make("Div", [x, cast(body, number, graph.get_type(x))])
+        return [make("Add", [make("MatMul", [quotient, found]), one])]
+
+    return run_loop(graph, _DEGREE, [one], step)[0]
+
+
+def _squared(graph: Graph, x: str, times: str) -> str:
+    """Each matrix squared as often as ``times`` [batch, 1, 1] says."""
+    make = graph.make_node
+    zero = consts(graph, [0], graph.get_type(times))
+    flat = make(
+        "Concat", [make("Reshape", [times, consts(graph, [-1], dtypes.int64)]), zero], axis=0
+    )
+    most = cast(graph, make("ReduceMax", [flat], keepdims=0), dtypes.int64)
+
+    def step(body: Graph, place: str, found: str) -> list[str]:
+        make = body.make_node
+        open_ = make("Less", [cast(body, place, graph.get_type(times)), times])
+        return [make("Where", [open_, make("MatMul", [found, found]), found])]
+
+    return run_loop(graph, most, [x], step)[0]

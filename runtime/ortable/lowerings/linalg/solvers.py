@@ -1,0 +1,442 @@
+"""Lower-case words of the spec language for dense linear algebra: factorisations of matrices, or
+batches of them, and what is solved with them.
+
+The algorithms are loops in ``lowerings/linalg_*``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ortable import dims, dtypes
+from ortable.errors import UnsupportedCase
+from ortable.inference.shape import broadcast
+from ortable.ir import Graph
+from ortable.lowerings.loss_words import power_norm
+from ortable.lowerings.nn import machine_epsilon, reduced_extreme
+from ortable.lowerings.products import matrix_product
+from ortable.prelude.facts import (
+    Bool,
+    Dtype,
+    Float,
+    Ints,
+    Result,
+    Results,
+    Str,
+    SymInt,
+    SymInts,
+    dim_of,
+    rank_of,
+    shape_of,
+)
+from ortable.prelude.pointwise import const_like
+from ortable.prelude.shapes import counting, sliced, stretched, zeros_of
+from ortable.prelude.values import (
+    cast,
+    const,
+    consts,
+    cropped,
+    permuted,
+    reshape_to,
+    squeezed,
+    unsqueezed,
+)
+
+from . import factor, jacobi, matrix
+
+__all__ = [
+    "cholesky_factor",
+    "determinant",
+    "diagonal_elements",
+    "flipped_matrix",
+    "kept_factors",
+    "leading_part",
+    "log_determinant",
+    "longer_side",
+    "lu_factors",
+    "lu_info",
+    "lu_permutation",
+    "lu_sign",
+    "lu_solved",
+    "matrix_norm",
+    "noise_floor",
+    "orthogonal_part",
+    "pseudo_inverse",
+    "reflected",
+    "reflectors_of",
+    "singular_lengths",
+    "singular_parts",
+    "smaller_side",
+    "solved",
+    "symmetric_parts",
+    "triangular_solved",
+    "unit_like",
+    "unit_matrix",
+    "upper_part",
+    "vector_norm",
+]
+
+# -- matrices ------------------------------------------------------------------------------------
+
+
+def flipped_matrix(graph: Graph, x: Result) -> Result:
+    """``x`` with its last two dimensions exchanged."""
+    return matrix.turned(graph, x)
+
+
+def unit_matrix(graph: Graph, rows: SymInt, columns: SymInt, dtype: Dtype) -> Result:
+    """[rows, columns] with ones on the diagonal."""
+    down = unsqueezed(graph, counting(graph, 0, rows, 1), [1])
+    return cast(graph, graph.make_node("Equal", [down, counting(graph, 0, columns, 1)]), dtype)
+
+
+def unit_like(graph: Graph, x: Result) -> Result:
+    """Unit matrices for a batch of square matrices ``x``, in its shape."""
+    unit = unit_matrix(graph, dim_of(graph, x, -2), dim_of(graph, x, -1), graph.get_type(x))
+    return stretched(graph, unit, shape_of(graph, x))
+
+
+def upper_part(graph: Graph, x: Result, wanted: Bool = True) -> Result:
+    """The upper triangle of matrices, or the lower one."""
+    return graph.make_node("Trilu", [x], upper=int(wanted))
+
+
+def leading_part(graph: Graph, x: Result, rows: SymInt, columns: SymInt) -> Result:
+    """The first rows and columns of matrices."""
+    return cropped(graph, x, [rows, columns])
+
+
+def smaller_side(graph: Graph, x: Result) -> SymInt:
+    """How many rows or columns matrices have, whichever is less."""
+    return matrix.fewer(graph, x)
+
+
+def longer_side(graph: Graph, x: Result) -> SymInt:
+    """How many rows or columns matrices have, whichever is more."""
+    return dims.maximum(*shape_of(graph, x)[-2:])
+
+
+def diagonal_elements(graph: Graph, x: Result) -> Result:
+    """The diagonals of matrices as vectors."""
+    count = matrix.fewer(graph, x)
+    square = cropped(graph, x, [count, count])
+    unit = unit_matrix(graph, count, count, dtypes.boolean)
+    kept = graph.make_node("Where", [unit, square, const_like(graph, 0, x)])
+    return graph.make_node("ReduceSum", [kept, _last_axis(graph, x)], keepdims=0)
+
+
+def _last_axis(graph: Graph, x: str) -> str:
+    # counted from the front: from the end, ONNX Runtime gives a wrong shape for an empty axis
+    return consts(graph, [rank_of(graph, x) - 1], dtypes.int64)
+
+
+# -- factorisations ------------------------------------------------------------------------------
+
+
+def lu_factors(graph: Graph, x: Result) -> Results:
+    """[LU, pivots]: L without its unit diagonal below U; LAPACK's int32 pivots, from 1."""
+    batch = matrix.batch_of(graph, x)
+    factors, pivots, _ = factor.lu(graph, matrix.flat_batch(graph, x))
+    return [matrix.with_batch(graph, each, batch) for each in (factors, pivots)]
+
+
+def kept_factors(graph: Graph, x: Result) -> Results:
+    """[LU, pivots] that torch's determinants keep for the backward pass: those of the transpose
+    where the first argument is contiguous, which spares LAPACK a copy, else those of the matrix.
+
+    Raises:
+        UnsupportedCase: the graph does not say how the matrix lies in memory.
+    """
+    argument = next(iter(getattr(graph.origin, "args", ())), None)
+    tensor = getattr(argument, "meta", {}).get("val")
+    if tensor is None:
+        raise UnsupportedCase("LU factors of a matrix whose order in memory the graph does not say")
+    return lu_factors(graph, matrix.turned(graph, x) if tensor.is_contiguous() else x)
+
+
+def lu_permutation(graph: Graph, pivots: Result, rows: SymInt, dtype: Dtype) -> Result:
+    """P of A = P L U, from LAPACK's pivots."""
+    order = factor.row_order(graph, matrix.flat_batch(graph, pivots, 1), rows)
+    found = factor.permutation_matrix(graph, order, dtype)
+    return matrix.with_batch(graph, found, matrix.batch_of(graph, pivots, 1))
+
+
+def lu_info(graph: Graph, factors: Result) -> Result:
+    """int32: the first column, from 1, whose pivot is exactly zero; else 0."""
+    make = graph.make_node
+    zeros = make("Equal", [diagonal_elements(graph, factors), const_like(graph, 0, factors)])
+    size = matrix.fewer(graph, factors)
+    # large for the first one: the largest is what counts
+    from_end = counting(graph, size, size, -1)
+    marks = make("Where", [zeros, from_end, const(graph, 0, dtypes.int64)])
+    nothing = stretched(
+        graph, consts(graph, [0], dtypes.int64), [*matrix.batch_of(graph, factors), 1]
+    )
+    marks = make("Concat", [marks, nothing], axis=-1)
+    best = make("ReduceMax", [marks, _last_axis(graph, marks)], keepdims=0)
+    place = make("Sub", [const(graph, size + 1, dtypes.int64), best])
+    none = make("Equal", [best, const(graph, 0, dtypes.int64)])
+    return cast(graph, make("Where", [none, const(graph, 0, dtypes.int64), place]), dtypes.int32)
+
+
+def lu_sign(graph: Graph, factors: Result, pivots: Result) -> Result:
+    """1 or -1: the sign of the exchanges of rows that ``pivots`` tell."""
+    make, count = graph.make_node, matrix.fewer(graph, factors)
+    own = cast(graph, counting(graph, 1, count, 1), dtypes.int32)
+    moved = make("Not", [make("Equal", [pivots, own])])
+    ones = cast(graph, moved, dtypes.int64)
+    times = make("ReduceSum", [ones, _last_axis(graph, ones)], keepdims=0)
+    odd = make("Mod", [times, const(graph, 2, dtypes.int64)])
+    signs = make("Sub", [const(graph, 1, dtypes.int64), make("Add", [odd, odd])])
+    return cast(graph, signs, graph.get_type(factors))
+
+
+def lu_solved(
+    graph: Graph, factors: Result, pivots: Result, b: Result, adjoint: Bool = False
+) -> Result:
+    """x of A x = b, or of A' x = b, from LU factors; leading dimensions broadcast."""
+    rows = dim_of(graph, factors, -1)
+    together = _together(graph, [factors, b])
+    flat = [matrix.flat_batch(graph, matrix.in_batch(graph, x, together)) for x in (factors, b)]
+    pivots = stretched(graph, pivots, [*together, rows])
+    order = factor.row_order(graph, matrix.flat_batch(graph, pivots, 1), rows)
+    found = factor.lu_solution(graph, flat[0], order, flat[1], adjoint)
+    return matrix.with_batch(graph, found, together)
+
+
+def solved(graph: Graph, a: Result, b: Result, left: Bool = True, vector: Bool = False) -> Result:
+    """x of a x = b (of x a = b without ``left``) by LU factors; leading dimensions broadcast.
+
+    ``vector``: ``b`` holds vectors.
+    """
+    if vector:
+        last = consts(graph, [-1], dtypes.int64)
+        b = graph.make_node("Unsqueeze", [b, last])
+        return graph.make_node("Squeeze", [solved(graph, a, b), last])
+    if not left:
+        found = solved(graph, matrix.turned(graph, a), matrix.turned(graph, b))
+        return matrix.turned(graph, found)
+    factors = lu_factors(graph, a)
+    return lu_solved(graph, factors[0], factors[1], b)
+
+
+def triangular_solved(
+    graph: Graph, a: Result, b: Result, upper: Bool, unit: Bool = False
+) -> Result:
+    """x of a x = b for a triangular ``a``; leading dimensions broadcast."""
+    together = _together(graph, [a, b])
+    flat = [matrix.flat_batch(graph, matrix.in_batch(graph, x, together)) for x in (a, b)]
+    return matrix.with_batch(
+        graph, factor.triangular(graph, flat[0], flat[1], upper, unit), together
+    )
+
+
+def _together(graph: Graph, xs: Results) -> SymInts:
+    found = broadcast(*(tuple(matrix.batch_of(graph, x)) for x in xs))
+    if found is None:
+        raise UnsupportedCase("batches whose common shape depends on which dynamic size is 1")
+    return list(found)
+
+
+def cholesky_factor(graph: Graph, x: Result, upper: Bool) -> Results:
+    """[factor, info] of positive definite matrices, of which the triangle in question is read."""
+    flat = matrix.flat_batch(graph, x)
+    found, info = factor.cholesky(graph, matrix.turned(graph, flat) if upper else flat)
+    found = matrix.turned(graph, found) if upper else found
+    batch = matrix.batch_of(graph, x)
+    return [matrix.with_batch(graph, found, batch), matrix.with_batch(graph, info, batch)]
+
+
+def reflectors_of(graph: Graph, x: Result) -> Results:
+    """[a, tau] of LAPACK's geqrf: R and below it Householder's reflectors."""
+    found = factor.reflectors(graph, matrix.flat_batch(graph, x))
+    batch = matrix.batch_of(graph, x)
+    return [matrix.with_batch(graph, each, batch) for each in found]
+
+
+def orthogonal_part(graph: Graph, x: Result, tau: Result, columns: SymInt) -> Result:
+    """The first columns of the product of the reflectors ``x`` and ``tau``."""
+    flat = matrix.flat_batch(graph, x)
+    found = factor.orthogonal(graph, flat, matrix.flat_batch(graph, tau, 1), columns)
+    return matrix.with_batch(graph, found, matrix.batch_of(graph, x))
+
+
+def reflected(graph: Graph, x: Result, tau: Result, other: Result, adjoint: Bool) -> Result:
+    """Q ``other``, or its adjoint, for the product Q of the reflectors ``x`` and ``tau``."""
+    flat = [matrix.flat_batch(graph, x), matrix.flat_batch(graph, tau, 1)]
+    found = factor.apply_reflectors(
+        graph, flat[0], flat[1], matrix.flat_batch(graph, other), adjoint
+    )
+    return matrix.with_batch(graph, found, matrix.batch_of(graph, other))
+
+
+# -- eigenvalues and singular values -------------------------------------------------------------
+
+
+def symmetric_parts(graph: Graph, x: Result, uplo: Str = "L") -> Results:
+    """[values, vectors] of symmetric matrices, ascending; one triangle of ``x`` is read."""
+    dtype, x = graph.get_type(x), cast(graph, x, dtypes.float64)  # sweeps add up rounding errors
+    rows = dim_of(graph, x, -1)
+    # torch does not always say that both sides are one size
+    flat = reshape_to(
+        graph, matrix.flat_batch(graph, x), [dims.prod(matrix.batch_of(graph, x)), rows, rows]
+    )
+    order = ("LessOrEqual", "GreaterOrEqual")[uplo.upper() == "L"]
+    kept = graph.make_node(order, [matrix.places(graph, flat, -2), matrix.places(graph, flat, -1)])
+    flat = graph.make_node("Where", [kept, flat, matrix.turned(graph, flat)])
+    batch = matrix.batch_of(graph, x)
+    found = [cast(graph, each, dtype) for each in jacobi.symmetric_eigen(graph, flat)]
+    return [matrix.with_batch(graph, each, batch) for each in found]
+
+
+def singular_lengths(graph: Graph, x: Result) -> Result:
+    """The singular values of matrices, descending."""
+    flat = _tall(graph, x)[0]
+    found = _first(graph, jacobi.singular(graph, flat)[1], matrix.fewer(graph, x))
+    return matrix.with_batch(graph, found, matrix.batch_of(graph, x))
+
+
+def singular_parts(graph: Graph, x: Result, full: Bool) -> Results:
+    """[u, s, v'] of matrices; ``full`` completes u and v to squares."""
+    count, batch = matrix.fewer(graph, x), matrix.batch_of(graph, x)
+    flat, wide = _tall(graph, x)
+    scaled, lengths, right = jacobi.singular(graph, flat)
+    rows = dim_of(graph, flat, 1)
+    # the columns of u * s are orthogonal: reflectors normalise and complete them
+    packed, tau = factor.reflectors(graph, _first(graph, scaled, count))
+    left = factor.orthogonal(graph, packed, tau, rows if full else count)
+    signs = matrix.unit_batch(graph, left, dim_of(graph, left, 2), count)
+    negative = graph.make_node(
+        "Less", [diagonal_elements(graph, packed), const_like(graph, 0, packed)]
+    )
+    flips = graph.make_node("Where", [negative, *(const_like(graph, n, left) for n in (-2, 0))])
+    column = unsqueezed(graph, flips, [2])
+    total = matrix_product(graph, signs, column)
+    total = graph.make_node("Add", [matrix.turned(graph, total), const_like(graph, 1, left)])
+    left = graph.make_node("Mul", [left, total])
+    right = right if full else _first(graph, right, count)
+    parts = (right, left) if wide else (left, right)
+    found = [parts[0], _first(graph, lengths, count), matrix.turned(graph, parts[1])]
+    return [matrix.with_batch(graph, each, batch) for each in found]
+
+
+def noise_floor(
+    graph: Graph, values: Result, size: SymInt, atol: Result | None, rtol: Result | None
+) -> Result:
+    """What singular values must exceed to count: max(atol, rtol * the largest one), with torch's
+    defaults for matrices whose longer side is ``size``."""
+    make, own = graph.make_node, graph.get_type(values)
+    zero = const(graph, 0, own)
+    atol = None if atol is None else cast(graph, atol, own)
+    if rtol is None:
+        rtol = make("Mul", [const(graph, machine_epsilon(own), own), const(graph, size, own)])
+        if atol is not None:
+            rtol = make("Where", [make("Greater", [atol, zero]), zero, rtol])
+    nothing = zeros_of(graph, [*shape_of(graph, values)[:-1], 1], own)
+    padded = make("Concat", [values, nothing], axis=-1)
+    most = make("ReduceMax", [padded, _last_axis(graph, padded)], keepdims=0)
+    floor = make("Mul", [cast(graph, rtol, own), most])
+    if atol is not None:
+        floor = make("Max", [floor, atol])
+    # a tolerance may have more axes than what it bounds
+    return make("Unsqueeze", [floor, consts(graph, [-1], dtypes.int64)])
+
+
+def pseudo_inverse(
+    graph: Graph, x: Result, atol: Result | None, rtol: Result | None, hermitian: Bool
+) -> Result:
+    """The inverse on the space of the singular values (or eigenvalues) above ``noise_floor``."""
+    make, zero, one = graph.make_node, const_like(graph, 0, x), const_like(graph, 1, x)
+    if hermitian:
+        values, right = symmetric_parts(graph, x)
+        left = right
+    else:
+        left, values, across = singular_parts(graph, x, False)
+        right = matrix.turned(graph, across)
+    size = make("Abs", [values])
+    kept = make("Greater", [size, noise_floor(graph, size, longer_side(graph, x), atol, rtol)])
+    scales = make("Where", [kept, make("Reciprocal", [make("Where", [kept, values, one])]), zero])
+    scaled = make("Mul", [right, make("Unsqueeze", [scales, consts(graph, [-2], dtypes.int64)])])
+    return matrix_product(graph, scaled, matrix.turned(graph, left))
+
+
+def _tall(graph: Graph, x: str) -> tuple[str, bool]:
+    """A batch of matrices, exchanged when they are known to be wide, and whether they were."""
+    rows, columns = shape_of(graph, x)[-2:]
+    flat = matrix.flat_batch(graph, x)
+    wide = isinstance(rows, int) and isinstance(columns, int) and rows < columns
+    return (matrix.turned(graph, flat) if wide else flat), wide
+
+
+def _first(graph: Graph, x: str, count: SymInt) -> str:
+    return sliced(graph, x, rank_of(graph, x) - 1, 0, count)
+
+
+# -- norms ---------------------------------------------------------------------------------------
+
+
+def vector_norm(graph: Graph, x: Result, power: Float, axes: Ints, keepdim: Bool) -> Result:
+    """The norm of vectors over ``axes`` of a float result; 0 for empty ones."""
+    if any(dims.same(dim_of(graph, x, axis), 0) for axis in axes):
+        return _zero_norm(graph, x, axes, keepdim)
+    return power_norm(graph, x, power, axes, keepdim)
+
+
+def _zero_norm(graph: Graph, x: str, axes: Ints, keepdim: bool) -> str:
+    shape = [1 if at in axes else size for at, size in enumerate(shape_of(graph, x))]
+    found = zeros_of(graph, shape, graph.get_type(x))
+    return found if keepdim else squeezed(graph, found, sorted(axes))
+
+
+def matrix_norm(graph: Graph, x: Result, power: Any, axes: Ints, keepdim: Bool) -> Result:
+    """The norm of matrices in two ``axes`` (counted from the front): "fro", "nuc", or a number."""
+    if power == "fro":
+        return vector_norm(graph, x, 2.0, axes, keepdim)
+    if any(dims.same(dim_of(graph, x, axis), 0) for axis in axes):
+        return _zero_norm(graph, x, axes, keepdim)
+    if power == "nuc" or abs(power) == 2:
+        rank = rank_of(graph, x)
+        front = permuted(graph, x, [axis for axis in range(rank) if axis not in axes] + list(axes))
+        values = singular_lengths(graph, front)
+        last = [rank - 2]
+        if power == "nuc":
+            over = consts(graph, last, dtypes.int64)
+            found = graph.make_node("ReduceSum", [values, over], keepdims=0)
+        else:
+            found = reduced_extreme(graph, values, last, False, power > 0)
+        return unsqueezed(graph, found, sorted(axes)) if keepdim else found
+    summed, rest = axes if abs(power) == 1 else axes[::-1]
+    total = vector_norm(graph, x, 1.0, [summed], True)
+    found = reduced_extreme(graph, total, [rest], True, power > 0)
+    return found if keepdim else squeezed(graph, found, sorted(axes))
+
+
+# -- determinants --------------------------------------------------------------------------------
+
+
+def determinant(graph: Graph, x: Result) -> Result:
+    """The determinants of square matrices; from LU factors where Det has no kernel."""
+    size = dim_of(graph, x, -1)
+    if graph.get_type(x) == dtypes.float32 and not (isinstance(size, int) and size == 0):
+        return graph.make_node("Det", [x])
+    factors, pivots = lu_factors(graph, x)
+    diagonal = _with_one(graph, factors)
+    found = graph.make_node("ReduceProd", [diagonal, _last_axis(graph, diagonal)], keepdims=0)
+    return graph.make_node("Mul", [found, lu_sign(graph, factors, pivots)])
+
+
+def log_determinant(graph: Graph, x: Result) -> Results:
+    """[sign, log of the absolute value] of the determinants of square matrices."""
+    factors, pivots = lu_factors(graph, x)
+    make, diagonal = graph.make_node, _with_one(graph, factors)
+    last = _last_axis(graph, diagonal)
+    logs = make("ReduceSum", [make("Log", [make("Abs", [diagonal])]), last], keepdims=0)
+    signs = make("ReduceProd", [make("Sign", [diagonal]), last], keepdims=0)
+    return [make("Mul", [signs, lu_sign(graph, factors, pivots)]), logs]
+
+
+def _with_one(graph: Graph, factors: str) -> str:
+    """The diagonals with a 1 behind: reductions of nothing are no business of a kernel."""
+    one = consts(graph, [1], graph.get_type(factors))
+    one = stretched(graph, one, [*matrix.batch_of(graph, factors), 1])
+    return graph.make_node("Concat", [diagonal_elements(graph, factors), one], axis=-1)

@@ -1,0 +1,401 @@
+"""Words of the spec language for resizing: one axis after the other, last axis first, with the
+source coordinates of torch.
+
+ONNX's Resize rounds source coordinates in another way; it is used only where every coordinate is
+exact in float32. Sizes that are known give constant tables of places and weights; dynamic ones give
+the nodes that compute them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ortable import dtypes
+from ortable.dims import SymDim
+from ortable.errors import UnsupportedCase
+from ortable.ir import Graph
+from ortable.prelude.facts import Bool, Dtype, Int, Result, Str, SymInt, SymInts, shape_of
+from ortable.prelude.shapes import counting
+from ortable.prelude.values import as_scalar, as_vec, cast, const, consts, unsqueezed
+
+from .nn import wide_dtype
+
+__all__ = ["grid_steps", "on_axis", "resized", "settled"]
+
+# The free parameter of Keys' cubic convolution: torch takes another one where it filters.
+_CUBIC, _CUBIC_FILTER = -0.75, -0.5
+
+# Modes in which an axis of unchanged size is a copy.
+_COPYING = ("nearest", "nearest_exact", "linear")
+
+
+def resized(
+    graph: Graph, x: Result, sizes: SymInts | None, factors: Any, how: Str, align: Bool = False
+) -> Result:
+    """[N, C, ...] with its spatial axes resized to ``sizes``, or by ``factors`` without them.
+
+    ``how``: nearest, nearest_exact, linear, cubic, linear_filter, cubic_filter (the antialiased
+    forms). ``factors`` given beside sizes set the coordinates, as torch's scale_factor does.
+
+    Raises:
+        UnsupportedCase: uint8 (but for nearest) that is no image of known size.
+    """
+    own = graph.get_type(x)
+    have = shape_of(graph, x)[2:]
+    factors = list(factors) if factors is not None else [None] * len(have)
+    wanted = _wanted_sizes(graph, have, sizes, factors)
+    times = _whole_factors(have, wanted, factors)
+    if times is not None and _exact(how, align, times, own):
+        return _repeated(graph, x, times, how)
+    if own == dtypes.uint8 and not how.startswith("nearest"):
+        return _resized_bytes(graph, x, have, wanted, factors, how, align)
+    kind = dtypes.float64 if own == dtypes.float64 else dtypes.float32
+    found = x if how.startswith("nearest") else cast(graph, x, wide_dtype(own))
+    copied = False
+    for place in reversed(range(len(have))):
+        if how in _COPYING and _stays(have[place], wanted[place], factors[place]):
+            copied = how == "linear"
+            continue
+        axis = _Axis(graph, have[place], wanted[place], factors[place], align, kind)
+        axis.rank = 2 + len(have)
+        found = axis.resize(found, 2 + place, how)
+    if copied:  # torch weighs the element by 1 and 0, so an infinite one becomes NaN
+        nothing = graph.make_node("Mul", [found, const(graph, 0, graph.get_type(found))])
+        found = graph.make_node("Add", [found, nothing])
+    return cast(graph, found, own)
+
+
+def _stays(size: Any, goal: Any, factor: float | None) -> bool:
+    """Whether torch copies along an axis: as many elements as before, at their own places."""
+    if isinstance(goal, str) or factor not in (None, 0, 1):
+        return False
+    return bool(size is goal or size == goal)
+
+
+def _resized_bytes(
+    graph: Graph, x: str, have: SymInts, wanted: Any, factors: list[Any], how: str, align: bool
+) -> str:
+    """Images of uint8: torch computes with weights of 16 bits and rounds after each axis."""
+    if len(have) != 2 or not all(isinstance(size, int) for size in (*have, *wanted)):
+        raise UnsupportedCase("interpolation of uint8 but for images of known size")
+    found = cast(graph, x, dtypes.int32)
+    for place in (1, 0):
+        if have[place] == wanted[place]:
+            continue
+        axis = _Axis(graph, have[place], wanted[place], factors[place], align, dtypes.float64)
+        axis.rank = 4
+        found = axis.resize_bytes(found, 2 + place, how)
+    return cast(graph, found, dtypes.uint8)
+
+
+def _wanted_sizes(
+    graph: Graph, have: SymInts, sizes: SymInts | None, factors: list[Any]
+) -> list[Any]:
+    """The sizes after resizing: ints, symbolic ints, or names of int64[1] results."""
+    if sizes is not None:
+        return list(sizes) if isinstance(sizes, list | tuple) else [sizes]
+    found: list[Any] = []
+    for size, factor in zip(have, factors, strict=True):
+        if isinstance(size, int):
+            found.append(int(size * factor))
+        elif factor == int(factor):
+            found.append(size * int(factor))
+        else:
+            wide = cast(graph, as_vec(graph, size), dtypes.float64)
+            times = graph.make_node("Mul", [wide, const(graph, factor, dtypes.float64)])
+            found.append(cast(graph, times, dtypes.int64))
+    return found
+
+
+def _whole_factors(have: SymInts, wanted: list[Any], factors: list[Any]) -> list[int] | None:
+    """How often each element is repeated along each axis, where that is all."""
+    times = []
+    for size, goal, factor in zip(have, wanted, factors, strict=True):
+        if isinstance(size, int) and isinstance(goal, int):
+            whole = goal // size if size and goal % size == 0 else 0
+        elif isinstance(goal, str) or factor is None or factor != int(factor):
+            return None
+        else:
+            whole = int(factor) if size * int(factor) == goal else 0
+        if whole < 1 or factor not in (None, 0, whole):
+            return None
+        times.append(whole)
+    return times
+
+
+def _exact(how: str, align: bool, times: list[int], dtype: int) -> bool:
+    """Whether Resize of ONNX has torch's coordinates: elements are repeated, or the factors of a
+    plane are powers of two."""
+    if how == "linear":
+        powers = all(each > 1 and each & (each - 1) == 0 for each in times)
+        return dtype == dtypes.float32 and len(times) == 2 and powers and not align
+    return how == "nearest" and dtype in (dtypes.float32, dtypes.uint8)
+
+
+def _repeated(graph: Graph, x: str, times: list[int], how: str) -> str:
+    scales = consts(graph, [1, 1, *times], dtypes.float32)
+    if how == "linear":
+        return graph.make_node("Resize", [x, "", scales], mode="linear")
+    return graph.make_node(
+        "Resize",
+        [x, "", scales],
+        mode="nearest",
+        coordinate_transformation_mode="asymmetric",
+        nearest_mode="floor",
+    )
+
+
+class _Axis:
+    """Resizing of one axis from ``have`` to ``goal`` elements, coordinates of dtype ``kind``."""
+
+    rank: int
+
+    def __init__(
+        self, graph: Graph, have: Any, goal: Any, factor: float | None, align: bool, kind: int
+    ) -> None:
+        self.graph, self.have, self.goal, self.kind = graph, have, goal, kind
+        self.align, self.factor = align, factor if factor is not None and factor > 0 else None
+        self.static = isinstance(have, int) and isinstance(goal, int)
+
+    def resize(self, x: str, axis: int, how: str) -> str:
+        """``x`` with ``axis`` resized."""
+        if how.startswith("nearest"):
+            places = self._nearest(0.5 if how == "nearest_exact" else 0.0)
+            return self.graph.make_node("Gather", [x, self._settled(places)], axis=axis)
+        if how.endswith("_filter"):
+            return self._filtered(x, axis, how)
+        taps = self._linear() if how == "linear" else self._cubic()
+        total = None
+        for place, weight in taps:
+            part = self.graph.make_node("Gather", [x, self._settled(place)], axis=axis)
+            along = unsqueezed(self.graph, self._settled(weight), list(range(1, self.rank - axis)))
+            term = self.graph.make_node("Mul", [part, along])
+            total = term if total is None else self.graph.make_node("Add", [total, term])
+        assert total is not None
+        return total
+
+    def resize_bytes(self, x: str, axis: int, how: str) -> str:
+        """``x`` of int32 with ``axis`` resized: sums with whole weights, rounded to 0 to 255."""
+        table = self._whole_table(how)
+        # the largest power of two with which the weights fit into 16 bits
+        bits = 0
+        while bits < 22 and int(0.5 + table.max() * 2 ** (bits + 1)) < 2**15:
+            bits += 1
+        weights = np.trunc(table * 2**bits + np.where(table < 0, -0.5, 0.5)).astype(np.int32)
+        taps = max(int((weights != 0).sum(axis=1).max()), 1)
+        places = np.sort(np.argsort(weights == 0, axis=1, kind="stable")[:, :taps], axis=1)
+        weights = np.take_along_axis(weights, places, axis=1)
+        shape = (len(weights), taps, *[1] * (self.rank - axis - 1))
+        make, number = self.graph.make_node, self.graph.make_initializer
+        part = make("Gather", [x, number("", places)], axis=axis)
+        part = make("Mul", [part, number("", weights.reshape(shape))])
+        total = make("ReduceSum", [part, consts(self.graph, [axis + 1], dtypes.int64)], keepdims=0)
+        half, unit, least, most = (
+            const(self.graph, value, dtypes.int32) for value in (2**bits // 2, 2**bits, 0, 255)
+        )
+        found = make("Div", [make("Add", [total, half]), unit])
+        return make("Max", [make("Min", [found, most]), least])
+
+    def _whole_table(self, how: str) -> Any:
+        """[goal, have]: the weight of each element of the source."""
+        table = np.zeros((self.goal, self.have))
+        if how.endswith("_filter"):
+            places, weights, _ = (self.graph.get_constant(each) for each in self._window(how))
+            for tap in range(places.shape[1]):
+                table[np.arange(self.goal), places[:, tap]] += weights[:, tap]
+            return table
+        for place, weight in self._linear() if how == "linear" else self._cubic():
+            rows = np.arange(self.goal)
+            table[rows, self.graph.get_constant(place)] += self.graph.get_constant(weight)
+        return table
+
+    # -- coordinates, as nodes; constants are settled
+
+    def _settled(self, x: str) -> str:
+        return settled(self.graph, x)
+
+    def _number(self, value: Any) -> str:
+        return const(self.graph, value, self.kind)
+
+    def _size(self, size: Any) -> str:
+        """A size as a 0-d result in the dtype of the coordinates."""
+        if isinstance(size, str):
+            flat = self.graph.make_node("Squeeze", [size, consts(self.graph, [0], dtypes.int64)])
+            return cast(self.graph, flat, self.kind)
+        return self._number(size)
+
+    def _scale(self) -> str:
+        """How far the source moves while the result moves by one."""
+        make = self.graph.make_node
+        if self.align:
+            if self.static:
+                step = (self.have - 1, self.goal - 1) if self.goal > 1 else (0, 1)
+                return make("Div", [self._number(step[0]), self._number(step[1])])
+            one = self._number(1)
+            less = [make("Sub", [self._size(size), one]) for size in (self.have, self.goal)]
+            some = make("Greater", [less[1], self._number(0)])
+            return make("Where", [some, make("Div", less), self._number(0)])
+        if self.factor is not None:
+            return self._number(1.0 / self.factor)
+        return make("Div", [self._size(self.have), self._size(self.goal)])
+
+    def _ramp(self) -> str:
+        """0, 1, ... for each element of the result."""
+        if isinstance(self.goal, int):
+            return consts(self.graph, np.arange(self.goal), self.kind)
+        if isinstance(self.goal, SymDim):
+            end = as_scalar(self.graph, self.goal)
+        else:
+            end = self.graph.make_node(
+                "Squeeze", [self.goal, consts(self.graph, [0], dtypes.int64)]
+            )
+        ends = [const(self.graph, 0, dtypes.int64), end, const(self.graph, 1, dtypes.int64)]
+        return cast(self.graph, self.graph.make_node("Range", ends), self.kind)
+
+    def _last(self) -> str:
+        return self.graph.make_node("Sub", [self._size(self.have), self._number(1)])
+
+    def _nearest(self, shift: float) -> str:
+        make = self.graph.make_node
+        ramp = self._ramp()
+        if shift:
+            ramp = make("Add", [ramp, self._number(shift)])
+        at = make("Floor", [make("Mul", [ramp, self._scale()])])
+        return cast(self.graph, make("Min", [at, self._last()]), dtypes.int64)
+
+    def _source(self, low: bool) -> tuple[str, str]:
+        """The place before each source coordinate (a whole float) and the way from it, 0 to 1.
+
+        ``low``: coordinates before the first element move to it.
+        """
+        make, half = self.graph.make_node, self._number(0.5)
+        zero, one = self._number(0), self._number(1)
+        if self.align:
+            real = make("Mul", [self._ramp(), self._scale()])
+        else:
+            real = make(
+                "Sub", [make("Mul", [self._scale(), make("Add", [self._ramp(), half])]), half]
+            )
+            real = make("Max", [real, zero]) if low else real
+        first = make("Min", [make("Floor", [real]), self._last()])
+        away = make("Min", [make("Max", [make("Sub", [real, first]), zero]), one])
+        return first, away
+
+    def _linear(self) -> list[tuple[str, str]]:
+        make = self.graph.make_node
+        first, away = self._source(True)
+        if self.static and self.have == self.goal:
+            # torch takes no second element there
+            first, away = self._ramp(), make("Mul", [self._ramp(), self._number(0)])
+            second = first
+        else:
+            second = make("Min", [make("Add", [first, self._number(1)]), self._last()])
+        return [
+            (cast(self.graph, first, dtypes.int64), make("Sub", [self._number(1), away])),
+            (cast(self.graph, second, dtypes.int64), away),
+        ]
+
+    def _cubic(self) -> list[tuple[str, str]]:
+        make = self.graph.make_node
+        first, t = self._source(False)
+        zero, one = self._number(0), self._number(1)
+        rest = make("Sub", [one, t])
+        weights = [
+            self._far(make("Add", [t, one])),
+            self._near(t),
+            self._near(rest),
+            self._far(make("Add", [rest, one])),
+        ]
+        found = []
+        for offset, weight in zip((-1, 0, 1, 2), weights, strict=True):
+            moved = make("Add", [first, self._number(offset)])
+            inside = make("Max", [make("Min", [moved, self._last()]), zero])
+            found.append((cast(self.graph, inside, dtypes.int64), weight))
+        return found
+
+    def _near(self, t: str, a: float = _CUBIC) -> str:
+        """Keys' convolution up to 1: ((A + 2) t - (A + 3)) t t + 1."""
+        make = self.graph.make_node
+        slope = make("Mul", [t, self._number(a + 2)])
+        bent = make("Mul", [make("Sub", [slope, self._number(a + 3)]), make("Mul", [t, t])])
+        return make("Add", [bent, self._number(1)])
+
+    def _far(self, t: str, a: float = _CUBIC) -> str:
+        """Keys' convolution from 1 to 2: ((A t - 5 A) t + 8 A) t - 4 A."""
+        make = self.graph.make_node
+        found = make("Sub", [make("Mul", [t, self._number(a)]), self._number(5 * a)])
+        found = make("Add", [make("Mul", [found, t]), self._number(8 * a)])
+        return make("Sub", [make("Mul", [found, t]), self._number(4 * a)])
+
+    # -- filters
+
+    def _filtered(self, x: str, axis: int, how: str) -> str:
+        """A weighted sum over the window of each element of the result: torch's antialiasing."""
+        make, rest = self.graph.make_node, list(range(2, self.rank - axis + 1))
+        places, weights, inside = (self._settled(each) for each in self._window(how))
+        part = make("Gather", [x, places], axis=axis)
+        part = make("Mul", [part, unsqueezed(self.graph, weights, rest)])
+        part = make("Where", [unsqueezed(self.graph, inside, rest), part, self._number(0)])
+        return make("ReduceSum", [part, consts(self.graph, [axis + 1], dtypes.int64)], keepdims=0)
+
+    def _window(self, how: str) -> tuple[str, str, str]:
+        """Places, weights and whether they count, each [goal, taps]."""
+        make, half, zero = self.graph.make_node, self._number(0.5), self._number(0)
+        scale = self._scale()
+        ratio = make("Max", [scale, self._number(1)])
+        reach = make("Mul", [ratio, self._number(1 if how.startswith("linear") else 2)])
+        center = make("Mul", [scale, make("Add", [self._ramp(), half])])
+        center = unsqueezed(self.graph, center, [1])
+        first = make(
+            "Floor", [make("Max", [make("Add", [make("Sub", [center, reach]), half]), zero])]
+        )
+        end = make("Floor", [make("Add", [make("Add", [center, reach]), half])])
+        end = make("Min", [end, self._size(self.have)])
+        two, one = self._number(2), self._number(1)
+        taps = make("Add", [make("Mul", [make("Ceil", [reach]), two]), one])
+        places = make("Add", [first, make("Range", [zero, taps, one])])
+        inside = make("Less", [places, end])
+        away = make("Add", [make("Sub", [places, center]), half])
+        away = make("Mul", [make("Abs", [away]), make("Div", [one, ratio])])
+        weights = make("Where", [inside, self._filter(away, how), zero])
+        over = consts(self.graph, [1], dtypes.int64)
+        total = make("ReduceSum", [weights, over], keepdims=1)
+        total = make("Where", [make("Equal", [total, zero]), one, total])
+        safe = make("Where", [inside, places, zero])
+        return cast(self.graph, safe, dtypes.int64), make("Div", [weights, total]), inside
+
+    def _filter(self, t: str, how: str) -> str:
+        """The weight of a place that lies ``t`` from the centre."""
+        make, one, zero = self.graph.make_node, self._number(1), self._number(0)
+        if how.startswith("linear"):
+            return make("Max", [make("Sub", [one, t]), zero])
+        near, far = self._near(t, _CUBIC_FILTER), self._far(t, _CUBIC_FILTER)
+        far = make("Where", [make("Less", [t, self._number(2)]), far, zero])
+        return make("Where", [make("Less", [t, one]), near, far])
+
+
+def settled(graph: Graph, x: Result) -> Result:
+    """A computed constant as an initializer: the nodes that computed it go."""
+    return graph.make_initializer("", graph.get_constant(x)) if graph.is_constant(x) else x
+
+
+def grid_steps(graph: Graph, size: SymInt, align: Bool, dtype: Dtype) -> Result:
+    """Where the elements of an axis lie between -1 and 1: their centres, or with ``align`` from end
+    to end; [0] for one element."""
+    make = graph.make_node
+    ramp = cast(graph, counting(graph, 0, size, 1), dtype)
+    if isinstance(size, int) and size <= 1:
+        return make("Mul", [ramp, const(graph, 0, dtype)])
+    count, one = const(graph, size, dtype), const(graph, 1, dtype)
+    if align:
+        step = make("Div", [const(graph, 2, dtype), make("Sub", [count, one])])
+        return make("Sub", [make("Mul", [ramp, step]), one])
+    twice = make("Add", [make("Add", [ramp, ramp]), one])
+    return make("Sub", [make("Div", [twice, count]), one])
+
+
+def on_axis(graph: Graph, vector: Result, axis: Int, rank: Int) -> Result:
+    """A vector along one axis of ``rank``, size 1 along the others."""
+    return unsqueezed(graph, vector, [place for place in range(rank) if place != axis])

@@ -1,0 +1,128 @@
+"""Lower-case words of the spec language that draw random numbers with ONNX's operators. The numbers
+are others than torch's: only shape, dtype and distribution are the same."""
+
+from __future__ import annotations
+
+from ortable import dtypes
+from ortable.errors import UnsupportedCase
+from ortable.ir import Graph
+from ortable.prelude.facts import (
+    Dtype,
+    Float,
+    Result,
+    Scalar,
+    SymInt,
+    SymInts,
+    is_static,
+    shape_of,
+    static,
+)
+from ortable.prelude.values import cast, const, filled, reshape_to
+
+from .nn import wide_dtype
+
+__all__ = [
+    "check_drawing",
+    "drawn_bernoulli",
+    "drawn_choices",
+    "drawn_exponential",
+    "drawn_integers",
+    "drawn_normal",
+    "drawn_uniform",
+]
+
+# Numbers in [0, 1) that a 16 bit float can hold: with more bits some would be rounded to 1.
+_STEPS = {dtypes.float16: 2**11, dtypes.bfloat16: 2**8}
+
+
+def check_drawing(graph: Graph) -> None:
+    """Random numbers may be drawn by the model.
+
+    Raises:
+        UnsupportedCase: the graph is built for ONNX Runtime inside torch, where only torch's own
+            generator gives the numbers of eager; or ONNX Runtime has no kernel at this opset.
+    """
+    if graph.target == "onnxruntime":
+        raise UnsupportedCase(
+            "ONNX Runtime would draw numbers of its own and ignore torch.manual_seed"
+        )
+    if graph.opset >= 22:
+        raise UnsupportedCase(
+            "ONNX Runtime has no kernel for the random operators of opset 22 and newer; "
+            "export with target_opset=21 or below"
+        )
+
+
+def drawn_uniform(graph: Graph, shape: SymInts, dtype: Dtype) -> Result:
+    """Numbers in [0, 1) of a float dtype."""
+    found = _drawn(graph, "RandomUniform", shape, wide_dtype(dtype))
+    if dtype not in _STEPS:
+        return found
+    steps = const(graph, _STEPS[dtype], dtypes.float32)
+    whole = graph.make_node("Floor", [graph.make_node("Mul", [found, steps])])
+    return cast(graph, graph.make_node("Div", [whole, steps]), dtype)
+
+
+def drawn_normal(graph: Graph, shape: SymInts, mean: Float, std: Float, dtype: Dtype) -> Result:
+    """Normally distributed numbers of a float dtype."""
+    wide = wide_dtype(dtype)
+    found = _drawn(graph, "RandomNormal", shape, wide)
+    if std != 1:
+        # not the attribute: ONNX Runtime aborts the process for a deviation of 0
+        found = graph.make_node("Mul", [found, const(graph, std, wide)])
+    if mean != 0:
+        found = graph.make_node("Add", [found, const(graph, mean, wide)])
+    return cast(graph, found, dtype)
+
+
+def drawn_integers(graph: Graph, shape: SymInts, low: Scalar, high: Scalar, dtype: Dtype) -> Result:
+    """Integers from ``low`` to ``high - 1`` in any dtype."""
+    make, kind = graph.make_node, dtypes.float64
+    span = const(graph, high - low, kind)
+    whole = make("Floor", [make("Mul", [drawn_uniform(graph, shape, kind), span])])
+    # a product may be rounded up to the span
+    whole = make("Min", [whole, make("Sub", [span, const(graph, 1, kind)])])
+    places = cast(graph, whole, dtypes.int64)
+    return cast(graph, make("Add", [places, const(graph, low, dtypes.int64)]), dtype)
+
+
+def drawn_exponential(graph: Graph, shape: SymInts, dtype: Dtype) -> Result:
+    """Exponentially distributed numbers, rate 1, of a float dtype; none is 0 or infinite."""
+    wide = wide_dtype(dtype)
+    uniform = drawn_uniform(graph, shape, wide)
+    tiny = const(graph, 2.0**-24, wide)
+    left = graph.make_node("Max", [graph.make_node("Sub", [const(graph, 1, wide), uniform]), tiny])
+    found = graph.make_node("Neg", [graph.make_node("Log", [left])])
+    return cast(graph, graph.make_node("Max", [found, tiny]), dtype)
+
+
+def drawn_bernoulli(graph: Graph, chances: Result, dtype: Dtype) -> Result:
+    """1 with the chance that each element says, else 0.
+
+    Not ONNX's Bernoulli: the function by which it is defined, and run, compares the wrong way
+    round and gives 1 with the chance of 0.
+    """
+    kind = wide_dtype(graph.get_type(chances))
+    draws = drawn_uniform(graph, shape_of(graph, chances), kind)
+    return cast(graph, graph.make_node("Less", [draws, cast(graph, chances, kind)]), dtype)
+
+
+def drawn_choices(graph: Graph, weights: Result, count: SymInt) -> Result:
+    """``count`` places of the last axis, each drawn anew with the chances that the weights give."""
+    check_drawing(graph)
+    shape = shape_of(graph, weights)
+    rows = reshape_to(graph, cast(graph, weights, dtypes.float32), [-1, shape[-1]])
+    chances = graph.make_node("Log", [rows])
+    sizes = {"sample_size": static(count), "dtype": dtypes.int64}
+    found = graph.make_node("Multinomial", [chances], **sizes)
+    return reshape_to(graph, found, [*shape[:-1], count])
+
+
+def _drawn(graph: Graph, word: str, shape: SymInts, dtype: int) -> str:
+    check_drawing(graph)
+    if len(shape) == 0:
+        return reshape_to(graph, _drawn(graph, word, [1], dtype), [])
+    if is_static(shape):
+        return graph.make_node(word, [], shape=list(shape), dtype=dtype)
+    like = filled(graph, shape, 0, dtype)
+    return graph.make_node(f"{word}Like", [like], dtype=dtype)

@@ -1,0 +1,44 @@
+"""A Loop that ends when no element has anything left to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ortable import dtypes
+from ortable.ir import Graph
+from ortable.prelude.values import cast, const
+
+Step = Callable[["Graph", list[str]], tuple[list[str], str]]
+
+
+def while_any(
+    graph: Graph,
+    name: str,
+    states: Sequence[str],
+    step: Step,
+    limit: int = np.iinfo(np.int64).max,
+) -> list[str]:
+    """``states`` after a Loop of at least one and at most ``limit`` rounds.
+
+    ``step(body, names)`` gives the next states, of the same shapes, and a bool tensor: True where
+    an element needs one more round.
+    """
+    body = graph.subgraph(name)
+    body.make_tensor_input(graph.unique_name("round"), dtypes.int64, ())
+    body.make_tensor_input(graph.unique_name("going"), dtypes.boolean, ())
+    names = [graph.unique_name(name) for _ in states]
+    for each, like in zip(names, states, strict=True):
+        shape = graph.get_shape(like) if graph.has_shape(like) else None
+        body.make_tensor_input(each, graph.get_type(like), shape)
+    found, going = step(body, names)
+    # a sum, unlike a maximum, exists for an empty tensor
+    count = body.make_node("ReduceSum", [cast(body, going, dtypes.int64)], keepdims=0)
+    more = body.make_node("Greater", [count, const(body, 0, dtypes.int64)])
+    for each in (more, *found):
+        body.make_tensor_output(each)
+    made = graph.make_node(
+        "Loop", [const(graph, limit, dtypes.int64), "", *states], len(states), body=body
+    )
+    return [made] if isinstance(made, str) else list(made)

@@ -1,0 +1,109 @@
+"""Lower-case words of the spec language for orthogonal polynomials: recurrence and closed forms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ortable import dtypes
+from ortable.ir import Graph
+from ortable.prelude.facts import Int, Ints, Result
+from ortable.prelude.pointwise import atan2_of, const_like
+from ortable.prelude.values import cast
+
+from .loops import while_any
+
+__all__ = ["acos_of", "chebyshev_v", "chebyshev_w", "recurrence", "truncated_order", "turns_on"]
+
+
+def acos_of(graph: Graph, x: Result) -> Result:
+    """The arc cosine; for float64, which has no kernel, by the angle of a point."""
+    make = graph.make_node
+    if graph.get_type(x) != dtypes.float64:
+        return make("Acos", [x])
+    one = const_like(graph, 1, x)
+    side = make("Sqrt", [make("Mul", [make("Sub", [one, x]), make("Add", [one, x])])])
+    return make("Where", [make("IsNaN", [side]), side, atan2_of(graph, side, x)])
+
+
+def recurrence(graph: Graph, x: Result, n: Result, second: Result, weights: Ints) -> Result:
+    """Orthogonal polynomials of order ``n`` by three terms: P0 = 1, P1 = ``second``, then with the
+    weights u, v, w0, w1, y: (1 + y k) P[k+1] = (u k + (1 + v k) x) P[k] - (w0 + w1 k) P[k-1].
+    Zero for a negative order."""
+    make = graph.make_node
+    zero, one = const_like(graph, 0, x), const_like(graph, 1, x)
+    blank = make("Mul", [make("Add", [x, n]), zero])
+    first = make("Add", [make("Where", [make("IsNaN", [blank]), zero, blank]), one])
+    start = make("Where", [make("Equal", [first, one]), second, zero])
+
+    def step(body: Any, names: list[str]) -> tuple[list[str], str]:
+        place, before, last = names
+        going = body.make_node("Less", [place, n])
+        found = _three_terms(body, x, place, before, last, weights)
+        moved = body.make_node("Add", [place, const_like(body, 1, place)])
+        kept = [body.make_node("Where", [going, a, b]) for a, b in ((last, before), (found, last))]
+        return [moved, *kept], body.make_node("Less", [moved, n])
+
+    found = while_any(graph, "order", [one, first, start], step)[2]
+    found = make("Where", [make("Equal", [n, zero]), one, found])
+    return make("Where", [make("Less", [n, zero]), zero, found])
+
+
+def _three_terms(body: Graph, x: str, place: str, before: str, last: str, weights: Ints) -> str:
+    """One step of ``recurrence``; weights that are 0 make no nodes."""
+    make, (u, v, w0, w1, y) = body.make_node, weights
+
+    def times(factor: int, base: int) -> str:
+        scaled = make("Mul", [place, const_like(body, factor, place)]) if factor != 1 else place
+        return make("Add", [scaled, const_like(body, base, place)]) if base else scaled
+
+    slope = make("Mul", [times(v, 1), x]) if v else x
+    slope = make("Add", [times(u, 0), slope]) if u else slope
+    old = make("Mul", [times(w1, w0), before]) if w1 else before
+    found = make("Sub", [make("Mul", [slope, last]), old])
+    return make("Div", [found, times(y, 1)]) if y else found
+
+
+def truncated_order(graph: Graph, n: Result) -> Result:
+    """The order of a polynomial: ``n`` truncated to int64 as torch does, in its own dtype."""
+    return cast(graph, cast(graph, n, dtypes.int64), graph.get_type(n))
+
+
+def turns_on(graph: Graph, y: Result, n: Result, limit: Int) -> Result:
+    """Where torch takes the trigonometric form of a Chebyshev polynomial: n > limit, abs(y) < 1."""
+    high = graph.make_node("Greater", [n, const_like(graph, limit, n)])
+    inside = graph.make_node("Less", [graph.make_node("Abs", [y]), const_like(graph, 1, y)])
+    return graph.make_node("And", [high, inside])
+
+
+def chebyshev_v(graph: Graph, n: Result, angle: Result) -> Result:
+    """The Chebyshev polynomial of the third kind at cos(angle); its limit at an angle of pi."""
+    make, half = graph.make_node, const_like(graph, 0.5, n)
+    middle = make("Mul", [angle, half])
+    wave = make(
+        "Div", [make("Cos", [make("Mul", [_halfway(graph, n), angle])]), make("Cos", [middle])]
+    )
+    ends = make("Equal", [make("Sin", [middle]), const_like(graph, 1, n)])
+    size = make("Mul", [_halfway(graph, n), const_like(graph, 2, n)])
+    return make("Where", [ends, make("Mul", [size, _alternating(graph, n)]), wave])
+
+
+def chebyshev_w(graph: Graph, n: Result, angle: Result) -> Result:
+    """The Chebyshev polynomial of the fourth kind at cos(angle); its limit at an angle of 0."""
+    make, half = graph.make_node, const_like(graph, 0.5, n)
+    middle = make("Mul", [angle, half])
+    wave = make(
+        "Div", [make("Sin", [make("Mul", [_halfway(graph, n), angle])]), make("Sin", [middle])]
+    )
+    ends = make("Equal", [make("Cos", [middle]), const_like(graph, 1, n)])
+    size = make("Mul", [_halfway(graph, n), const_like(graph, 2, n)])
+    return make("Where", [ends, size, wave])
+
+
+def _halfway(graph: Graph, n: str) -> str:
+    return graph.make_node("Add", [n, const_like(graph, 0.5, n)])
+
+
+def _alternating(graph: Graph, n: str) -> str:
+    """1 for even ``n``, -1 for odd."""
+    odd = graph.make_node("Mod", [n, const_like(graph, 2, n)], fmod=1)
+    return graph.make_node("Sub", [const_like(graph, 1, n), graph.make_node("Add", [odd, odd])])

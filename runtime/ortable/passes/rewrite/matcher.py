@@ -1,0 +1,131 @@
+"""What generated matchers ask: who makes a result, who reads it, which constant it is. One Matcher
+serves one graph; the engine keeps its tables true while nodes come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from ortable.errors import BuilderError
+from ortable.ir import initializers
+from ortable.ir.constants import get_constant, is_constant
+from ortable.ir.node import Node
+
+_NONE: Mapping[str, Any] = {}
+_SMALL = 4096  # elements of a constant that a pattern compares
+
+
+class Matcher:
+    """The graph as patterns see it: producers and readers of results, constants by value."""
+
+    def __init__(self, graph: Any) -> None:
+        self.graph = graph
+        self.producers: dict[str, Node] = {}
+        # readers by result; a node that reads it twice, or inside a graph of its own, counts once
+        self.uses: dict[str, dict[Node, None]] = {}
+        self.outputs: set[str] = {info.name for info in graph.outputs}
+        self.reasons: list[str] = []
+
+    # -- structure
+
+    def producer(self, name: str, op: str) -> Node | None:
+        """The node of this graph that makes the result, if it is of that operator."""
+        node = self.producers.get(name)
+        return node if node is not None and node.key == op else None
+
+    def readers(self, name: str, op: str, place: int | None = None) -> Iterator[Node]:
+        """Nodes of that operator that read the result, at that input; in the graph's order of
+        making."""
+        for node in list(self.uses.get(name, ())):
+            if node.key != op:
+                continue
+            if place is None or (len(node.inputs) > place and node.inputs[place] == name):
+                yield node
+
+    def orders(self, node: Node) -> tuple[tuple[str, str], ...]:
+        """The two inputs of a commutative operator, both ways."""
+        first, second = node.inputs
+        return ((first, second),) if first == second else ((first, second), (second, first))
+
+    def plain(
+        self, node: Node, mentioned: tuple[str, ...] = (), defaults: Mapping[str, Any] = _NONE
+    ) -> bool:
+        """Whether every attribute that the pattern does not mention has its default."""
+        for name, value in node.attrs.items():
+            if name not in mentioned and (name not in defaults or not _same(value, defaults[name])):
+                return False
+        return True
+
+    # -- constants
+
+    def number(self, name: str, value: float) -> bool:
+        """Whether the result is a constant of one element that has this value in its type."""
+        info = self.graph.values.get(name) if name else None
+        if info is None or info.constant is None or any(n != 1 for n in info.shape or ()):
+            return False
+        array = self.array(name)
+        if array is None or array.size != 1:
+            return False
+        return bool(array.reshape(-1)[0] == np.asarray(value).astype(array.dtype))
+
+    def numbers(self, name: str, values: list[Any]) -> bool:
+        """Whether the result is a constant of rank 1 with these values."""
+        array = self.array(name)
+        return array is not None and array.ndim == 1 and array.tolist() == list(values)
+
+    def array(self, name: str) -> np.ndarray | None:
+        """The value of a small constant; None for any other result."""
+        info = self.graph.values.get(name) if name else None
+        if info is None or info.constant is None:
+            return None
+        if isinstance(info.constant, np.ndarray):
+            return info.constant
+        return small_constant(self.graph, name)
+
+    # -- refusals
+
+    def refuse(self, why: str) -> None:
+        """Remembers why a place that has the pattern's operators is not rewritten; a commutative
+        operator may have one for each order."""
+        self.reasons.append(why)
+
+
+def small_constant(graph: Any, name: str) -> np.ndarray | None:
+    """The value of a constant of at most 4,096 elements that can be read; None for another."""
+    info = graph.values.get(name) if name else None
+    if info is None or info.shape is None or not is_constant(graph, name):
+        return None
+    size = 1
+    for dim in info.shape:
+        if not isinstance(dim, int):
+            return None
+        size *= dim
+    if size > _SMALL:
+        return None
+    owner = graph
+    while owner is not None:
+        stored = owner.initializers_dict.get(name)
+        if stored is not None and not initializers.is_readable(stored):
+            return None
+        owner = owner.parent
+    try:
+        return np.asarray(get_constant(graph, name))
+    except BuilderError:
+        return None
+
+
+def _same(value: Any, default: Any) -> bool:
+    if isinstance(value, (list, tuple)) or isinstance(default, (list, tuple)):
+        return list(value) == list(default or ())
+    if isinstance(value, bytes):
+        value = value.decode()
+    if isinstance(value, float) and isinstance(default, float):
+        return bool(np.float32(value) == np.float32(default))
+    return bool(value == default)
+
+
+def literal_equals(value: Any, wanted: Any) -> bool:
+    """Whether an attribute is what a pattern says; floats as float32, which ONNX stores."""
+    return value is not None and _same(value, wanted)

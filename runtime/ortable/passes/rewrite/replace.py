@@ -1,0 +1,217 @@
+"""One replacement: built as a converter builds nodes, checked against what it replaces, undone when
+it does not fit."""
+
+from __future__ import annotations
+
+from ortable import dims
+from ortable.dtypes import name as dtype_name
+from ortable.errors import OrtableError
+from ortable.inference.value_info import ValueInfo
+from ortable.ir.node import Node
+from ortable.ir.origins import Rewritten
+from ortable.ir.result import Res
+from ortable.ir.state import describe_shape
+from ortable.passes import basic
+
+from .index import Tables
+from .rule import Match, Rule
+
+
+class Refused(Exception):
+    """A place where a rule's pattern fits and its replacement does not; the text says why."""
+
+
+class Replacement:
+    """Replaces the nodes of a match; the graph is as before when ``run`` raises Refused."""
+
+    def __init__(self, tables: Tables, rule: Rule, match: Match) -> None:
+        self.tables = tables
+        self.graph = tables.graph
+        self.rule = rule
+        self.match = match
+        producers = tables.matcher.producers
+        roots = [producers[name] for name in match.results]
+        self.roots = list(dict.fromkeys(roots))
+        self.place = min(tables.keys[node] for node in self.roots)
+        self.old: dict[str, ValueInfo] = {}
+        self.constant: list[str] = []  # among the replaced results
+
+    def run(self) -> tuple[list[Node], list[Node]]:
+        """Replaces; the nodes around the change, and those that were made."""
+        self._check_closed()
+        graph = self.graph
+        origin = graph.origin
+        graph.origin = Rewritten(self.rule.name, self.match.nodes[0].origin)
+        try:
+            made = self._make()
+            nodes = list(graph.nodes)
+            self._check_order(nodes)
+            results = [self._checked(*pair) for pair in zip(self.old, made, strict=True)]
+            targets = [self._settle(*pair, nodes) for pair in zip(self.old, results, strict=True)]
+        except Refused:
+            self._undo()
+            raise
+        except OrtableError as error:
+            self._undo()
+            raise Refused(str(error).splitlines()[0]) from None
+        except KeyError as error:  # a size that only the replaced result has
+            self._undo()
+            if error.args[0] not in self.old:
+                raise
+            raise Refused(f"the replacement reads {error.args[0]}, which it replaces") from None
+        finally:
+            graph.origin = origin
+            graph.nodes[:] = []
+        return self._install(nodes, targets), nodes
+
+    def _check_closed(self) -> None:
+        """Refuses when a result inside the pattern is read outside, or is an output."""
+        inside = set(self.match.nodes)
+        shared = {self.match.nodes[place] for place in self.rule.shared}
+        matcher = self.tables.matcher
+        for node in self.match.nodes:
+            if node in shared:
+                continue
+            for name in node.outputs:
+                if not name or name in self.match.results:
+                    continue
+                readers = matcher.uses.get(name, {})
+                if self.tables.is_output(name) or any(each not in inside for each in readers):
+                    raise Refused(f"{name} is read elsewhere")
+
+    def _make(self) -> list[str | None]:
+        graph = self.graph
+        for name in self.match.results:
+            self.old[name] = graph.values.pop(name)
+            if name in graph._constants:
+                self.constant.append(name)
+                graph._constants.discard(name)
+        infos = list(self.old.values())
+        res = Res(list(self.old), [i.dtype for i in infos], [i.shape for i in infos])
+        found = self.rule.make(graph, res, *self.match.values)
+        made = list(found) if isinstance(found, (tuple, list)) else [found]
+        if len(made) != len(self.old):
+            raise Refused(f"the replacement has {len(made)} results instead of {len(self.old)}")
+        return made
+
+    def _check_order(self, nodes: list[Node]) -> None:
+        """Everything that the nodes read must be there already where they are put, or be brought
+        there: what was made of weights only for a node far below, for instance."""
+        own = {name for node in nodes for name in node.outputs}
+        for node in nodes:
+            basic.replace_inputs(node, self.tables.aliases)
+            for name in self.tables.reads(node) - own:
+                self.tables.revive(name)
+                if not self.tables.bring_before(name, self.place, self.roots):
+                    raise Refused(f"{name} comes later in the graph")
+
+    def _checked(self, name: str, made: str | None) -> str | None:
+        """The result that the replacement gives for ``name``; it must be as ``name`` was."""
+        if made is None:
+            if self.tables.is_read(name):
+                raise Refused(f"the replacement does not give {name}, which is read")
+            return None
+        made = self.tables.aliases.get(made, made)
+        info = self.graph.values.get(made)
+        if info is None:
+            raise Refused(f"the replacement gives {made!r}, which is no result of the graph")
+        self._check_same(name, self.old[name], info)
+        copies = any(root.op_type == "Identity" for root in self.roots)
+        if copies and made != name and self.tables.is_output(name):
+            raise Refused(f"{name} is an output")
+        return made
+
+    def _settle(self, name: str, made: str | None, nodes: list[Node]) -> str:
+        """What takes the place of ``name``: itself where a node makes it, else what its readers
+        will read."""
+        if made is None:
+            return name
+        if made != name:
+            own = any(made in node.outputs for node in nodes)
+            if own and made not in self.old:
+                self._rename(made, name, nodes)
+            elif self.tables.is_output(name):
+                self.graph.make_node("Identity", [made], [name])
+                nodes.append(self.graph.nodes[-1])
+            else:
+                _merge(self.graph.values[made], self.old[name])
+                return made
+        self._keep_knowledge(name, self.old[name])
+        return name
+
+    def _check_same(self, name: str, old: ValueInfo, info: ValueInfo) -> None:
+        if old.dtype != info.dtype:
+            kinds = [dtype_name(x.dtype) if x.dtype else "unknown" for x in (old, info)]
+            raise Refused(f"{name} would have type {kinds[1]} instead of {kinds[0]}")
+        if old.shape is None:
+            raise Refused(f"the shape of {name} is not known")
+        if info.shape is not None:
+            ranks = len(old.shape) != len(info.shape)
+            if ranks or any(map(dims.differs, old.shape, info.shape)):
+                shapes = [describe_shape(x) for x in (old.shape, info.shape)]
+                raise Refused(f"{name} would have shape {shapes[1]} instead of {shapes[0]}")
+        elif info.rank is not None and info.rank != len(old.shape):
+            raise Refused(f"{name} would have rank {info.rank} instead of {len(old.shape)}")
+
+    def _rename(self, made: str, name: str, nodes: list[Node]) -> None:
+        """A result made under a name of its own gets the name of the one it replaces."""
+        values = self.graph.values
+        info = values.pop(made)
+        info.name = name
+        values[name] = info
+        for node in nodes:
+            basic.replace_inputs(node, {made: name})
+            node.outputs = [name if each == made else each for each in node.outputs]
+        if made in self.graph._constants:
+            self.graph._constants.discard(made)
+            self.graph._constants.add(name)
+        self.tables.aliases[made] = name
+        values[made] = info  # until the end, for who remembers the name
+
+    def _keep_knowledge(self, name: str, old: ValueInfo) -> None:
+        """The result's record stays the same object: the list of outputs holds it."""
+        values = self.graph.values
+        info = values[name]
+        _merge(info, old)
+        for field in ("dtype", "shape", "rank", "value", "constant", "producer"):
+            setattr(old, field, getattr(info, field))
+        values[name] = old
+
+    def _undo(self) -> None:
+        graph = self.graph
+        for node in graph.nodes:
+            for name in node.outputs:
+                graph.values.pop(name, None)
+                graph._constants.discard(name)
+        graph.dim_results.forget(graph.values)
+        graph.values.update(self.old)
+        graph._constants.update(self.constant)
+
+    def _install(self, nodes: list[Node], targets: list[str]) -> list[Node]:
+        tables = self.tables
+        read = {name for node in self.match.nodes for name in tables.reads(node)}
+        for node in self.roots:
+            tables.drop(node)
+            for name in node.outputs:
+                tables.removed.pop(name, None)
+        for place, node in enumerate(nodes):
+            tables.add(node, (*self.place, place))
+        around = list(nodes)
+        for name, target in zip(self.old, targets, strict=True):
+            if target != name:
+                around += tables.redirect(name, target)
+                self.graph.values[name] = self.old[name]  # until the end, for who remembers it
+        return around + tables.drop_unread(read)
+
+
+def _merge(info: ValueInfo, old: ValueInfo) -> None:
+    """What is known of the replaced result is true of the one in its place."""
+    info.dtype = info.dtype or old.dtype
+    if info.shape is None:
+        info.shape, info.rank = old.shape, old.rank
+    elif old.shape is not None:
+        info.shape = tuple(
+            b if isinstance(b, int) else a for a, b in zip(info.shape, old.shape, strict=True)
+        )
+    if info.value is None:
+        info.value = old.value

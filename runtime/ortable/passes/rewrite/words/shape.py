@@ -1,0 +1,174 @@
+"""Lower-case words of rewrites about shapes: views without run-time sizes, permutations, pieces of
+an axis, sizes that are known.
+
+Words answer for all values of the symbols: `2*(n//2)` is not `n`. Those that return a Result make
+what they need; the others make nothing, and answer False or None where the graph does not know.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ortable import dims, dtypes
+from ortable.dims import Dim
+from ortable.ir import Graph
+from ortable.passes.rewrite.matcher import small_constant
+from ortable.prelude.facts import Bool, Int, Ints, Opaque, Result, SymInts
+from ortable.prelude.metadata import known_shape
+from ortable.prelude.values import consts
+
+__all__ = [
+    "chained",
+    "entries",
+    "has_way",
+    "is_in_order",
+    "may_copy",
+    "moves_ones_only",
+    "perm_of",
+    "view_way",
+    "viewed",
+    "way_to",
+]
+
+Shape = tuple[Dim, ...]
+
+
+# -- views ----------------------------------------------------------------------------------------
+
+
+class Way(NamedTuple):
+    """One node that makes a view: ``Unsqueeze`` or ``Squeeze`` with axes, ``Reshape`` with a
+    target, or ``Identity``."""
+
+    op: str
+    values: list[int]
+    allowzero: int | None = None
+
+
+def view_way(graph: Graph, x: Result, y: Result) -> Opaque:
+    """How ``y``, which has the elements of ``x`` in their order, is made from ``x`` by one node
+    whose parameters are known; None when a size would have to be computed at run time."""
+    after = known_shape(graph, y)
+    return None if after is None else way_to(graph, x, after)
+
+
+def way_to(graph: Graph, x: Result, sizes: SymInts) -> Opaque:
+    """As `view_way`, to a shape."""
+    before, after = known_shape(graph, x), tuple(sizes)
+    if before is None:
+        return None
+    if _same_shapes(before, after):
+        return Way("Identity", [])
+    added = _inserted(before, after)
+    if added is not None:
+        return Way("Unsqueeze", added)
+    dropped = _inserted(after, before)
+    if dropped is not None:
+        return Way("Squeeze", dropped)
+    return _reshape_way(before, after)
+
+
+def has_way(way: Opaque) -> Bool:
+    """Whether `view_way` found one."""
+    return way is not None
+
+
+def viewed(graph: Graph, x: Result, way: Opaque) -> Result:
+    """``x`` seen as `view_way` says."""
+    if way.op == "Identity":
+        return x
+    parameter = consts(graph, way.values, dtypes.int64)
+    return graph.make_node(way.op, [x, parameter], allowzero=way.allowzero)
+
+
+def may_copy(graph: Graph, target: Result, allowzero: Int) -> Bool:
+    """Whether an entry of the target of a Reshape may be a 0 that copies a dimension of what is
+    reshaped; then the target means something else for another result."""
+    if allowzero:
+        return False
+    items = entries(graph, target)
+    return items is None or not all(map(_is_nonzero, items))
+
+
+def entries(graph: Graph, x: Result) -> Any:
+    """The known content of an integer vector, ints and symbolic ints; None when it is not
+    known."""
+    value = graph.values[x].value
+    if isinstance(value, tuple):
+        return value
+    array = small_constant(graph, x)
+    if array is None or array.ndim != 1 or array.dtype.kind not in "iu":
+        return None
+    return tuple(int(each) for each in array)
+
+
+def _is_nonzero(size: Dim) -> bool:
+    return size != 0 if isinstance(size, int) else dims.differs(size, 0)
+
+
+def _same_shapes(first: Shape, second: Shape) -> bool:
+    return len(first) == len(second) and all(map(dims.same, first, second))
+
+
+def _inserted(before: Shape, after: Shape) -> list[int] | None:
+    """Axes of ``after`` that are new ones of size 1; None when it is not that alone."""
+    new: list[int] = []
+    place = 0
+    for axis, size in enumerate(after):
+        if place < len(before) and dims.same(before[place], size):
+            place += 1
+        elif isinstance(size, int) and size == 1:
+            new.append(axis)
+        else:
+            return None
+    return new if place == len(before) else None
+
+
+def _reshape_way(before: Shape, after: Shape) -> Way | None:
+    """A Reshape with a constant target, exact for all sizes, 0 too: a -1 is right only where no
+    other size can be 0, a dynamic dimension that stays at its place is copied."""
+    symbolic = [axis for axis, size in enumerate(after) if not isinstance(size, int)]
+    sizes = [size if isinstance(size, int) else -1 for size in after]
+    if not symbolic:
+        return Way("Reshape", sizes, 1 if 0 in sizes else None)
+    if 0 in sizes:
+        return None
+    if len(symbolic) == 1:
+        return Way("Reshape", sizes)
+    copied = [a for a in symbolic if a < len(before) and dims.same(before[a], after[a])]
+    for axis in copied:
+        sizes[axis] = 0
+    if len(copied) == len(symbolic):
+        return Way("Reshape", sizes)
+    safe = len(copied) == len(symbolic) - 1 and all(_is_nonzero(after[axis]) for axis in copied)
+    return Way("Reshape", sizes) if safe else None
+
+
+# -- permutations ---------------------------------------------------------------------------------
+
+
+def perm_of(graph: Graph, x: Result, perm: Any) -> Ints:
+    """The permutation of a Transpose of ``x``, whose default is the reversed order; [] when that
+    is not known."""
+    if perm is not None:
+        return [int(axis) for axis in perm]
+    return list(range(graph.get_rank(x)))[::-1] if graph.has_rank(x) else []
+
+
+def chained(first: Ints, second: Ints) -> Ints:
+    """The permutation that does ``first``, then ``second``."""
+    return [first[axis] for axis in second]
+
+
+def is_in_order(perm: Ints) -> Bool:
+    """Whether a permutation leaves every axis where it is."""
+    return list(perm) == list(range(len(perm)))
+
+
+def moves_ones_only(graph: Graph, x: Result, perm: Ints) -> Bool:
+    """Whether the axes of ``x`` that are not known to be 1 keep their order."""
+    shape = known_shape(graph, x)
+    if shape is None or len(shape) != len(perm):
+        return False
+    kept = [axis for axis in perm if not (isinstance(shape[axis], int) and shape[axis] == 1)]
+    return kept == sorted(kept)

@@ -1,0 +1,264 @@
+"""Lower-case words of the spec language that answer while converting: dtypes, ranks, axes, static
+ints. No nodes.
+
+Codegen reads the annotations: ``Graph`` first means that the word gets the graph, the others say
+what a value must be.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ortable import dims, dtypes
+from ortable.dims import Dim, SymDim
+from ortable.errors import BuilderError, UnsupportedCase
+from ortable.inference import normalize_axis
+from ortable.ir import Graph
+
+from .complex_value import ComplexValue
+from .metadata import number_dtype
+
+__all__ = [
+    "axes_of",
+    "axis_of",
+    "count_of",
+    "differs",
+    "dim_of",
+    "dtype_of",
+    "has_shape",
+    "highest",
+    "inverse_perm",
+    "is_bool",
+    "is_complex",
+    "is_constant",
+    "is_float",
+    "is_int",
+    "is_number",
+    "is_signed",
+    "is_static",
+    "is_used",
+    "lowest",
+    "natural_log",
+    "one_hot_index",
+    "product",
+    "rank_of",
+    "shape_of",
+    "spread",
+    "square_root",
+    "static",
+    "swapped",
+]
+
+Result = Any  # the name of a result (str); ``res`` where a word says so
+Results = Sequence[Any]
+Int = int
+SymInt = Dim
+Float = float
+Bool = bool
+Str = str
+Scalar = Any
+Dtype = int
+# torch lets one int stand for a list of them, so values of these classes are either
+Ints = Any
+SymInts = Any
+Floats = Sequence[float]
+Bools = Sequence[bool]
+Strs = Sequence[str]
+Res = Any
+Opaque = Any
+
+
+def dtype_of(graph: Graph, x: Result) -> Dtype:
+    """The ONNX dtype of a result, of ``res``, or of a Python number (torch's default for it)."""
+    if type(x) is str:
+        return graph.get_type(x)
+    return number_dtype(x) if isinstance(x, bool | int | float | complex | SymDim) else x.dtype
+
+
+def rank_of(graph: Graph, x: Result) -> Int:
+    """How many dimensions a result or ``res`` has; BuilderError when that is unknown."""
+    if type(x) is str:
+        return graph.get_rank(x)
+    if type(x) is ComplexValue:
+        return graph.get_rank(x.real)
+    return 0 if isinstance(x, bool | int | float | complex | SymDim) else len(x.shape)
+
+
+def shape_of(graph: Graph, x: Result) -> SymInts:
+    """The shape of a result or ``res``: ints and symbolic ints; BuilderError when it is unknown."""
+    if type(x) is str:
+        return graph.get_shape(x)
+    if type(x) is ComplexValue:
+        return graph.get_shape(x.real)
+    return () if isinstance(x, bool | int | float | complex | SymDim) else x.shape
+
+
+def dim_of(graph: Graph, x: Result, axis: Int) -> SymInt:
+    """The size of one dimension; ``axis`` may be negative."""
+    shape = shape_of(graph, x)
+    return shape[normalize_axis(axis, len(shape))]
+
+
+def count_of(graph: Graph, x: Result) -> SymInt:
+    """How many elements a result has."""
+    return dims.prod(shape_of(graph, x))
+
+
+def product(values: SymInts) -> SymInt:
+    """The product of ints and symbolic ints; 1 for an empty list."""
+    return dims.prod(values)
+
+
+def has_shape(graph: Graph, x: Result) -> Bool:
+    """True when the shape of a result is known."""
+    name = x.real if type(x) is ComplexValue else x
+    return type(name) is not str or graph.has_shape(name)
+
+
+def is_float(graph: Graph, x: Result) -> Bool:
+    """True for float16, bfloat16, float32, float64."""
+    return dtypes.is_float_type(dtype_of(graph, x))
+
+
+def is_int(graph: Graph, x: Result) -> Bool:
+    """True for the signed and unsigned ints, not for bool."""
+    return dtypes.is_int_type(dtype_of(graph, x))
+
+
+def is_bool(graph: Graph, x: Result) -> Bool:
+    """True for bool."""
+    return dtype_of(graph, x) == dtypes.boolean
+
+
+def is_complex(graph: Graph, x: Result) -> Bool:
+    """True for complex64 and complex128."""
+    return dtypes.is_complex_type(dtype_of(graph, x))
+
+
+def is_signed(graph: Graph, x: Result) -> Bool:
+    """True for a dtype that has negative values."""
+    kinds = (dtypes.uint8, dtypes.uint16, dtypes.uint32, dtypes.uint64, dtypes.boolean)
+    return dtype_of(graph, x) not in kinds
+
+
+def is_number(value: Scalar) -> Bool:
+    """True when a scalar is a known Python number, not a symbolic int."""
+    return isinstance(value, bool | int | float | complex)
+
+
+def is_static(value: SymInts) -> Bool:
+    """True when an int, or every int of a list, is known while converting."""
+    if isinstance(value, list | tuple):
+        return all(type(each) is int for each in value)
+    return not isinstance(value, SymDim)
+
+
+def is_used(result: Res) -> Bool:
+    """True when somebody reads this result of the operator: ``is_used(res[1])``."""
+    return result.name != ""
+
+
+def is_constant(graph: Graph, x: Result) -> Bool:
+    """True when the content of a result is known while converting."""
+    return type(x) is not str or graph.is_constant(x)
+
+
+def static(value: SymInts) -> Ints:
+    """Known ints, for an ONNX attribute.
+
+    Raises:
+        UnsupportedCase: a value is symbolic; ONNX attributes cannot depend on a dynamic dimension.
+    """
+    if isinstance(value, list | tuple):
+        return [static(each) for each in value]  # type: ignore[misc]
+    if isinstance(value, SymDim):
+        raise UnsupportedCase(
+            f"an ONNX attribute needs a known int, this one is the dynamic dimension '{value}'",
+            (value,),
+        )
+    return value
+
+
+def spread(values: Ints, count: Int) -> Ints:
+    """``count`` ints: torch accepts one int, or a list of one, for all spatial dimensions."""
+    given = [values] if isinstance(values, int) else list(values)
+    if len(given) == count:
+        return given
+    if len(given) != 1:
+        raise BuilderError(f"{len(given)} values were given for {count} dimensions")
+    return given * count
+
+
+def axis_of(graph: Graph, x: Result, axis: Int) -> Int:
+    """``axis`` counted from the front; torch lets 0 and -1 stand for the only element of a 0-d
+    tensor."""
+    return normalize_axis(axis, max(rank_of(graph, x), 1))
+
+
+def axes_of(graph: Graph, x: Result, axes: Any) -> Ints:
+    """Sorted axes counted from the front; None and an empty list mean all of them."""
+    rank = rank_of(graph, x)
+    given = [axes] if isinstance(axes, int) else list(axes or ())
+    if not given or not rank:
+        # a 0-d tensor has one element and no axis, though torch accepts 0 and -1 for it
+        return list(range(rank))
+    return sorted(normalize_axis(axis, rank) for axis in given)
+
+
+def swapped(rank: Int, first: Int, second: Int) -> Ints:
+    """The permutation of ``rank`` axes that exchanges two of them."""
+    order = list(range(rank))
+    if order:
+        order[first], order[second] = order[second], order[first]
+    return order
+
+
+def inverse_perm(permutation: Ints) -> Ints:
+    """The permutation that undoes ``permutation``."""
+    return sorted(range(len(permutation)), key=lambda axis: permutation[axis])
+
+
+def one_hot_index(items: Results) -> Int:
+    """The position of the only item that is not None, or -1 when there are none or several."""
+    places = [place for place, item in enumerate(items) if item is not None]
+    return places[0] if len(places) == 1 else -1
+
+
+def differs(left: Any, right: Any) -> Bool:
+    """True only when two values are provably different; what ``!=`` of the language becomes."""
+    if isinstance(left, SymDim) or isinstance(right, SymDim):
+        return dims.differs(left, right)
+    return bool(left != right)
+
+
+def lowest(dtype: Dtype) -> Scalar:
+    """The smallest value of a dtype: -inf, an int's minimum, False."""
+    if dtypes.is_float_type(dtype):
+        return -math.inf
+    return False if dtype == dtypes.boolean else _limits(dtype)[0]
+
+
+def highest(dtype: Dtype) -> Scalar:
+    """The largest value of a dtype: inf, an int's maximum, True."""
+    if dtypes.is_float_type(dtype):
+        return math.inf
+    return True if dtype == dtypes.boolean else _limits(dtype)[1]
+
+
+def _limits(dtype: int) -> tuple[int, int]:
+    bits = 8 * dtypes.itemsize(dtype)
+    if dtype in (dtypes.uint8, dtypes.uint16, dtypes.uint32, dtypes.uint64):
+        return 0, 2**bits - 1
+    return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+
+
+def square_root(value: Float) -> Float:
+    """The square root of a number that is known while converting."""
+    return math.sqrt(value)
+
+
+def natural_log(value: Float) -> Float:
+    """The natural logarithm of a positive number."""
+    return math.log(value)

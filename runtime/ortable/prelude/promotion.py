@@ -1,0 +1,117 @@
+"""Type promotion: torch's ELEMENTWISE_TYPE_PROMOTION_KIND, with tensors, 0-d tensors and numbers at
+their priorities.
+
+Source: torch/_prims_common (``elementwise_dtypes``) and c10's ``TypeAndSize``/``result_type``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ortable import dtypes
+from ortable.errors import UnsupportedCase
+from ortable.inference import promote_types
+from ortable.ir import Graph
+
+from .complex_value import ComplexValue
+from .metadata import default_float, number_dtype
+from .values import cast, const
+
+
+def promote_values(graph: Graph, kind: str, values: Sequence[Any]) -> list[Any]:
+    """Each value cast to the common computation dtype; numbers become 0-d constants, None stays
+    None."""
+    wanted = computation_dtype(graph, kind, values)
+    found: list[Any] = []
+    for value in values:
+        if value is None:
+            found.append(None)
+        elif type(value) is str:
+            found.append(cast(graph, value, wanted))
+        else:
+            found.append(const(graph, value, wanted))
+    return found
+
+
+def result_type(graph: Graph, values: Iterable[Any]) -> int:
+    """``torch.result_type``: dimensioned tensors decide, then 0-d tensors, then numbers, by
+    category."""
+    sized: int | None = None
+    single: int | None = None
+    number: int | None = None
+    for value in values:
+        if value is None:
+            continue
+        if type(value) is ComplexValue:
+            if graph.get_rank(value.real) == 0:
+                single = _promoted(single, value.dtype)
+            else:
+                sized = _promoted(sized, value.dtype)
+        elif type(value) is not str:
+            number = _promoted(number, number_dtype(value))
+        elif value in graph.numbers:
+            number = _promoted(number, graph.numbers[value])
+        elif graph.get_rank(value) == 0:
+            single = _promoted(single, graph.get_type(value))
+        else:
+            sized = _promoted(sized, graph.get_type(value))
+    found = _combine(_combine(sized, single), number)
+    if found is None:
+        raise UnsupportedCase("no value to take a dtype from")
+    return found
+
+
+def computation_dtype(graph: Graph, kind: str, values: Iterable[Any]) -> int:
+    """The dtype in which an operator of this promotion kind computes."""
+    common = result_type(graph, values)
+    if kind == "int_to_float" and not (
+        dtypes.is_float_type(common) or dtypes.is_complex_type(common)
+    ):
+        return default_float()
+    if kind in ("bool_to_long", "pow") and common == dtypes.boolean:
+        return dtypes.int64
+    return common
+
+
+def promoted_dtype(graph: Graph, kind: str, *values: Any) -> int | None:
+    """Dtype of the result of an operator of this promotion kind; None while a dtype is unknown."""
+    if any(
+        type(value) is str and not (graph.has_type(value) and graph.has_rank(value))
+        for value in values
+    ):
+        return None
+    if kind == "always_bool":
+        return dtypes.boolean
+    found = computation_dtype(graph, kind, values)
+    if kind == "complex_to_float" and dtypes.is_complex_type(found):
+        return dtypes.float32 if found == dtypes.complex64 else dtypes.float64
+    return found
+
+
+def scalar_dtype(value: Any) -> int:
+    """The dtype that torch.full gives a fill value."""
+    return number_dtype(value)
+
+
+def _promoted(left: int | None, right: int) -> int:
+    return right if left is None else int(promote_types(left, right) or right)
+
+
+def _combine(higher: int | None, lower: int | None) -> int | None:
+    """c10's combine_categories: the lower priority counts only when its category is higher."""
+    if higher is None or lower is None:
+        return lower if higher is None else higher
+    if dtypes.is_complex_type(higher):
+        return higher
+    if dtypes.is_float_type(higher):
+        return _complex_of(higher) if dtypes.is_complex_type(lower) else higher
+    if higher == dtypes.boolean or not (dtypes.is_int_type(lower) or lower == dtypes.boolean):
+        return _promoted(higher, lower)
+    return higher
+
+
+def _complex_of(real: int) -> int:
+    if real == dtypes.float16:
+        raise UnsupportedCase("float16 with a complex number is complex32, which ONNX cannot hold")
+    return dtypes.complex128 if real == dtypes.float64 else dtypes.complex64

@@ -1,0 +1,284 @@
+"""Lower-case words of the spec language that give a result of the graph: constants, casts, shapes
+as int64 vectors.
+
+Each may add no node, one, or several: that is why they are not written as CapWords.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ortable import dims, dtypes
+from ortable.dims import SymDim
+from ortable.errors import UnsupportedCase
+from ortable.ir import Graph
+
+from .facts import Bool, Dtype, Int, Ints, Result, Results, Scalar, SymInts, rank_of, shape_of
+from .metadata import number_dtype
+
+__all__ = [
+    "as_scalar",
+    "as_tensor",
+    "as_vec",
+    "at_least_1d",
+    "attention_mask",
+    "cast",
+    "cast_all",
+    "const",
+    "consts",
+    "cropped",
+    "filled",
+    "per_channel",
+    "permuted",
+    "reshape_to",
+    "squeezed",
+    "uninitialized",
+    "unsqueezed",
+    "with_rank_of",
+]
+
+_E5M2_ROUNDS_UP = 61440  # the first number that float8_e5m2 rounds to infinity
+
+
+def const(graph: Graph, value: Scalar, dtype: Dtype) -> Result:
+    """A 0-d constant; a symbolic int, or a number read from a tensor, becomes a 0-d result."""
+    if type(value) is str:
+        return cast(graph, value, dtype)
+    if isinstance(value, SymDim):
+        return cast(graph, as_scalar(graph, value), dtype)
+    if type(value) is complex:
+        raise UnsupportedCase(f"the complex number {value} in a place for real ones")
+    return graph.make_initializer("", np.array(value).astype(dtypes.to_numpy(dtype)))
+
+
+def consts(graph: Graph, values: Any, dtype: Dtype) -> Result:
+    """A 1-d constant of known numbers."""
+    return graph.make_initializer("", np.array(values).astype(dtypes.to_numpy(dtype)).reshape(-1))
+
+
+def cast(graph: Graph, x: Result, dtype: Dtype | None) -> Result:
+    """``x`` in ``dtype``; no node when it has that dtype already, or when ``dtype`` is None."""
+    if dtype is None:
+        return x
+    own = graph.get_type(x)
+    if own == dtype:
+        return x
+    if dtype in dtypes.FLOAT8_TYPES:
+        return _to_float8(graph, x, dtype)
+    if own in dtypes.FLOAT8_TYPES and dtype != dtypes.float32:
+        # ONNX Runtime takes -0 for true
+        x = graph.make_node("Cast", [x], to=dtypes.float32)
+    return x if dtype == graph.get_type(x) else graph.make_node("Cast", [x], to=dtype)
+
+
+def _to_float8(graph: Graph, x: Result, dtype: Dtype) -> Result:
+    """``x`` in an 8-bit float type as torch rounds: what is too large becomes the largest number of
+    float8_e4m3fn, infinite in float8_e5m2 (where ONNX Runtime gives NaN), NaN in the others.
+
+    Raises:
+        UnsupportedCase: float8_e8m0fnu, the powers of two, which the two round differently.
+    """
+    if graph.opset < 19:
+        raise UnsupportedCase("8-bit floats, which ONNX has from opset 19 on")
+    if dtype == dtypes.float8e8m0:
+        raise UnsupportedCase("a cast to float8_e8m0fnu, which ONNX Runtime rounds in another way")
+    if graph.get_type(x) != dtypes.float32:
+        # torch rounds twice too; a float64 just below a limit reaches it as float32
+        x = graph.make_node("Cast", [x], to=dtypes.float32)
+    if dtype == dtypes.float8e4m3fn:
+        return graph.make_node("Cast", [x], to=dtype)
+    if dtype == dtypes.float8e5m2:
+        large = graph.make_node("Abs", [x])
+        limit = const(graph, _E5M2_ROUNDS_UP, dtypes.float32)
+        large = graph.make_node("GreaterOrEqual", [large, limit])
+        infinite = graph.make_node("Mul", [x, const(graph, float("inf"), dtypes.float32)])
+        x = graph.make_node("Where", [large, infinite, x])
+    return graph.make_node("Cast", [x], to=dtype, saturate=0)
+
+
+def as_vec(graph: Graph, value: SymInts) -> Result:
+    """An int, a symbolic int, or a list of them as a 1-d int64 result."""
+    if isinstance(value, int):
+        return consts(graph, [value], dtypes.int64)
+    if not isinstance(value, list | tuple):
+        return graph.dim_as_vector(value)
+    if all(isinstance(each, int) for each in value):
+        return consts(graph, list(value), dtypes.int64)
+    if any(isinstance(each, int) and each < 0 for each in value):
+        # a size of -1 is no size, so the builder would refuse it in a shape
+        return graph.make_node("Concat", [as_vec(graph, each) for each in value], axis=0)
+    return graph.shape_as_vector(value)
+
+
+def as_scalar(graph: Graph, value: Any) -> Result:
+    """An int or symbolic int as a 0-d int64 result."""
+    if isinstance(value, SymDim):
+        known = graph.dim_results.scalar(value)
+        if known is not None:
+            return known
+        return graph.make_node(
+            "Squeeze", [graph.dim_as_vector(value), consts(graph, [0], dtypes.int64)]
+        )
+    return const(graph, value, dtypes.int64)
+
+
+def as_tensor(graph: Graph, value: Any, dtype: Dtype | None = None) -> Result | None:
+    """A number or symbolic int in a tensor's place as a 0-d result; others pass through."""
+    if value is None:
+        return None
+    if type(value) is str:
+        return cast(graph, value, graph.numbers.get(value) if dtype is None else dtype)
+    return const(graph, value, number_dtype(value) if dtype is None else dtype)
+
+
+def reshape_to(graph: Graph, x: Result, shape: SymInts) -> Result:
+    """``x`` with another shape; symbolic sizes are read at run time, -1 is kept, 0 is an empty
+    dimension."""
+    if tuple(shape) == tuple(graph.get_shape(x) if graph.has_shape(x) else (None,)):
+        return x
+    if _has_shape(graph, x, shape):
+        return x
+    symbolic = [place for place, size in enumerate(shape) if isinstance(size, SymDim)]
+    sizes = list(shape)
+    if len(symbolic) == 1 and -1 not in sizes and 0 not in sizes:
+        # one unknown size is what ONNX can find by itself: no node is needed to compute it
+        sizes[symbolic[0]] = -1
+    allowzero = 1 if 0 in sizes or any(isinstance(size, SymDim) for size in sizes) else 0
+    if allowzero and -1 in sizes:
+        sizes, allowzero = _without_hole(graph, x, sizes)
+    found = graph.make_node("Reshape", [x, as_vec(graph, sizes)], allowzero=allowzero or None)
+    if not graph.has_shape(found) and -1 not in shape:
+        graph.set_shape(found, tuple(shape))
+    return found
+
+
+def _has_shape(graph: Graph, x: str, shape: Sequence[Any]) -> bool:
+    """Whether ``x`` has all the sizes but the one that is -1: then it has that one too."""
+    if not graph.has_shape(x) or -1 not in shape:
+        return False
+    known = graph.get_shape(x)
+    return len(known) == len(shape) and all(
+        (type(size) is int and size == -1) or dims.same(size, own)
+        for size, own in zip(shape, known, strict=True)
+    )
+
+
+def _without_hole(graph: Graph, x: str, sizes: list[Any]) -> tuple[list[Any], int]:
+    """ONNX forbids -1 beside a 0 that means empty; the missing size is then computed here."""
+    rest: Any = 1
+    for size in sizes:
+        rest = rest if size == -1 and type(size) is int else rest * size
+    if isinstance(rest, int) and rest == 0:
+        raise UnsupportedCase(f"a shape {sizes} with both -1 and 0 does not say what -1 is")
+    if 0 not in sizes:
+        return sizes, 0
+    total = 1
+    for size in shape_of(graph, x):
+        total = total * size
+    return [total // rest if type(size) is int and size == -1 else size for size in sizes], 1
+
+
+def filled(graph: Graph, shape: SymInts, value: Scalar, dtype: Dtype) -> Result:
+    """A result of ``shape`` that holds one value everywhere."""
+    one = const(graph, value, dtype)
+    return one if len(shape) == 0 else graph.make_node("Expand", [one, as_vec(graph, list(shape))])
+
+
+def uninitialized(dtype: Dtype) -> Scalar:
+    """What new memory holds: 0, or under ``torch.use_deterministic_algorithms`` what torch fills it
+    with: NaN, the largest int, True."""
+    import torch
+    from torch.utils import deterministic
+
+    fills = getattr(deterministic, "fill_uninitialized_memory", True)  # torch gives it no type
+    if not (torch.are_deterministic_algorithms_enabled() and fills):
+        return 0
+    if dtype in dtypes.INT_TYPES:
+        return int(torch.iinfo(dtypes.to_torch(dtype)).max)
+    return True if dtype == dtypes.boolean else float("nan")
+
+
+def permuted(graph: Graph, x: Result, perm: Ints) -> Result:
+    """``x`` with permuted axes; no node when the order stays. Of a transposed result, the source is
+    permuted: the first Transpose is left to its other readers."""
+    order = list(perm)
+    known = graph.values.get(x)
+    before = None if known is None else known.producer
+    if before is not None and before.op_type == "Transpose" and not before.domain:
+        first = before.attrs.get("perm")
+        if first is not None and before.inputs[0] in graph.values:
+            x, order = before.inputs[0], [first[axis] for axis in order]
+    if order == list(range(len(order))):
+        return x
+    return graph.make_node("Transpose", [x], perm=order)
+
+
+def unsqueezed(graph: Graph, x: Result, axes: Ints) -> Result:
+    """``x`` with new axes of size 1; no node for an empty list."""
+    return (
+        x
+        if not axes
+        else graph.make_node("Unsqueeze", [x, consts(graph, list(axes), dtypes.int64)])
+    )
+
+
+def squeezed(graph: Graph, x: Result, axes: Ints) -> Result:
+    """``x`` without these axes of size 1; no node for an empty list."""
+    return (
+        x if not axes else graph.make_node("Squeeze", [x, consts(graph, list(axes), dtypes.int64)])
+    )
+
+
+def at_least_1d(graph: Graph, x: Result) -> Result:
+    """A 0-d result as 1-d; others as they are."""
+    return unsqueezed(graph, x, [0]) if rank_of(graph, x) == 0 else x
+
+
+def with_rank_of(graph: Graph, x: Result, like: Result) -> Result:
+    """``x`` back to 0-d when ``like`` is 0-d; the counterpart of ``at_least_1d``."""
+    return squeezed(graph, x, [0]) if rank_of(graph, like) == 0 else x
+
+
+def per_channel(graph: Graph, x: Result, rank: Int) -> Result:
+    """A 1-d result of C values as [C, 1, ...], to broadcast against [N, C, ...] of that rank."""
+    return unsqueezed(graph, x, list(range(1, rank - 1)))
+
+
+def cast_all(graph: Graph, xs: Results, dtype: Dtype) -> Results:
+    """Every result of a list in one dtype."""
+    return [cast(graph, x, dtype) for x in xs]
+
+
+def cropped(graph: Graph, x: Result, sizes: SymInts) -> Result:
+    """The first ``sizes`` elements along the last dimensions; no node when they fit already."""
+    have = shape_of(graph, x)[-len(sizes) :]
+    if tuple(have) == tuple(sizes):
+        return x
+    first = rank_of(graph, x) - len(sizes)
+    axes = consts(graph, list(range(first, first + len(sizes))), dtypes.int64)
+    return graph.make_node(
+        "Slice",
+        [x, consts(graph, [0] * len(sizes), dtypes.int64), as_vec(graph, list(sizes)), axes],
+    )
+
+
+def attention_mask(
+    graph: Graph, scores: Result, mask: Result | None, causal: Bool, sizes: SymInts
+) -> Result:
+    """Attention scores with a bool mask (False is left out), a float mask (added), a causal mask,
+    or none of them."""
+    if causal:
+        kept = graph.make_node("Trilu", [filled(graph, sizes, True, dtypes.boolean)], upper=0)
+        scores = graph.make_node(
+            "Where", [kept, scores, const(graph, -np.inf, graph.get_type(scores))]
+        )
+    if mask is None:
+        return scores
+    if graph.get_type(mask) == dtypes.boolean:
+        return graph.make_node(
+            "Where", [mask, scores, const(graph, -np.inf, graph.get_type(scores))]
+        )
+    return graph.make_node("Add", [scores, cast(graph, mask, graph.get_type(scores))])
