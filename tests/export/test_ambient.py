@@ -3,6 +3,8 @@ and torch.onnx.is_in_onnx_export while a model is captured."""
 
 from __future__ import annotations
 
+import operator
+import threading
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ import torch
 
 from ortable import ExportOptions, to_onnx
 from ortable.errors import ExportError
+from ortable.export.ambient import in_onnx_export
 
 from .helpers import assert_close, assert_same, feeds_of, run_onnx
 
@@ -59,6 +62,19 @@ def operators(model: Any) -> list[str]:
     return [node.op_type for node in model.graph.node]
 
 
+def read_by_dynamo(module: torch.nn.Module) -> list[Any]:
+    """What the graph calls that dynamo makes of a module."""
+    called: list[Any] = []
+
+    def backend(graph_module: torch.fx.GraphModule, example: Any) -> Any:
+        called.extend(n.target for n in graph_module.graph.nodes if n.op == "call_function")
+        return graph_module.forward
+
+    torch._dynamo.reset()
+    torch.compile(module, backend=backend, fullgraph=True)(X)
+    return called
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_a_module_is_captured_under_the_callers_autocast(way: dict[str, Any]) -> None:
     module, options = Layer(), ExportOptions(validate=True, **way)
@@ -102,8 +118,44 @@ def test_torch_onnx_says_that_an_export_is_under_way(way: dict[str, Any]) -> Non
     with pytest.raises(ExportError, match="bad thing"):
         to_onnx(Fails(), (X,), export_options=ExportOptions(**way))
     assert not torch.onnx.is_in_onnx_export()
-    compiled = torch.compile(Chooses(), backend="eager", fullgraph=True)
-    torch.testing.assert_close(compiled(X), X * 2)
+    assert read_by_dynamo(Chooses()) == [operator.add]
+
+
+def test_exports_in_threads_say_so_until_the_last_one_ends() -> None:
+    """Each of them is under way while others begin and end."""
+    first_inside, second_inside, first_done = (threading.Event() for _ in range(3))
+    seen: list[bool] = []
+
+    def first() -> None:
+        with in_onnx_export():
+            first_inside.set()
+            second_inside.wait(10)
+        first_done.set()
+
+    def second() -> None:
+        first_inside.wait(10)
+        with in_onnx_export():
+            second_inside.set()
+            first_done.wait(10)
+            seen.append(torch.onnx.is_in_onnx_export())
+            seen.append(read_by_dynamo(Chooses()) == [operator.mul])
+
+    threads = [threading.Thread(target=each) for each in (first, second)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == [True, True]
+    assert not torch.onnx.is_in_onnx_export()
+    assert read_by_dynamo(Chooses()) == [operator.add]
+
+
+def test_an_export_inside_another_changes_nothing_when_it_ends() -> None:
+    with in_onnx_export():
+        with in_onnx_export():
+            assert torch.onnx.is_in_onnx_export()
+        assert torch.onnx.is_in_onnx_export()
+    assert not torch.onnx.is_in_onnx_export()
 
 
 @pytest.mark.parametrize("strict", [False, True])

@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import re
 
+import numpy as np
 import pytest
 import torch
 
@@ -43,6 +44,7 @@ class Untouched(torch.nn.Module):
         ({"input_names": io.BytesIO()}, "input_names is a list"),
         ({"input_names": {"x": ""}}, "input_names is a list"),
         ({"output_names": 3}, 'output_names is a list .* or "auto", not 3'),
+        ({"output_names": np.array(["a", "b"])}, "output_names is a list"),
         ({"output_names": object()}, "output_names is a list"),
         ({"export_options": True}, "export_options is an ExportOptions or None, not bool"),
     ],

@@ -171,6 +171,7 @@ def test_a_sum_that_torch_does_not_need_is_kept_as_a_name() -> None:
         ("past new", "not an identifier, nor a sum of others"),
         ("past + new.x", "not an identifier"),
         ("past + ", "not an identifier"),
+        ("past // (new - 3)", r"'mask'.* named .past//\(new - 3\)., which has no size in args"),
     ],
 )
 def test_a_sum_that_does_not_hold_is_refused(total, words) -> None:

@@ -64,7 +64,11 @@ def call(name: str, rows: int, columns: int) -> dict[str, torch.Tensor]:
         return {"input_ids": words}
     mask = torch.ones_like(words)
     mask[:, -2:] = 0
-    return {"input_ids": words, "attention_mask": mask, "decoder_input_ids": words[:, :4]}
+    return {
+        "input_ids": words,
+        "attention_mask": mask,
+        "decoder_input_ids": words[:, : columns // 2],
+    }
 
 
 def assert_equal(model: Any, module: torch.nn.Module, kwargs: Any, tolerance: float) -> None:

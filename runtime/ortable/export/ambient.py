@@ -5,6 +5,7 @@ autocast, tensors of inference mode. Also what is active while a module is captu
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
@@ -105,24 +106,41 @@ def _inside(region: Region, forward: Callable[..., Any]) -> Callable[..., Any]:
     return inside
 
 
+class _Exports:
+    """How many captures are under way, in all threads, and what torch answered before the first:
+    its flag and dynamo's table are one for the process."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.count = 0
+        self.before: tuple[Any, Any] = (False, None)
+
+
+_EXPORTS = _Exports()
+
+
 @contextmanager
 def in_onnx_export() -> Iterator[None]:
     """In the block ``torch.onnx.is_in_onnx_export()`` is true, as in torch's own exporter, also in
-    code that dynamo reads."""
+    code that dynamo reads; in other threads too, until the last such block ends."""
     from torch._dynamo.variables import torch as dynamo
     from torch.onnx._internal.exporter import _flags
 
     # dynamo answers for torch.onnx, from a table that it makes once.
     answers: dict[Any, Any] = getattr(dynamo, "tracing_state_functions", dict)()
     question = torch.onnx.is_in_onnx_export
-    before, answer = _flags._is_onnx_exporting, answers.get(question)
-    _flags._is_onnx_exporting = True
-    answers[question] = True
+    with _EXPORTS.lock:
+        if _EXPORTS.count == 0:
+            _EXPORTS.before = _flags._is_onnx_exporting, answers.get(question)
+        _EXPORTS.count += 1
+        _flags._is_onnx_exporting = answers[question] = True
     try:
         yield
     finally:
-        _flags._is_onnx_exporting = before
-        answers[question] = answer
+        with _EXPORTS.lock:
+            _EXPORTS.count -= 1
+            if _EXPORTS.count == 0:
+                _flags._is_onnx_exporting, answers[question] = _EXPORTS.before
 
 
 @contextmanager

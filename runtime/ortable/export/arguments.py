@@ -76,7 +76,7 @@ def _extension(name: str) -> str:
 def check_names(what: str, names: Any, word: str | None = None) -> None:
     """Raises ExportError unless ``names`` is None, a list of texts, a dict from text to text, or
     ``word``."""
-    if names is None or (word is not None and names == word and isinstance(names, str)):
+    if names is None or (isinstance(names, str) and names == word):
         return
     words = f', a dict by default name, or "{word}"' if word else " or a dict by default name"
     if isinstance(names, Mapping):

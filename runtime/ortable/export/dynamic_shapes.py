@@ -14,7 +14,7 @@ import torch
 from torch.export import Dim
 
 from .. import dims
-from ..errors import ExportError
+from ..errors import BuilderError, ExportError
 from . import pytrees, shape_errors
 from .dim_expressions import expression_of
 from .left_as_found import forward_replaced
@@ -286,7 +286,12 @@ class _Matcher:
                 raise ExportError(
                     f"{where} is named '{name}', and no dimension is named '{missing[0]}'"
                 )
-            expected = dims.evaluate(expression, sizes)
+            try:
+                expected = dims.evaluate(expression, sizes)
+            except BuilderError as error:  # a division by zero
+                raise ExportError(
+                    f"{where} is named '{name}', which has no size in args: {error}"
+                ) from error
             if expected != size:
                 raise ExportError(
                     f"{where} is named '{name}', which is {expected} in args, but its size is "
