@@ -97,7 +97,7 @@ def test_half_of_a_size_twice_is_not_the_size() -> None:
 
 def test_targets_that_may_copy() -> None:
     graph = graph_of(x=(N, M))
-    copies = shape.may_copy
+    copies = shape_words.may_copy
     assert not copies(graph, ints(graph, 2, -1), 0)
     assert copies(graph, ints(graph, 0, 2), 0)
     assert not copies(graph, ints(graph, 0, 2), 1)
