@@ -14,8 +14,8 @@ import torch
 from ortable import dtypes
 from ortable.builder import GraphBuilder
 from ortable.ir.schemas import find_schema
-from ortablegen.aten.samples import TensorSample
 from ortablegen.language.parse import onnx_call
+from ortablegen.language.samples import TensorSample
 from ortablegen.rewrites.model import Rewrite, RewriteCase
 
 from .values import Operand, as_array, attribute, draw, literal, operand, symbolic_shape

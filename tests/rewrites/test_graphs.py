@@ -11,7 +11,7 @@ import torch
 
 from ortable import dtypes
 from ortable.builder import GraphBuilder
-from ortablegen.aten.samples import SampleProblem
+from ortablegen.language.samples import SampleProblem
 from ortablegen.rewrites.read import read_rewrites_text
 from ortablegen.source.diagnostics import Diagnostics
 

@@ -12,6 +12,7 @@ from ortablegen.language.check import CodeChecker
 from ortablegen.language.kinds import Kind, of_torch
 from ortablegen.language.narrowing import Env, Value, narrowed
 from ortablegen.language.parse import Code
+from ortablegen.language.samples import SampleProblem
 from ortablegen.schemas.onnx import DOMAIN_RANGE
 from ortablegen.schemas.torch import OpSchema, argument_names
 from ortablegen.source.diagnostics import Diagnostics, Span
@@ -27,7 +28,7 @@ from .model import (
     Specs,
 )
 from .rule_words import check_rules
-from .samples import SampleProblem, check_sample
+from .samples import check_sample
 
 
 def check_specs(

@@ -10,8 +10,10 @@ from typing import Any
 
 import yaml
 
+from ortablegen.language.samples import TensorSample
+
 from .model import AliasEntry, OpEntry, Sample, Specs
-from .samples import TensorSample, parse_sample
+from .samples import parse_sample
 
 _ORDER = ("f32", "f64", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "b", "c64", "c128")
 _SHORT = {

@@ -12,7 +12,7 @@ from ortablegen.language.parse import Code
 from ortablegen.source.diagnostics import Diagnostics
 
 from .model import OpEntry
-from .read_parts import DRAW_FORM
+from .read import DRAW_FORM
 
 DRAWN = "drawn"
 _ALLOWED = (

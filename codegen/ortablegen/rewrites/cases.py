@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from ortable import dtypes
-from ortablegen.aten.samples import SampleProblem, TensorSample, literal_value, tensor_sample
 from ortablegen.language import kinds
 from ortablegen.language.parse import Code
+from ortablegen.language.samples import SampleProblem, TensorSample, literal_value, tensor_sample
 from ortablegen.language.vocabulary import DTYPES
 from ortablegen.schemas.onnx import CEILING, FLOOR
 from ortablegen.source.diagnostics import Diagnostics
 
 from .model import Rewrite, RewriteCase
 from .names import Names, attribute_of, names_read
-from .nodes import Pattern
+from .pattern import Pattern
 
 _CONSTANT = "const "
 

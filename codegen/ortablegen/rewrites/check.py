@@ -5,22 +5,259 @@ from __future__ import annotations
 import ast
 import itertools
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from ortable import dtypes
-from ortablegen.language import vocabulary
-from ortablegen.language.narrowing import Value
-from ortablegen.schemas.onnx import DOMAIN_RANGE
+from ortablegen.language import kinds, vocabulary
+from ortablegen.language.check import CodeChecker
+from ortablegen.language.kinds import Kind
+from ortablegen.language.narrowing import Env, Value, narrowed
+from ortablegen.language.onnx_calls import OnnxCall, check_onnx_call
+from ortablegen.language.parse import Code, onnx_call
+from ortablegen.schemas.onnx import DOMAIN_RANGE, operators, versions_between
 from ortablegen.source.diagnostics import Diagnostics, Span
 
 from .cases import check_cases
-from .check_code import RewriteChecker
-from .check_pattern import check_kept, check_nodes
 from .cycles import check_cycles
 from .model import Rewrite
-from .names import Names, kinds_of, names_of, opset_range, written_dtype
-from .nodes import Capture, Pattern, PatternProblem, unreachable
-from .pattern import read_patterns
+from .names import Names, kinds_of, names_of, opset_range, schemas_of, written_dtype
+from .pattern import (
+    Absent,
+    AttributeLiteral,
+    Capture,
+    Made,
+    Pattern,
+    PatternNode,
+    PatternProblem,
+    read_patterns,
+    unreachable,
+)
 from .read import CASE_KEYS
+
+
+def check_nodes(
+    code: Code, patterns: tuple[Pattern, ...], opsets: tuple[int, int], diagnostics: Diagnostics
+) -> list[list[Value]]:
+    """Report what no graph can have; returns the classes of the results of every alternative."""
+    return [_NodeChecker(code, opsets, diagnostics).results(pattern) for pattern in patterns]
+
+
+class _NodeChecker:
+    def __init__(self, code: Code, opsets: tuple[int, int], diagnostics: Diagnostics) -> None:
+        self.code = code
+        self.opsets = opsets
+        self.diagnostics = diagnostics
+        self.values: dict[int, Value] = {}
+        self.literals = CodeChecker(code, {}, diagnostics, opsets)
+
+    def results(self, pattern: Pattern) -> list[Value]:
+        for node in pattern.nodes:
+            self.values[id(node)] = self.node(node)
+        return [self.result(made) for made in pattern.results]
+
+    def result(self, made: Made) -> Value:
+        value = self.values[id(made.node)]
+        if value.parts is None:
+            return value if made.place == 0 else Value(Kind(kinds.RESULT))
+        return value.parts[made.place]
+
+    def node(self, node: PatternNode) -> Value:
+        inputs = []
+        for place, _ in enumerate(node.call.args):
+            if place >= len(node.arguments):
+                is_rest = node.rest is not None
+                inputs.append(Value(Kind(kinds.RESULTS if is_rest else kinds.NONE, not is_rest)))
+                continue
+            argument = node.arguments[place]
+            if isinstance(argument, Made):
+                inputs.append(self.result(argument))
+            elif isinstance(argument, Absent):
+                inputs.append(Value(Kind(kinds.NONE, True)))
+            else:
+                optional = isinstance(argument, Capture) and argument.optional
+                inputs.append(Value(Kind(kinds.RESULT, optional)))
+        attributes = {
+            name: self.literals.value(wanted.expression)
+            if isinstance(wanted, AttributeLiteral)
+            else Value(Kind(kinds.ANY))
+            for name, wanted in node.attributes.items()
+        }
+        call = OnnxCall(
+            _without_kept(node.call) if node.kept is not None else node.call,
+            inputs,
+            attributes,
+            len(node.outputs),
+            self.range_of(node),
+            "onnxruntime",
+            node.kept is not None,
+            "rewrite",
+        )
+        value = check_onnx_call(call, self.literals.error)
+        told = _dtype_of_cast(node)
+        return Value(value.kind, told) if told is not None else value
+
+    def range_of(self, node: PatternNode) -> tuple[int, int]:
+        """The opsets of the rule in which the operator exists: elsewhere nothing matches."""
+        low, high = self.opsets
+        if node.domain == "" and node.op in operators():
+            low = max(low, versions_between(node.op)[0].since)
+        return min(low, high), high
+
+
+def _without_kept(call: ast.Call) -> ast.Call:
+    keywords = [word for word in call.keywords if word.arg != "attrs"]
+    return ast.copy_location(ast.Call(call.func, call.args, keywords), call)
+
+
+def _dtype_of_cast(node: PatternNode) -> frozenset[int] | None:
+    wanted = node.attributes.get("to") if node.key == "Cast" else None
+    return written_dtype(wanted.expression) if isinstance(wanted, AttributeLiteral) else None
+
+
+def check_kept(
+    rewrite: Rewrite,
+    patterns: tuple[Pattern, ...],
+    opsets: tuple[int, int],
+    diagnostics: Diagnostics,
+) -> None:
+    """What ``attrs=kept`` passes on is known to the operator that gets it, and given once."""
+    code = rewrite.replace
+    for call in (n for statement in code.body for n in ast.walk(statement)):
+        found = onnx_call(call)
+        if found is None or not isinstance(call, ast.Call) or found[1] not in operators(found[0]):
+            continue
+        given = {word.arg: word for word in call.keywords if word.arg is not None}
+        spread = given.pop("attrs", None)
+        if spread is None or not isinstance(spread.value, ast.Name):
+            continue
+        taken = {a.name for s in versions_between(found[1], found[0]) for a in s.attributes}
+        for node in (n for p in patterns for n in p.nodes if n.kept == spread.value.id):
+            held = {a.name for s in schemas_of(node, opsets) for a in s.attributes}
+            for name in sorted(held - set(node.attributes)):
+                if name in given:
+                    diagnostics.error(
+                        code.at(given[name]),
+                        f"'{spread.value.id}' may hold '{name}' too",
+                        fix=f"mention it in the pattern: {node.op}(..., {name}=_)",
+                    )
+                elif name not in taken:
+                    diagnostics.error(
+                        code.at(spread),
+                        f"'{spread.value.id}' may hold '{name}', which {found[1]} does not have",
+                        fix=f"mention it in the pattern: {node.op}(..., {name}=...)",
+                    )
+
+
+_SYMBOLIC = {kinds.SYMINT: kinds.INT, kinds.SYMINTS: kinds.INTS}
+
+
+@dataclass
+class RewriteCode(CodeChecker):
+    """Code of a rewrite: a ternary about None is decided, sizes may be symbolic."""
+
+    def _ifexp(self, node: ast.IfExp, outputs: int | None) -> Value:
+        holds = self.decided(node.test)
+        if holds is None:
+            return super()._ifexp(node, outputs)
+        return self.value(node.body if holds else node.orelse, outputs)
+
+    def decided(self, test: ast.expr) -> bool | None:
+        """Whether ``x is None`` holds in this alternative; None when that is not known."""
+        if not isinstance(test, ast.Compare) or not isinstance(test.left, ast.Name):
+            return None
+        against = test.comparators[0]
+        operator = test.ops[0]
+        known = self.env.get(test.left.id)
+        if known is None or not isinstance(operator, ast.Is | ast.IsNot) or len(test.ops) != 1:
+            return None
+        if not isinstance(against, ast.Constant) or against.value is not None:
+            return None
+        if known.kind.base == kinds.NONE:
+            return isinstance(operator, ast.Is)
+        if known.kind.optional or known.kind.base == kinds.ANY:
+            return None
+        return isinstance(operator, ast.IsNot)
+
+    def argument(
+        self,
+        node: ast.expr,
+        value: Value,
+        word: vocabulary.Word,
+        parameter: vocabulary.Parameter,
+    ) -> None:
+        # the words of rewrites take sizes as the graph has them
+        if word.module.startswith("ortable.passes.rewrite."):
+            base = value.kind.base
+            if _SYMBOLIC.get(base) == parameter.kind.base:
+                value = Value(Kind(parameter.kind.base, value.kind.optional))
+        super().argument(node, value, word, parameter)
+
+
+class RewriteChecker:
+    """Checks ``let``, ``when`` and ``replace`` of a rewrite for one alternative."""
+
+    def __init__(
+        self,
+        rewrite: Rewrite,
+        names: Names,
+        opsets: tuple[int, int],
+        diagnostics: Diagnostics,
+    ) -> None:
+        self.rewrite = rewrite
+        self.names = names
+        self.opsets = opsets
+        self.diagnostics = diagnostics
+
+    def checker(self, code: Code, env: Env, condition: bool) -> RewriteCode:
+        return RewriteCode(
+            code,
+            dict(env),
+            self.diagnostics,
+            self.opsets,
+            self.rewrite.target,
+            condition,
+            words=vocabulary.rewrite_words(),
+            kept=frozenset(self.names.kept),
+            unit="rewrite",
+            giver="pattern",
+        )
+
+    def check(self, pattern: Pattern) -> list[tuple[ast.expr, Value]]:
+        """The results of the replacement as expressions with their classes; empty after an
+        error."""
+        before = len(self.diagnostics.errors)
+        env = self.environment(pattern)
+        for name, code in self.rewrite.let:
+            env[name] = self.checker(code, env, True).value(code.expression)
+        when = self.rewrite.when
+        if when is not None:
+            checker = self.checker(when, env, True)
+            checker.value(when.expression)
+            if len(self.diagnostics.errors) == before:
+                checker.test(when.expression)
+            env = narrowed(env, when.expression, True)
+        env["res"] = Value(Kind(kinds.RES))
+        wanted = len(pattern.results)
+        checker = self.checker(self.rewrite.replace, env, False)
+        checker.block(("Tensor",) * wanted)
+        last = self.rewrite.replace.body[-1]
+        if len(self.diagnostics.errors) > before or not isinstance(last, ast.Return):
+            return []
+        assert last.value is not None
+        value = checker.value(last.value, wanted)
+        values = list(value.parts) if value.parts is not None else [value] * wanted
+        shown = last.value.elts if isinstance(last.value, ast.Tuple) else [last.value] * wanted
+        return list(zip(shown, values, strict=True)) if len(shown) == len(values) else []
+
+    def environment(self, pattern: Pattern) -> Env:
+        here = kinds_of(pattern)
+        lets = {name for name, _ in self.rewrite.let}
+        return {
+            name: Value(here.get(name, Kind(kinds.NONE, True)))
+            for name in self.names.kinds
+            if name not in lets or name in here
+        }
+
 
 # what generated code and cases call by these names
 RESERVED = {"graph", "res", "len", "list", "dict", *CASE_KEYS}

@@ -11,8 +11,7 @@ from ortablegen.source.diagnostics import Diagnostics
 
 from .model import Rewrite
 from .names import names_read, opset_range
-from .nodes import Pattern
-from .pattern import read_patterns
+from .pattern import Pattern, read_patterns
 from .terms import Binding, Given, Replacement, fits
 
 _OPPOSITES: dict[type, type] = {

@@ -11,8 +11,7 @@ from ortablegen.language.emit import Needs, block_lines
 from .matcher import MatcherText
 from .model import Rewrite
 from .names import Names, names_of, opset_range
-from .nodes import Made, Pattern
-from .pattern import read_patterns
+from .pattern import Made, Pattern, read_patterns
 
 # makers of inputs that many nodes have: a rule is found faster by a rarer one
 _COMMON = ("Add", "Mul", "Reshape", "Transpose", "Cast", "Constant")

@@ -14,7 +14,7 @@ from ortablegen.language.vocabulary import DTYPES
 from ortablegen.schemas.onnx import DOMAIN_RANGE, OnnxAttribute, OnnxSchema, versions_between
 
 from .model import Rewrite
-from .nodes import Capture, Pattern, PatternNode, Rest
+from .pattern import Capture, Pattern, PatternNode, Rest
 
 _ATTRIBUTE_KINDS = {
     "INT": kinds.INT,

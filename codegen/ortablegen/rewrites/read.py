@@ -7,7 +7,7 @@ import difflib
 import re
 from pathlib import Path
 
-from ortablegen.aten.read_parts import PartReader
+from ortablegen.language.entries import EntryReader
 from ortablegen.language.parse import Code, parse_block
 from ortablegen.source.diagnostics import Diagnostics, Span
 from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq, load, parse
@@ -50,7 +50,7 @@ def _read(entries: YSeq, display: str, diagnostics: Diagnostics) -> tuple[Rewrit
     return tuple(rewrite for rewrite in found if rewrite is not None)
 
 
-class _Reader(PartReader):
+class _Reader(EntryReader):
     """Reads the entries of one file."""
 
     def entry(self, node: YNode) -> Rewrite | None:

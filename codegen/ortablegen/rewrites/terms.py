@@ -14,7 +14,7 @@ from ortablegen.schemas.onnx import key_of
 
 from .model import Rewrite
 from .names import attribute_of
-from .nodes import (
+from .pattern import (
     Absent,
     Argument,
     AttributeLiteral,
@@ -25,8 +25,8 @@ from .nodes import (
     Pattern,
     PatternNode,
     PatternProblem,
+    number,
 )
-from .pattern import number
 
 # words that make constants, and no node
 _CONSTANTS = ("const", "as_vec", "as_scalar")
