@@ -1,7 +1,7 @@
 """Golden files of the front end of specs/onnx: each ``fail/*.yaml`` has its errors beside it, each
 ``pass/*.yaml`` its generated Python.
 
-``python -m tests.codegen.onnx_rules.golden`` rewrites them after a wanted change; read the diff
+``python -m tests.codegen.onnx.golden`` rewrites them after a wanted change; read the diff
 before you commit it.
 """
 

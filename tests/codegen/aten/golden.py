@@ -1,8 +1,8 @@
 """Golden files of codegen: each ``fail/*.yaml`` has its errors beside it, each ``pass/*.yaml`` its
 generated Python.
 
-``python -m tests.codegen.golden`` rewrites them after a wanted change; read the diff before you
-commit it.
+``python -m tests.codegen.aten.golden`` rewrites them after a wanted change; read the diff before
+you commit it.
 """
 
 from __future__ import annotations

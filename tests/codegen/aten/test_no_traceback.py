@@ -15,7 +15,7 @@ from ortablegen.aten.emit import emit_aten
 from ortablegen.aten.read import read_text
 from ortablegen.source.diagnostics import Diagnostics
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PIECES = ["*", "(", ")", "[", "]", "{", "}", ":", ",", "self", "1", "null", "x", "-", "|", "*self"]
 PIECES += ["res", "{a: 1}", "[1]", "''", "not ", "== ", "%"]
 

@@ -9,7 +9,8 @@ import pytest
 from ortablegen.onnx.emit import emit_onnx_rules
 from ortablegen.onnx.read import load_onnx_rules
 from ortablegen.source.diagnostics import Diagnostics
-from tests.codegen.onnx_rules import golden
+
+from . import golden
 
 _FOLDER = Path(__file__).parent / "pass"
 _ROOT = Path(__file__).parents[3]
