@@ -49,7 +49,7 @@ def _register() -> None:
     """The name "ortable", where the package is on the path and not installed."""
     from torch._dynamo.backends.registry import _BACKENDS, list_backends, register_backend
 
-    from ortable.backend.entry import ortable as function
+    from ortable.backend.aot.entry import ortable as function
 
     if "ortable" not in list_backends() and "ortable" not in _BACKENDS:
         register_backend(function, name="ortable")

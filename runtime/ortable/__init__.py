@@ -26,14 +26,14 @@ _PUBLIC: dict[str, str] = {
     "OrtableError": "ortable.errors",
     "filter_decomposition_table": "ortable.backend",
     "get_decomposition_table": "ortable.backend",
-    "load_specs": "ortable.specs",
+    "load_specs": "ortable.interpreter.user_specs",
     "match_input_parameters": "ortable.export",
     "onnx_custom_backend": "ortable.backend",
     "onnx_debug_backend": "ortable.debug",
     "plot_dot": "ortable.debug",
     "pretty_onnx": "ortable.debug",
     "refresh": "ortable.backend",
-    "supported_ops": "ortable.specs",
+    "supported_ops": "ortable.interpreter.user_specs",
     "to_onnx": "ortable.export",
 }
 

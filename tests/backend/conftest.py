@@ -14,8 +14,8 @@ def fresh_compiler():
     """No graph of an earlier test, and the same random numbers."""
     from torch._dynamo.backends.registry import _BACKENDS, list_backends, register_backend
 
+    from ortable.backend.aot.entry import ortable
     from ortable.backend.cache.memory import forget
-    from ortable.backend.entry import ortable
 
     if "ortable" not in list_backends() and "ortable" not in _BACKENDS:
         register_backend(ortable, name="ortable")  # the package is on the path, not installed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ortable.backend.call import OrtBackend
+from ortable.backend.execute.call import OrtBackend
 
 BATCH = torch.linspace(-1, 1, 12).reshape(3, 4)
 REST = 200  # more calls than any back-off of these tests asks for

@@ -20,16 +20,22 @@ import torch
 from torch import nn
 from torch._dynamo.utils import counters
 
-from ortable.backend import wiring
+from ortable.backend.aot import wiring
+from ortable.backend.aot.wiring import compile_with_autograd
 from ortable.backend.cache import codec, disk
 from ortable.backend.cache.graph_key import Uncacheable, _Writer
 from ortable.backend.cache.keys import disk_key
 from ortable.backend.cache.memory import conversions
-from ortable.backend.compile import CompiledGraph
+from ortable.backend.execute.runner import run_with_onnxruntime
 from ortable.backend.options import OrtOptions
-from ortable.backend.roles import InputKind, InputRole, OutputKind, OutputRole, ViewStep
-from ortable.backend.runner import run_with_onnxruntime
-from ortable.backend.wiring import compile_with_autograd
+from ortable.backend.roles import (
+    CompiledGraph,
+    InputKind,
+    InputRole,
+    OutputKind,
+    OutputRole,
+    ViewStep,
+)
 from ortable.dims.expression import RECIPES
 
 aten = torch.ops.aten
@@ -383,11 +389,11 @@ def test_the_key_of_a_file_names_the_versions(monkeypatch):
 
 
 def test_specs_loaded_with_functions_are_not_written(monkeypatch):
-    from ortable import specs
     from ortable.backend.cache import keys
+    from ortable.interpreter import user_specs
 
     plain = disk_key("k")
-    loaded = specs.LoadedSpecs("mine.yaml", ("mine::op",), "def f(): pass")
+    loaded = user_specs.LoadedSpecs("mine.yaml", ("mine::op",), "def f(): pass")
     monkeypatch.setattr(keys, "LOADED", [loaded])
     assert disk_key("k") != plain
     with_function = dataclasses.replace(loaded, lowerings=("f",))

@@ -12,12 +12,12 @@ import pytest
 import torch
 from torch import nn
 
+from ortable.backend.aot.wiring import compile_with_autograd
 from ortable.backend.cache.graph_key import Uncacheable
 from ortable.backend.cache.keys import conversion_key, session_key
 from ortable.backend.cache.memory import Conversions, Sessions, shared_session
+from ortable.backend.execute.runner import run_with_onnxruntime
 from ortable.backend.options import OrtOptions
-from ortable.backend.runner import run_with_onnxruntime
-from ortable.backend.wiring import compile_with_autograd
 
 
 class Watched:

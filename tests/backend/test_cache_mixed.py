@@ -14,11 +14,11 @@ from torch import nn
 from torch._dynamo.utils import counters
 from torch.fx import Graph
 
-from ortable.backend.cache import outer
-from ortable.backend.cache.artifact import Artifact
+from ortable.backend.aot import host_graph
+from ortable.backend.aot.artifact import Artifact
+from ortable.backend.aot.host_graph import Outer, describe, rebuild
 from ortable.backend.cache.codec import Unserializable
-from ortable.backend.cache.outer import Outer, describe, rebuild
-from ortable.backend.placement import Placed
+from ortable.backend.partition.placement import Placed
 
 from .test_cache_disk import aten, cached, capture, entries, forget
 from .test_cache_disk import own_folders as own_folders  # a fixture of every test here
@@ -191,7 +191,7 @@ def test_a_lost_region_is_converted_again(tmp_path, lost):
 
 
 def test_what_has_no_description_stays_out_of_torch_s_cache(tmp_path, monkeypatch):
-    monkeypatch.setattr(outer, "_NAMESPACES", ())
+    monkeypatch.setattr(host_graph, "_NAMESPACES", ())
     for expected in ("miss", "disk"):
         found, _ = capture_once(dropped, torch.ones(4), tmp_path / "c")
         assert cached(found) == [expected]

@@ -98,7 +98,7 @@ def test_another_backend_finds_nothing(tmp_path, monkeypatch):
     from torch._dynamo.backends.common import aot_autograd
     from torch._functorch import config
 
-    from ortable.backend.cache.artifact import Artifact, _compiler
+    from ortable.backend.aot.artifact import Artifact, _compiler
 
     options = OrtOptions(cache_dir=str(tmp_path / "c"))
 

@@ -10,8 +10,8 @@ import pytest
 import torch
 from onnx import TensorProto, helper
 
-from ortable.backend import session as session_module
-from ortable.backend.call_source import code_of
+from ortable.backend.execute.call_source import code_of
+from ortable.backend.sessions import session as session_module
 
 
 def call(fn, *args, **options):

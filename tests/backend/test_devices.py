@@ -12,10 +12,10 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from ortable import OrtOptions
-from ortable.backend import devices, session
-from ortable.backend.call import OrtBackend
-from ortable.backend.compile import compile_graph
-from ortable.backend.runner import run_with_onnxruntime
+from ortable.backend.execute.call import OrtBackend
+from ortable.backend.execute.runner import run_with_onnxruntime
+from ortable.backend.lower.compile import compile_graph
+from ortable.backend.sessions import devices, session
 from ortable.errors import OptionError, ProviderError
 
 CUDA = "CUDAExecutionProvider"

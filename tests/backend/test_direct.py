@@ -6,9 +6,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ortable.backend import direct
+from ortable.backend.aot import skip_aot_wrapper
+from ortable.backend.aot.wiring import compile_with_autograd
 from ortable.backend.options import OrtOptions
-from ortable.backend.wiring import compile_with_autograd
 
 
 def added(x):
@@ -71,7 +71,7 @@ def compile_noted(fn, **kwargs):
 
 
 def is_direct(function):
-    return function.__module__ == direct.__name__
+    return function.__module__ == skip_aot_wrapper.__name__
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
@@ -136,9 +136,9 @@ def test_metadata_that_is_not_known_keeps_the_wrapper():
     with torch.no_grad():
         compiled(torch.ones(2))
     (inner,) = (cell.cell_contents for cell in made[0].__closure__)
-    assert direct.direct_call(added, [(inner, Unknown())], [torch.ones(2)]) is added
-    assert direct.direct_call(added, [(inner, None)], [torch.ones(2)]) is added
-    assert direct.direct_call(added, [], [torch.ones(2)]) is added
+    assert skip_aot_wrapper.direct_call(added, [(inner, Unknown())], [torch.ones(2)]) is added
+    assert skip_aot_wrapper.direct_call(added, [(inner, None)], [torch.ones(2)]) is added
+    assert skip_aot_wrapper.direct_call(added, [], [torch.ones(2)]) is added
 
 
 def test_a_first_call_with_fake_tensors_keeps_the_wrapper():

@@ -159,7 +159,7 @@ def test_a_failed_compilation_leaves_no_record(unknown_op):
 def test_tensors_on_another_device_are_refused():
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-    from ortable.backend.inputs import InputPlan, check_inputs
+    from ortable.backend.lower.inputs import InputPlan, check_inputs
 
     gm = torch.fx.symbolic_trace(lambda x: x + 1)
     with FakeTensorMode():

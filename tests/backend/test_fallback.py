@@ -12,7 +12,7 @@ from torch._dynamo.exc import BackendCompilerFailed
 from torch._library.effects import EffectType
 
 from ortable import onnx_custom_backend
-from ortable.backend.fallback import unsupported_nodes
+from ortable.backend.partition.fallback import unsupported_nodes
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -7,7 +7,7 @@ import copy
 import pytest
 import torch
 
-from ortable.backend.foreach import foreach_table
+from ortable.backend.aot.foreach import foreach_table
 
 TABLE = {op.name().removeprefix("aten::_foreach_"): op for op in foreach_table()}
 

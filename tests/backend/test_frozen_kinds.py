@@ -8,7 +8,7 @@ import threading
 import pytest
 import torch
 
-from ortable.backend import weights
+from ortable.backend.execute import weights
 from tests.backend.freezing import (
     BATCH,
     check,

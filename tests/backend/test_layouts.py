@@ -9,8 +9,8 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from ortable import dims
-from ortable.backend.strides import contiguous_strides, dense_order, inverse
-from ortable.backend.views import trace_views
+from ortable.backend.lower.strides import contiguous_strides, dense_order, inverse
+from ortable.backend.lower.views import trace_views
 
 S0 = dims.symbol("s0")
 

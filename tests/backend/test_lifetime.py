@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from ortable.backend import weights
-from ortable.backend.call import OrtBackend
+from ortable.backend.execute import weights
+from ortable.backend.execute.call import OrtBackend
 from tests.backend import asserting
 
 ROOT = Path(__file__).parents[2]
@@ -163,7 +163,7 @@ def test_a_call_with_assertions_keeps_nobody_alive(freeze, backends):
 COMPILE_MANY = """
 import gc, os, torch
 from pathlib import Path
-from ortable.backend.entry import ortable
+from ortable.backend.aot.entry import ortable
 torch.set_num_threads(2)
 def resident():
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -222,7 +222,7 @@ def test_the_interpreter_exits_in_silence(freeze, grad):
     done = python(
         f"""
 import torch
-from ortable.backend.entry import ortable
+from ortable.backend.aot.entry import ortable
 torch.set_num_threads(2)
 model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU())
 compiled = torch.compile(model, backend=ortable, options={{"freeze": {freeze!r}}})
@@ -237,7 +237,7 @@ with torch.set_grad_enabled({grad}):
 
 FORK = """
 import os, sys, torch
-from ortable.backend.entry import ortable
+from ortable.backend.aot.entry import ortable
 torch.set_num_threads(2)
 model = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.ReLU(), torch.nn.Linear(256, 256))
 compiled = torch.compile(model, backend=ortable, options={"freeze": FREEZE})
@@ -267,7 +267,7 @@ def test_a_forked_child_makes_sessions_of_its_own(freeze):
 
 
 def _child(model, batch, queue):
-    from ortable.backend.entry import ortable
+    from ortable.backend.aot.entry import ortable
 
     with torch.no_grad():
         queue.put(torch.compile(model, backend=ortable)(batch).tolist())

@@ -13,7 +13,7 @@ from onnx import TensorProto
 from torch._dynamo.exc import BackendCompilerFailed
 
 from ortable import ExportOptions, OrtOptions, onnx_custom_backend
-from ortable.backend import wiring
+from ortable.backend.aot import wiring
 from ortable.errors import OptionError
 
 

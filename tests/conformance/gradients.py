@@ -221,7 +221,7 @@ def _seed() -> None:
 
 
 def _ortable_backend(options: dict[str, Any] | None) -> Callable[..., Any]:
-    from ortable.backend.entry import ortable
+    from ortable.backend.aot.entry import ortable
 
     return lambda module, inputs: ortable(module, inputs, options=options)
 
@@ -232,7 +232,7 @@ def _plain_backend(module: Any, inputs: Any) -> Any:
     from torch._dynamo.backends.common import aot_autograd
     from torch._functorch.partitioners import min_cut_rematerialization_partition
 
-    from ortable.backend.decompositions import get_decomposition_table
+    from ortable.backend.aot.decompositions import get_decomposition_table
 
     def compiler(graph: Any, _: Any) -> Any:
         return make_boxed_func(graph.forward)

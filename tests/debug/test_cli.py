@@ -11,7 +11,7 @@ import pytest
 import torch
 from onnx import TensorProto, helper
 
-from ortable.debug.cli import main
+from ortable.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from ortable.debug.cli import main
+from ortable.cli.main import main
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 

@@ -10,7 +10,7 @@ from torch._dynamo import lookup_backend
 from torch._dynamo.backends.common import aot_autograd
 
 from ortable import onnx_custom_backend
-from ortable.backend.entry import ortable
+from ortable.backend.aot.entry import ortable
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 

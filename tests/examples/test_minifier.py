@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = [str(ROOT / name) for name in ("runtime", "generated", "codegen")]
 
 BACKEND = """
-from ortable.backend.entry import ortable
+from ortable.backend.aot.entry import ortable
 
 
 def failing_ortable(gm, example_inputs):

@@ -24,8 +24,8 @@ ROOT = Path(__file__).parents[2]
 def test_the_declared_entry_points_exist(name):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     target = project["entry-points"]["torch_dynamo_backends"][name]
-    assert target == f"ortable.backend.entry:{name}"
-    assert callable(getattr(import_module("ortable.backend.entry"), name))
+    assert target == f"ortable.backend.aot.entry:{name}"
+    assert callable(getattr(import_module("ortable.backend.aot.entry"), name))
 
 
 def declare(folder, distribution, *lines):
@@ -38,9 +38,9 @@ def declare(folder, distribution, *lines):
 
 @pytest.mark.parametrize("others", [False, True])
 def test_onnxrt_is_ours_unless_somebody_else_has_the_name(others, tmp_path, monkeypatch):
-    from ortable.backend.entry import _onnxrt, onnxrt, ortable
+    from ortable.backend.aot.entry import _onnxrt, onnxrt, ortable
 
-    declare(tmp_path / "ours", "ours", "onnxrt = ortable.backend.entry:onnxrt")
+    declare(tmp_path / "ours", "ours", "onnxrt = ortable.backend.aot.entry:onnxrt")
     monkeypatch.syspath_prepend(tmp_path / "ours")
     if others:
         declare(tmp_path / "theirs", "theirs", "onnxrt = theirs:compiler")
@@ -64,7 +64,7 @@ def test_onnxrt_is_ours_unless_somebody_else_has_the_name(others, tmp_path, monk
 def test_listed_and_found_by_name(tmp_path):
     """In a process of its own, which sees the entry point and has not imported the package."""
     names = ("ortable", "onnxrt")
-    declare(tmp_path, "ortable_entry", *(f"{n} = ortable.backend.entry:{n}" for n in names))
+    declare(tmp_path, "ortable_entry", *(f"{n} = ortable.backend.aot.entry:{n}" for n in names))
     script = textwrap.dedent(
         """
         import sys, torch

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from ortable.errors import ConversionError, OptionError, UnsupportedCase
-from ortable.export import OxsDispatcher, oxs, to_onnx
+from ortable.export import OxsDispatcher, to_onnx
+from ortable.export.dispatchers import onnxscript_dispatcher
 
 from .helpers import FLOAT32, assert_close, assert_same, feeds_of, run_onnx
 
@@ -177,7 +178,7 @@ def test_complex_arguments_are_refused() -> None:
 
 
 def test_without_onnxscript_the_extra_is_named(monkeypatch) -> None:
-    monkeypatch.setattr(oxs.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(onnxscript_dispatcher.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(OptionError, match=r"pip install 'ortable\[onnxscript\]'"):
         OxsDispatcher()
 

@@ -15,9 +15,9 @@ from torch.utils import _pytree as pytree
 import ortable
 from ortable import ExportOptions, bypass_export_some_errors, to_onnx
 from ortable.errors import ExportError, OptionError
-from ortable.export import caches
-from ortable.export.bypass import active_patches
-from ortable.export.patches import PATCHES
+from ortable.export.capture.patches import PATCHES
+from ortable.export.request.bypass_state import active_patches
+from ortable.export.signature import caches
 
 from .helpers import assert_close, assert_same, eager, run_onnx
 

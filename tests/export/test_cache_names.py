@@ -11,7 +11,7 @@ import torch
 
 from ortable import to_onnx
 from ortable.errors import ExportError
-from ortable.export.cache_names import by_meaning
+from ortable.export.signature.cache_names import by_meaning
 
 from .helpers import assert_same
 

@@ -10,7 +10,7 @@ import torch
 
 from ortable.errors import ConversionError, FunctionNotFoundError, OptionError, UnsupportedCase
 from ortable.export import Dispatcher, ExportOptions, from_seed_style, to_onnx
-from ortable.export.operator_names import operator_names
+from ortable.export.dispatchers.operator_names import operator_names
 from ortable.interpreter import generated_tables
 
 from .helpers import assert_close, run_onnx

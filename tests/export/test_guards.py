@@ -16,10 +16,10 @@ from torch.export import Dim
 
 from ortable import ExportOptions, to_onnx
 from ortable.errors import ExportError, OptionError
-from ortable.export import resize
-from ortable.export.guard_proofs import implied
-from ortable.export.guards import Guard
-from ortable.export.program import Program
+from ortable.export.account import resize
+from ortable.export.capture.guard_proofs import implied
+from ortable.export.request.program import Program
+from ortable.export.request.record import Guard
 
 THIS = Path(__file__).name
 

@@ -12,7 +12,8 @@ from torch.export import Dim
 
 from ortable import ExportOptions, to_onnx
 from ortable.errors import ExportError
-from ortable.export.help import KINDS, UserLine, is_user_file
+from ortable.export.capture.help import KINDS, is_user_file
+from ortable.export.request.record import UserLine
 
 X = torch.rand(4, 6)
 

@@ -14,7 +14,7 @@ import torch
 from ortable import to_onnx
 from ortable.errors import ExportError
 from ortable.interpreter import generated_tables
-from ortable.interpreter.in_place import harmless_writes
+from ortable.interpreter.mutation.in_place import harmless_writes
 
 
 class Model(torch.nn.Module):

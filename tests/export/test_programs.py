@@ -177,8 +177,8 @@ def test_autocast_regions_are_written_out() -> None:
 def test_operators_named_for_decomposition_are_decomposed_when_they_lack_a_converter() -> None:
     from dataclasses import replace
 
-    from ortable.export.functionalize import prepared
-    from ortable.export.options import ExportOptions
+    from ortable.export.capture.functionalize import prepared
+    from ortable.export.request.options import ExportOptions
 
     from ..interpreter.small_tables import TABLES
 

@@ -7,7 +7,7 @@ import torch
 
 import ortable
 from ortable.errors import ExportError
-from ortable.export.recurrent_shapes import keep_lengths
+from ortable.export.capture.recurrent_shapes import keep_lengths
 
 from .helpers import assert_same
 

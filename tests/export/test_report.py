@@ -7,7 +7,7 @@ import torch
 
 from ortable import to_onnx
 from ortable.errors import FunctionNotFoundError, OptionError
-from ortable.export.record import PHASES
+from ortable.export.request.record import PHASES
 
 
 class Neuron(torch.nn.Module):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from ortable.interpreter.origin import source_line
+from ortable.interpreter.diagnostics.origin import source_line
 
 from .helpers import Function, export, interpret
 

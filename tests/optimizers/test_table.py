@@ -11,7 +11,7 @@ import onnxruntime
 import pytest
 from onnx import parser
 
-from ortable.backend.session import make_session
+from ortable.backend.sessions.session import make_session
 from tests.optimizers import (
     patterns_basic,
     patterns_layout,

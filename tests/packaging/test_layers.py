@@ -29,7 +29,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("ortable.interpreter",),
     ("ortable.export",),
     ("ortable.backend",),
-    ("ortable.specs",),
+    ("ortable.interpreter.user_specs",),
     ("ortable.debug",),
 )
 FLOOR = {name: floor for floor, names in enumerate(FLOORS) for name in names}

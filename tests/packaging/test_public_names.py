@@ -102,10 +102,12 @@ def test_to_onnx_imports_no_compiler_and_no_model_library() -> None:
 
 def test_the_backend_is_registered_by_name() -> None:
     installed = entry_points("torch_dynamo_backends")
-    assert installed == {name: f"ortable.backend.entry:{name}" for name in ("ortable", "onnxrt")}
+    assert installed == {
+        name: f"ortable.backend.aot.entry:{name}" for name in ("ortable", "onnxrt")
+    }
     run = run_python(
         "import torch._dynamo.backends.registry as registry\n"
-        "import ortable.backend.entry as entry\n"
+        "import ortable.backend.aot.entry as entry\n"
         "print('ortable' in registry.list_backends(),"
         " registry.lookup_backend('ortable') is entry.ortable)"
     )
@@ -113,6 +115,6 @@ def test_the_backend_is_registered_by_name() -> None:
 
 
 def test_the_shell_command_is_declared_and_callable() -> None:
-    assert entry_points("console_scripts") == {"ortable": "ortable.debug.cli:main"}
-    run = run_python("from ortable.debug.cli import main\nprint(callable(main))")
+    assert entry_points("console_scripts") == {"ortable": "ortable.cli.main:main"}
+    run = run_python("from ortable.cli.main import main\nprint(callable(main))")
     assert run.stdout.strip() == "True", run.stderr

@@ -22,7 +22,7 @@ CORE_WITHOUT_ENTRY = {
 }
 
 # Python functions over sizes and numbers of a graph, and graphs inside it: the interpreter itself
-# computes them (ortable.interpreter.symbolic, numbers, control_flow; tests/interpreter).
+# computes them (ortable.interpreter.numbers, control_flow; tests/interpreter).
 INTERPRETED = {
     "invoke_subgraph", "math.ceil", "math.floor", "math.trunc", "operator.getitem",
     "torch.sym_float", "torch.sym_ite", "torch.sym_max", "torch.sym_min", "torch.sym_not",

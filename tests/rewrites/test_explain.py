@@ -8,8 +8,8 @@ from pathlib import Path
 import onnx
 import pytest
 
-from ortable.debug import cli_rewrites
-from ortable.debug.cli import main
+from ortable.cli import rewrites
+from ortable.cli.main import main
 from ortable.debug.rewrites_text import fired_lines, made_by_rules, refused_lines
 from ortable.passes.rewrite import choose
 from ortable.passes.rewrite.rule import STAGES
@@ -131,7 +131,7 @@ def test_every_rule_of_the_package_can_be_shown(capsys: pytest.CaptureFixture[st
 def test_without_the_spec_files_show_prints_what_was_compiled(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cli_rewrites, "_entry", lambda rule, file: None)
+    monkeypatch.setattr(rewrites, "_entry", lambda rule, file: None)
     rule = choose.packaged()[0]
     out = said(capsys, "rewrites", "show", rule.name)
     assert f"# {rule.why}" in out and f"{rule.file} is not installed" in out

@@ -15,7 +15,7 @@ from accelerate.state import AcceleratorState
 from accelerate.utils import TorchDynamoPlugin
 from torch._dynamo import list_backends, register_backend
 
-from ortable.backend.entry import onnxrt, ortable
+from ortable.backend.aot.entry import onnxrt, ortable
 
 LIKE = {"rtol": 1e-4, "atol": 1e-6}
 ROUGH = {"rtol": 2e-3, "atol": 1e-4}  # bfloat16 rounds other intermediate results
@@ -39,7 +39,7 @@ def loops():
 
 def is_ours(monkeypatch):
     """A list that gains an entry for each graph that ortable compiles."""
-    from ortable.backend import wiring
+    from ortable.backend.aot import wiring
 
     compiled = []
     compile_one = wiring.compile_one

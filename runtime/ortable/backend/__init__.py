@@ -7,13 +7,13 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
-    "OrtBackend": "ortable.backend.call",
+    "OrtBackend": "ortable.backend.execute.call",
     "OrtOptions": "ortable.backend.options",
-    "filter_decomposition_table": "ortable.backend.decompositions",
-    "get_decomposition_table": "ortable.backend.decompositions",
-    "onnx_custom_backend": "ortable.backend.wiring",
-    "ortable": "ortable.backend.entry",
-    "refresh": "ortable.backend.weights",
+    "filter_decomposition_table": "ortable.backend.aot.decompositions",
+    "get_decomposition_table": "ortable.backend.aot.decompositions",
+    "onnx_custom_backend": "ortable.backend.aot.wiring",
+    "ortable": "ortable.backend.aot.entry",
+    "refresh": "ortable.backend.execute.weights",
 }
 __all__ = sorted(_HOMES)
 

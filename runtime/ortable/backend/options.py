@@ -145,7 +145,7 @@ def _check_providers(name: str, value: Any) -> tuple[Provider, ...] | None:
 def _check_opset(name: str, value: Any) -> Any:
     if value is None:
         return None
-    from ortable.export.options import checked_opset
+    from ortable.export.request.options import checked_opset
 
     try:
         opsets = checked_opset(value)
@@ -221,7 +221,7 @@ def _check_transforms(name: str, value: Any) -> tuple[Transform, ...]:
 def _check_export_options(name: str, value: Any) -> Any:
     if value is None:
         return None
-    from ortable.export.options import ExportOptions
+    from ortable.export.request.options import ExportOptions
 
     if not isinstance(value, ExportOptions):
         raise _wrong(name, value, "an ortable.ExportOptions")

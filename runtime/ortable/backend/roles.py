@@ -5,21 +5,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from ortable.dims import Dim
+from onnx import ModelProto
 
-__all__ = [
-    "Check",
-    "DimSource",
-    "Fetch",
-    "InputKind",
-    "InputRole",
-    "OutputKind",
-    "OutputRole",
-    "ViewStep",
-]
+from ortable.dims import Dim
 
 
 class InputKind(enum.Enum):
@@ -145,3 +136,46 @@ class DimSource:
     symbol: str
     index: int
     axis: int | None = None
+
+
+@dataclass(frozen=True)
+class CompiledGraph:
+    """What one graph became: the model, the roles, and where symbols are found at call time.
+
+    `inputs` and `outputs` follow the arguments and the results; `mutations` copy hidden results
+    (those of `outputs` past `n_results`) into arguments, after the `checks` held.  `fed` holds the
+    names of the ONNX inputs that a node reads.  `device` is where it runs.  `part` tells a region
+    of a graph, which torch runs around it.  `timings` are seconds per phase, `rewrites` tells how
+    often each rule of rewriting fired, `refused` why rules did not.  `fx_names` tells which FX node
+    a result of the ONNX graph is the value of, for those that have one.  `key` is a digest of all
+    that the conversion read, None where there is none; `cache` says where the conversion was found:
+    `miss` (nowhere), `memory` or `disk`.
+    """
+
+    model: ModelProto
+    kind: str
+    inputs: tuple[InputRole, ...]
+    outputs: tuple[OutputRole, ...]
+    n_results: int
+    fetches: tuple[Fetch, ...]
+    mutations: tuple[Mutation, ...]
+    sources: Mapping[str, DimSource]
+    fed: frozenset[str]
+    device: str = "cpu"
+    part: bool = False
+    timings: dict[str, float] = field(default_factory=dict)
+    rewrites: Mapping[str, int] = field(default_factory=dict)
+    refused: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    fx_names: Mapping[str, str] = field(default_factory=dict)
+    checks: tuple[Check, ...] = ()
+    key: str | None = None
+    cache: str = "miss"
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """An argument that the graph overwrites: torch copies the result at `result` into it at the
+    end."""
+
+    source: int
+    result: int

@@ -9,10 +9,10 @@ from typing import Any
 
 from torch.fx import GraphModule
 
-from ortable.backend.build import Compiled
-from ortable.backend.compile import CompiledGraph
+from ortable.backend.aot.build import Compiled
+from ortable.backend.aot.wiring import dispatch
 from ortable.backend.options import OrtOptions
-from ortable.backend.wiring import dispatch
+from ortable.backend.roles import CompiledGraph
 from ortable.errors import OptionError
 
 from .compare import Tolerance

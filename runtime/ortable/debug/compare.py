@@ -13,7 +13,7 @@ from onnx import NodeProto
 from torch.fx import GraphModule, Interpreter, Node
 
 from ortable.errors import MismatchError
-from ortable.interpreter.failures import describe_node
+from ortable.interpreter.diagnostics.failures import describe_node
 
 from .arrays import describe, to_numpy
 

@@ -13,9 +13,8 @@ from onnx import NodeProto, TensorProto, numpy_helper
 from torch.fx import GraphModule
 
 from ortable import dtypes
-from ortable.backend.compile import CompiledGraph
-from ortable.backend.results import Results, SymbolValues, as_promised
-from ortable.backend.roles import InputKind
+from ortable.backend.execute.results import Results, SymbolValues, as_promised
+from ortable.backend.roles import CompiledGraph, InputKind
 from ortable.errors import OrtableError
 
 from .arrays import describe, to_numpy, to_torch

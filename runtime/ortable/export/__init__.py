@@ -4,12 +4,13 @@ match_input_parameters, attach_weights."""
 
 from __future__ import annotations
 
+from ortable.export.capture.bypass import bypass_export_some_errors
+from ortable.export.dispatchers.dispatcher import Dispatcher, from_seed_style
+from ortable.export.dispatchers.onnxscript_dispatcher import OxsDispatcher
+from ortable.export.request.fake_weights import match_input_parameters
+from ortable.export.request.options import ExportOptions
+
 from .attach import attach_weights
-from .bypass import bypass_export_some_errors
-from .dispatcher import Dispatcher, from_seed_style
-from .fake_weights import match_input_parameters
-from .options import ExportOptions
-from .oxs import OxsDispatcher
 from .to_onnx import to_onnx
 
 __all__ = [

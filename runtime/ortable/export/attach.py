@@ -9,13 +9,13 @@ import torch
 from onnx import ModelProto, ValueInfoProto
 
 from ortable.builder import LargeModel
+from ortable.export.request.fake_weights import named_weights
 from ortable.ir import initializers
 from ortable.ir.proto.tensor_proto import fill_stub
 
 from .. import dtypes
 from ..errors import InputError
 from ..interpreter.complex_numbers import real_tensor
-from .fake_weights import named_weights
 
 
 def attach_weights(

@@ -8,12 +8,12 @@ from typing import Any
 
 import onnx
 
+from ortable.export.request.record import ExportRecord
+from ortable.export.signature.arguments import checked_path
 from ortable.ir.proto.atomic_files import FileSet
 from ortable.ir.proto.write_model import weight_bytes
 
 from ..errors import ExportError
-from .arguments import checked_path
-from .record import ExportRecord
 
 
 def too_large_for_one_file(

@@ -8,39 +8,51 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ortable.passes.rewrite.choose import rules as chosen_rules
-from ortable.passes.rewrite.optimize import optimize as optimize_graph
-
-from ..builder import GraphBuilder
-from ..interpreter import DynamoInterpreter, generated_tables
-from ..interpreter.assertions import lost_assertions
-from .ambient import outside_autocast
-from .arguments import check_file, check_flags, check_model, check_names, check_numbers
-from .dispatcher import checked_dispatcher, tell_unused
-from .dtype_versions import needing_opset
-from .dynamic_shapes import AdditionalInputs, resolved
-from .fake_weights import outside_fake_mode, weights_become_inputs
-from .files import too_large_for_one_file, write_model
-from .function_bodies import FunctionBodies
-from .function_choices import FunctionChoices, function_choices
-from .functions import FunctionInterpreter
-from .guard_messages import tell_guards
-from .inputs import checked_call, name_inputs
-from .metadata import annotate, model_name, note_weights, weight_names
-from .options import (
+from ortable.export.account.metadata import annotate, model_name, note_weights, weight_names
+from ortable.export.account.report import reporting
+from ortable.export.account.validate import check_comparisons, validate_model
+from ortable.export.capture.dtype_versions import needing_opset
+from ortable.export.capture.guard_messages import tell_guards
+from ortable.export.capture.pt2 import opened
+from ortable.export.capture.sources import make_program
+from ortable.export.dispatchers.dispatcher import checked_dispatcher, tell_unused
+from ortable.export.functions.bodies import FunctionBodies
+from ortable.export.functions.functions import FunctionInterpreter
+from ortable.export.request.ambient import outside_autocast
+from ortable.export.request.fake_weights import outside_fake_mode, weights_become_inputs
+from ortable.export.request.function_choices import FunctionChoices, function_choices
+from ortable.export.request.options import (
     ExportOptions,
     checked_opset,
     checked_options,
     checked_target,
     checked_validate,
 )
-from .outputs import chosen_inputs, chosen_outputs, name_output_dims, output_plan, write_dims
-from .program import Program, Request
-from .pt2 import opened
-from .record import ExportRecord
-from .report import reporting
-from .sources import make_program
-from .validate import check_comparisons, validate_model
+from ortable.export.request.program import Program, Request
+from ortable.export.request.record import ExportRecord
+from ortable.export.signature.arguments import (
+    check_file,
+    check_flags,
+    check_model,
+    check_names,
+    check_numbers,
+)
+from ortable.export.signature.dynamic_shapes import AdditionalInputs, resolved
+from ortable.export.signature.inputs import checked_call, name_inputs
+from ortable.export.signature.outputs import (
+    chosen_inputs,
+    chosen_outputs,
+    name_output_dims,
+    output_plan,
+    write_dims,
+)
+from ortable.passes.rewrite.choose import rules as chosen_rules
+from ortable.passes.rewrite.optimize import optimize as optimize_graph
+
+from ..builder import GraphBuilder
+from ..interpreter import DynamoInterpreter, generated_tables
+from ..interpreter.assertions import lost_assertions
+from .files import too_large_for_one_file, write_model
 
 
 @outside_fake_mode

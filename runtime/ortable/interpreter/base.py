@@ -9,13 +9,14 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
+from ortable.interpreter.mutation.in_place import HarmlessWrite, harmless_writes
 from ortable.ir.result import Res
 from ortable.prelude.complex_value import ComplexValue, split_pair
 
 from .. import dims, dtypes
 from ..errors import OrtableError
-from . import calls, complex_numbers, failures, unsupported
-from .in_place import HarmlessWrite, harmless_writes
+from . import calls, complex_numbers
+from .diagnostics import failures, unsupported
 from .modules import functional_form
 from .records import InputRecord, OutputRecord
 from .tables import Converter, Tables, generated_tables

@@ -8,9 +8,10 @@ from typing import Any
 
 from torch.fx import GraphModule, Node
 
+from ortable.interpreter.mutation.in_place import harmless_writes
+
 from . import control_flow
 from .base import InterpreterState
-from .in_place import harmless_writes
 
 
 class InnerGraphs(InterpreterState):

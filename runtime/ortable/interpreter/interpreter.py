@@ -11,31 +11,22 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
+from ortable.interpreter.diagnostics.origin import metadata_reader
+from ortable.interpreter.mutation.in_place import HarmlessWrite
+from ortable.interpreter.mutation.mutation import find_attribute
 from ortable.ir.result import Res
 from ortable.prelude.complex_value import ComplexValue
 
 from .. import dims, dtypes
 from ..errors import BuilderError, ConversionError, UnsupportedCase
 from ..lowerings.indexing import getitem
-from . import (
-    calls,
-    complex_numbers,
-    control_flow,
-    numbers,
-    outputs,
-    results,
-    scan,
-    symbolic,
-    unsupported,
-    writing_calls,
-    written,
-)
+from . import calls, complex_numbers, control_flow, outputs, results, scan
 from .arguments import contains_result, convert_argument, convert_arguments
-from .in_place import HarmlessWrite
+from .diagnostics import unsupported
 from .inner import InnerGraphs
 from .modules import is_guard, module_operands
-from .mutation import find_attribute
-from .origin import metadata_reader
+from .mutation import writing_calls, written
+from .numbers import numbers, symbolic
 from .records import OutputRecord
 from .tables import ASSERTIONS, METADATA_ONLY, Converter
 

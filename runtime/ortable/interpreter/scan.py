@@ -9,10 +9,14 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
+from ortable.interpreter.mutation.in_place import harmless_writes
+
 from ..errors import ConversionError
-from . import calls, control_flow, failures, mutation, outputs, results, symbolic, unsupported
-from .in_place import harmless_writes
+from . import calls, control_flow, outputs, results
+from .diagnostics import failures, unsupported
 from .modules import is_guard
+from .mutation import mutation
+from .numbers import symbolic
 from .tables import ASSERTIONS, METADATA_ONLY, Tables
 
 FindConverter = Callable[[Any], Any]

@@ -11,7 +11,7 @@ from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
-from ortable.backend.call import OrtBackend
+from ortable.backend.execute.call import OrtBackend
 
 
 class Product(nn.Module):

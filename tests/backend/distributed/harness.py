@@ -41,7 +41,7 @@ def run_cases(cases):
 def _register():
     from torch._dynamo.backends.registry import _BACKENDS, list_backends, register_backend
 
-    from ortable.backend.entry import ortable
+    from ortable.backend.aot.entry import ortable
 
     if "ortable" not in list_backends() and "ortable" not in _BACKENDS:
         register_backend(ortable, name="ortable")  # the package is on the path, not installed

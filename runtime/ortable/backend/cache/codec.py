@@ -13,11 +13,10 @@ from typing import Any
 
 import torch
 
+from ortable.backend.roles import CompiledGraph, Mutation
 from ortable.dims import SymDim
 from ortable.dims.expression import flatten, rebuild
 
-from ..compile import CompiledGraph
-from ..outputs import Mutation
 from ..roles import Check, DimSource, Fetch, InputKind, InputRole, OutputKind, OutputRole, ViewStep
 
 __all__ = ["NodeRef", "Unserializable", "decode", "decode_value", "encode", "encode_value"]

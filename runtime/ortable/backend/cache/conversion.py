@@ -7,7 +7,9 @@ from dataclasses import replace
 
 from torch.fx import GraphModule
 
-from ..compile import CompiledGraph, compile_graph
+from ortable.backend.lower.compile import compile_graph
+from ortable.backend.roles import CompiledGraph
+
 from ..options import OrtOptions
 from . import disk
 from .graph_key import Uncacheable

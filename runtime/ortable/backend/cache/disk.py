@@ -19,7 +19,8 @@ from pathlib import Path
 
 from onnx import ModelProto, TensorProto
 
-from ..compile import CompiledGraph
+from ortable.backend.roles import CompiledGraph
+
 from .codec import Unserializable, decode, encode
 from .graph_key import Uncacheable
 from .keys import versions

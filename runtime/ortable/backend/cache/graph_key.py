@@ -12,10 +12,9 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from ortable.interpreter.mutation import find_attribute
-
-from ..outputs import graph_kind
-from ..writers import is_marked
+from ortable.backend.lower.outputs import graph_kind
+from ortable.backend.lower.writers import is_marked
+from ortable.interpreter.mutation.mutation import find_attribute
 
 __all__ = ["Uncacheable", "constant_text", "graph_text"]
 

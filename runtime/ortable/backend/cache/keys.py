@@ -13,14 +13,15 @@ from typing import Any
 import torch
 from torch.fx import GraphModule
 
+from ortable.backend.lower.compile import target_opset
+from ortable.backend.lower.outputs import graph_kind
+from ortable.backend.roles import CompiledGraph
+from ortable.backend.sessions.devices import resolve
+from ortable.backend.sessions.session import provider_names
 from ortable.interpreter.tables import LOADED
 from ortable.passes.rewrite.choose import content
 
-from ..compile import CompiledGraph, target_opset
-from ..devices import resolve
 from ..options import OrtOptions
-from ..outputs import graph_kind
-from ..session import provider_names
 from .graph_key import Uncacheable, graph_text
 
 __all__ = ["conversion_key", "disk_key", "session_key", "versions"]

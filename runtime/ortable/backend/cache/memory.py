@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from ..compile import CompiledGraph
+from ortable.backend.roles import CompiledGraph
 
 __all__ = ["Conversions", "Sessions", "conversions", "forget", "shared_session"]
 

@@ -1,0 +1,152 @@
+"""The straight-line code around the regions of a graph that runs partly in torch, as JSON and back:
+operators by name, arguments as plain values.  Nothing that is read is executed or imported: names
+are looked up among torch's own operators and in a table of Python's, and code is generated from
+what they name."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.fx import Graph, Node
+from torch.fx.node import map_aggregate, map_arg
+
+from ortable.backend.cache.codec import NodeRef, Unserializable, decode_value, encode_value
+from ortable.backend.partition.placement import Placed
+
+__all__ = ["Outer", "describe", "rebuild", "region_name"]
+
+_NAMESPACES = ("aten", "prim", "prims")  # operators that torch's version describes
+_OPERATORS = (
+    "getitem", "add", "sub", "mul", "floordiv", "truediv", "mod", "neg", "pow", "abs",
+    "eq", "ne", "lt", "le", "gt", "ge", "and_", "or_", "not_",
+)  # fmt: skip
+_SYMBOLIC = ("sym_int", "sym_float", "sym_max", "sym_min", "sym_not", "sym_ite", "sym_sum")
+_PYTHON: dict[str, Callable[..., Any]] = {
+    **{f"operator.{name}": getattr(operator, name) for name in _OPERATORS},
+    **{f"torch.{name}": getattr(torch, name) for name in _SYMBOLIC},
+}
+_NAMES = {function: name for name, function in _PYTHON.items()}
+
+
+@dataclass(frozen=True)
+class Outer:
+    """What a graph is besides its regions: the code that calls them, which kind of graph it is, and
+    what runs where in it."""
+
+    graph: Graph
+    kind: str
+    placed: list[Placed]
+
+
+def region_name(index: int) -> str:
+    """The attribute that a rebuilt graph calls for its region `index`."""
+    return f"region_{index}"
+
+
+def describe(outer: Outer, regions: Sequence[str]) -> str:
+    """The text that `rebuild` reads.
+
+    :param regions: names of the regions in the graph, in their order
+    :raises Unserializable: a constant, or an operator or argument that has no form in a file
+    """
+    numbers: dict[Node, int] = {}
+    rows = []
+
+    def reference(node: Node) -> Any:
+        return NodeRef(numbers[node])
+
+    for node in outer.graph.nodes:
+        kind, target = _target(node, regions)
+        given = () if kind == "in" else map_arg((node.args, dict(node.kwargs)), reference)
+        rows.append([kind, target, encode_value(given)])
+        numbers[node] = len(numbers)
+    placed = [dataclasses.astuple(each) for each in outer.placed]
+    content = {"kind": outer.kind, "regions": len(regions), "placed": placed, "nodes": rows}
+    return json.dumps(content, separators=(",", ":"))
+
+
+def rebuild(text: str, regions: int) -> Outer:
+    """What `describe` was given, with regions named by `region_name`; nodes have no `meta`.
+
+    :param regions: how many there are
+    :raises Exception: any, when the text was not made by `describe` for a graph of so many regions
+    """
+    content = json.loads(text)
+    if content["regions"] != regions:
+        raise ValueError(f"code for {content['regions']} regions, of which {regions} are there")
+    graph = Graph()
+    nodes: list[Node] = []
+
+    def resolve(value: Any) -> Any:
+        return nodes[value.number] if isinstance(value, NodeRef) else value
+
+    for kind, target, given in content["nodes"]:
+        values = map_aggregate(decode_value(given), resolve)
+        nodes.append(_add(graph, kind, target, values, len(nodes), regions))
+    if not nodes or nodes[-1].op != "output":
+        raise ValueError("a graph without results")
+    placed = [Placed(*map(str, each)) for each in content["placed"]]
+    return Outer(graph, str(content["kind"]), placed)
+
+
+def _add(graph: Graph, kind: str, target: Any, values: Any, number: int, regions: int) -> Node:
+    """Adds a node to a graph; names are ours, since they become source text."""
+    if kind == "in":
+        return graph.placeholder(f"arg{number}")
+    args, kwargs = values
+    if kind == "out":
+        return graph.output(args[0])
+    if kind == "call":
+        return graph.call_function(_function(target), args, kwargs)
+    if kind != "region" or target not in range(regions):
+        raise ValueError(f"{kind!r} {target!r} is no node")
+    return graph.call_module(region_name(int(target)), args)
+
+
+def _target(node: Node, regions: Sequence[str]) -> tuple[str, Any]:
+    """The kind of a node, and what it calls."""
+    if node.op == "placeholder":
+        return "in", None
+    if node.op == "output":
+        return "out", None
+    if node.op == "call_module" and node.target in regions:
+        return "region", regions.index(str(node.target))
+    if node.op == "call_function":
+        return "call", _function_name(node.target)
+    raise Unserializable(f"{node.name}, a {node.op}")
+
+
+def _function_name(target: Any) -> str:
+    """:raises Unserializable: neither an operator of torch's own nor one of the table"""
+    if isinstance(target, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
+        name = str(target)
+        if name.partition(".")[0] in _NAMESPACES:
+            return name
+    elif target in _NAMES:
+        return _NAMES[target]
+    raise Unserializable(f"{target!r}, a {type(target).__name__}")
+
+
+def _function(name: str) -> Callable[..., Any]:
+    """What `_function_name` named.
+
+    :raises ValueError: nothing has this name
+    """
+    if name in _PYTHON:
+        return _PYTHON[name]
+    namespace, *path = name.split(".")
+    if namespace in _NAMESPACES and len(path) in (1, 2):
+        found: Any = getattr(torch.ops, namespace)
+        for part in path:
+            found = getattr(found, part, None)
+        # an attribute of another kind, or an alias, has another name
+        kinds = torch._ops.OpOverload | torch._ops.OpOverloadPacket
+        if isinstance(found, kinds) and str(found) == name:
+            return found
+    raise ValueError(f"{name!r} is no operator of torch")

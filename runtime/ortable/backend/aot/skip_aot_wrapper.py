@@ -1,0 +1,74 @@
+"""Inference graphs for which AOTAutograd has nothing to do at run time: called without its
+wrappers, which cost about as much as a small session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from ortable.backend.execute.call import OrtBackend
+
+__all__ = ["Noted", "direct_call", "note"]
+
+Noted = list[tuple[Any, Any]]  # what was compiled, with what AOTAutograd knows of the graph
+_PLAIN = "PlainTensorMeta"
+
+
+def note(noted: Noted, compiled: Any) -> None:
+    """Keeps what a compiler of AOTAutograd made, with the metadata of the graph it compiles now.
+
+    Without metadata where the first call is one with fake tensors, as DDPOptimizer makes of each
+    of its pieces: a wrapper answers that call.
+    """
+    context = torch._guards.TracingContext.try_get()
+    if context is None or context.fakify_first_call:
+        noted.append((compiled, None))
+    else:
+        noted.append((compiled, context.fw_metadata))
+
+
+def direct_call(
+    wrapped: Callable[..., Any], noted: Noted, args: Sequence[Any]
+) -> Callable[..., Any]:
+    """What dynamo calls: `wrapped`, which AOTAutograd returned, or a function that calls the only
+    graph with the same arguments and returns what it returns.
+
+    The latter where `wrapped` would do nothing else (torch 2.13, `_create_runtime_wrapper`): no
+    argument is written, dropped as a duplicate or taken apart; no result is a view to be made
+    again or gets marks; no token, no generator state and no change of the grad mode is carried.
+    """
+    if len(noted) != 1:
+        return wrapped
+    compiled, metadata = noted[0]
+    if not isinstance(compiled, OrtBackend) or not _passes_through(compiled, metadata, len(args)):
+        return wrapped
+
+    def call(*given: Any) -> Any:
+        return compiled(list(given))
+
+    return call
+
+
+def _passes_through(compiled: OrtBackend, metadata: Any, count: int) -> bool:
+    if metadata is None or compiled.compiled.kind != "inference":
+        return False
+    try:
+        idle = not (
+            metadata.num_mutated_inp_runtime_indices
+            or metadata.num_mutated_graph_handled_indices
+            or metadata.num_outputs_aliased
+            or metadata.num_intermediate_bases
+            or metadata.dynamic_outputs
+            or metadata.grad_enabled_mutation is not None
+            or metadata.tokens
+            or metadata.num_graphsafe_rng_states
+            or metadata.is_rng_op_functionalized
+        )
+        described = [*metadata.subclass_inp_meta, *metadata.subclass_fw_graph_out_meta]
+    except AttributeError:  # another version of torch, which may have more to do
+        return False
+    plain = all(type(each).__name__ == _PLAIN for each in described)
+    roles = compiled.compiled
+    return idle and plain and len(roles.inputs) == count == len(metadata.input_info)

@@ -1,0 +1,308 @@
+"""The compiled graph as a callable: which session answers, with weights as constants or as inputs.
+What a call does is source text made of the roles; what it uses is never shared between two
+calls."""
+
+from __future__ import annotations
+
+import builtins
+import threading
+import time
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from hashlib import sha256
+from types import FunctionType
+from typing import Any
+
+import torch
+from torch._C import _from_dlpack, _to_dlpack
+
+from ortable import dtypes
+from ortable.backend.cache.memory import shared_session
+from ortable.backend.roles import CompiledGraph, InputKind
+from ortable.errors import ProviderError
+
+from .call_source import CallSource, code_of
+from .checks import violated
+from .feeds import Bound, Dimensions, feed_any, from_dlpack
+from .fork import protect
+from .frozen import BackOff, Frozen, History, freezable, with_constants
+from .shards import gathered_by_fsdp
+from .weights import is_watchable, signature, sweep, windows_of
+
+__all__ = ["OrtBackend", "freezable_positions"]
+
+Call = Callable[[list[Any]], list[Any]]
+MakeSession = Callable[..., Any]
+
+# Sets of weights of one graph that are constants at the same time: equal layers share a graph.
+_MOST_FROZEN = 256
+
+
+class OrtBackend:
+    """One compiled graph.  Called with a list of arguments, which it clears; returns a list of
+    results.
+
+    Tensors are on the CPU and dense; ints stand for symbolic dimensions.  Safe to call from several
+    threads: a call owns its feeds, and ONNX Runtime allocates its results.
+
+    `compiled` holds the ONNX model and the roles; `session` is the `onnxruntime.InferenceSession`
+    that ran last or will run (None when no node is left, or before the first call of a graph whose
+    weights become constants); `source` is the text of the function that runs; `frozen` names the
+    inputs that become constants at the first call, or says why none does.
+    """
+
+    def __init__(
+        self,
+        compiled: CompiledGraph,
+        session: Any,
+        run_options: Any,
+        *,
+        make: MakeSession | None = None,
+        execute: Callable[[Any], Callable[..., Any]] | None = None,
+        frozen: Sequence[int] | str = "no session is made for them",
+        key: str | None = None,
+        resizable: bool = False,
+    ) -> None:
+        """
+        :param session: runs the model with all weights as inputs; None: made by `make` when needed
+        :param make: `make(model, constants)` makes a session
+        :param execute: what runs a session (`devices.DeviceRun`); None: its `run_with_ort_values`
+        :param frozen: positions of arguments that become constants, or why none does
+        :param key: sessions of graphs with the same key are shared; None: none is
+        :param resizable: results are copied into memory of torch, which can be resized
+        """
+        # On the object, not on the class: dynamo wraps backward graphs and copies `__dict__` only.
+        self._boxed_call = True
+        self.compiled = compiled
+        self.session = session
+        self.run_options = run_options
+        self.frozen = frozen if isinstance(frozen, str) else _names(compiled, frozen)
+        self._constant = () if isinstance(frozen, str) else tuple(frozen)
+        self._make = make
+        self._key = key
+        self._resizable = resizable
+        self._execute = execute
+        self._plain_session = session
+        self._dimensions = Dimensions()
+        self._plain: Call | None = None
+        self._call: Call | None = None
+        self._lock = threading.RLock()
+        self._sets: dict[tuple[int, ...], Frozen] = {}
+        self._histories: dict[tuple[int, ...], History] = {}
+        self._never: set[tuple[int, ...]] = set()  # sets of weights none of which can be watched
+        self._back_off = BackOff()
+        self._source: CallSource | None = None
+        protect(self)
+
+    def __repr__(self) -> str:
+        nodes = len(self.compiled.model.graph.node)
+        return f"OrtBackend({self.compiled.kind}, {nodes} ONNX nodes)"
+
+    def __call__(self, args: list[Any]) -> list[Any]:
+        """
+        :raises InputError: an argument that cannot be handed to ONNX Runtime
+        :raises ProviderError: ONNX Runtime fails, on an index out of range for one
+        """
+        call = self._call
+        return call(args) if call is not None else self._choose(args)
+
+    @property
+    def source(self) -> str:
+        """The source text of what a call does now, for people."""
+        if self._source is None:
+            self._source = self._call_source(self._constant, self._bindable())
+        return self._source.text
+
+    def _choose(self, args: list[Any]) -> list[Any]:
+        """A call when it is not known whether the weights are what some session has."""
+        with self._lock:
+            call = self._chosen(args) if self._constant else self._keep_plain()
+        return call(args)
+
+    def _keep_plain(self) -> Call:
+        self._call = self._unfrozen()
+        return self._call
+
+    def _chosen(self, args: list[Any]) -> Call:
+        """The frozen call of these weights, or the unfrozen one where they are not at rest."""
+        tensors = [args[i] for i in self._constant]
+        key = tuple(map(id, tensors))
+        found = self._sets.get(key)
+        if found is not None:
+            call = found.call
+            if call is not None and found.fresh(args):
+                self._call, self.session = call, found.session
+                return call
+            found.let_go()
+        if key in self._never:
+            return self._unfrozen()
+        first = self._back_off.given_up == 0 and len(self._sets) < _MOST_FROZEN
+        call = self._freeze(key, args) if first or self._rested(key, tensors) else None
+        if call is None:
+            self._call = None
+            call = self._unfrozen()
+        return call
+
+    def _rested(self, key: tuple[int, ...], tensors: Sequence[torch.Tensor]) -> bool:
+        """Whether these weights, inputs for now, were the same for long enough."""
+        now = signature(tensors)
+        history = self._histories.get(key)
+        if history is not None:
+            return history.rested(now, self._back_off.asked)
+        if len(self._histories) >= _MOST_FROZEN:
+            self._histories.clear()
+        self._histories[key] = History(now)
+        return False
+
+    def _freeze(self, key: tuple[int, ...], args: Sequence[Any]) -> Call | None:
+        """A session with these weights as constants; None when a write into them would not show, or
+        one came while the session was made."""
+        gathered = gathered_by_fsdp()
+        positions = [
+            i for i in self._constant if is_watchable(args[i]) and id(args[i]) not in gathered
+        ]
+        self._histories.pop(key, None)
+        make = self._make
+        if not positions or make is None:
+            if len(self._never) >= _MOST_FROZEN:
+                self._never.clear()
+            self._never.add(key)
+            return None
+        sweep()
+        weights = [args[i] for i in positions]
+        seen = signature(weights)
+        windows = windows_of(weights)
+        sample = b"".join(windows)
+        begin = time.perf_counter()
+        roles = [self.compiled.inputs[i] for i in positions]
+        named = {r.name: (r, t) for r, t in zip(roles, weights, strict=True)}
+        stamp = (tuple(positions), seen[2], sha256(sample).digest())
+        session = shared_session(
+            self._key, weights, lambda: make(*with_constants(self.compiled.model, named)), stamp
+        )
+        cost = time.perf_counter() - begin
+        this = weakref.ref(self)
+
+        def dropped(frozen: Frozen) -> None:
+            backend = this()
+            if backend is not None:
+                backend._forget(key, frozen)
+
+        def changed(args: list[Any]) -> list[Any]:
+            backend = this()
+            assert backend is not None  # it is on the stack
+            return backend._choose(args)
+
+        frozen = Frozen(session, positions, weights, seen, cost, dropped, windows, sample)
+        # from here on `frozen` is told of optimizers' steps
+        if signature(weights) != seen or not frozen.fresh(args):
+            return None
+        values = {"changed": changed, **frozen.expected()}
+        rest = tuple(i for i in self._bindable() if i not in positions)
+        frozen.call = self._function(self._call_source(positions, rest), session, values)
+        self._sets[key] = frozen
+        self._call, self.session = frozen.call, session
+        return frozen.call
+
+    def _forget(self, key: tuple[int, ...], frozen: Frozen) -> None:
+        """A weight is abandoned or changed: nothing here keeps the session.  Called by the garbage
+        collector too, so it waits for no lock."""
+        if self._sets.get(key) is frozen:
+            self._sets.pop(key, None)
+            self._back_off.note(frozen)
+        if self._call is frozen.call:
+            self._call = None
+        if self.session is frozen.session:
+            self.session = self._plain_session
+
+    def _bindable(self) -> tuple[int, ...]:
+        """Weights whose OrtValues are kept while they are inputs."""
+        return tuple(
+            role.index
+            for role in self.compiled.inputs
+            if role.kind is InputKind.TENSOR
+            and role.static
+            and role.dense
+            and role.elem_type not in dtypes.FLOAT8_TYPES  # these are copied
+            and role.name in self.compiled.fed
+            and all(isinstance(size, int) for size in role.shape or ())
+        )
+
+    def _unfrozen(self) -> Call:
+        """The call with all weights as inputs; its session is made when it is first needed."""
+        if self._plain is None:
+            if self._plain_session is None and self.compiled.fetches:
+                make = self._make
+                assert make is not None, "a graph with nodes needs a session"
+                self._plain_session = shared_session(
+                    self._key, (), lambda: make(self.compiled.model, None)
+                )
+            source = self._call_source((), self._bindable())
+            self._plain = self._function(source, self._plain_session, {})
+        self.session = self._plain_session
+        return self._plain
+
+    def _call_source(self, constants: Sequence[int], bound: Sequence[int]) -> CallSource:
+        return CallSource(self.compiled, constants, bound, self._resizable)
+
+    def _function(self, source: CallSource, session: Any, values: Mapping[str, Any]) -> Call:
+        """The function `call` of a source text, with what it reads: never this object, which has
+        the function, so that both go without a garbage collection."""
+        scope: dict[str, Any] = {"__builtins__": builtins, **source.values, **values}
+        scope.update(
+            feed=from_dlpack, dlpack=_to_dlpack, take=_from_dlpack, feed_any=feed_any,
+            dimension=self._dimensions, options=self.run_options,
+            failed=_failed,
+            names=[fetch.name for fetch in self.compiled.fetches],
+            bound=Bound([self.compiled.inputs[i] for i in source.bound]),
+        )  # fmt: skip
+        if self.compiled.checks:
+            scope["failed"] = partial(_asserted, self.compiled, self._make)
+        if session is not None:
+            run = self._execute or (lambda session: session._sess.run_with_ort_values)
+            scope["run"] = run(session)
+        self._source = source
+        return FunctionType(code_of(source.text), scope, "call")
+
+    def after_fork(self) -> list[Any]:
+        """In a forked child, where the threads of the sessions do not exist: forgets the sessions,
+        and returns them.  The next call makes new ones."""
+        self._lock = threading.RLock()
+        sessions = [self._plain_session, *(frozen.session for frozen in self._sets.values())]
+        if self._make is None or not any(map(_has_threads, sessions)):
+            return []
+        self._sets, self._plain, self._call = {}, None, None
+        self.session = self._plain_session = None
+        return [session for session in sessions if session is not None]
+
+
+def _failed(error: Exception) -> ProviderError:
+    """An error of ONNX Runtime in a call, which torch would find in the arguments, too."""
+    return ProviderError(f"ONNX Runtime cannot run the graph with these arguments: {error}")
+
+
+def _asserted(
+    compiled: CompiledGraph, make: MakeSession | None, error: Exception, args: Sequence[Any]
+) -> Exception:
+    """The same of a graph that asserts something: what does not hold comes first."""
+    found = violated(compiled, args, make) if make is not None else None
+    return _failed(error) if found is None else RuntimeError(found)
+
+
+def _has_threads(session: Any) -> bool:
+    if session is None:
+        return False
+    options = session.get_session_options()
+    serial = options.intra_op_num_threads == 1 and options.inter_op_num_threads in (0, 1)
+    return not serial
+
+
+def freezable_positions(compiled: CompiledGraph) -> tuple[int, ...]:
+    """Positions of the arguments that may become constants."""
+    fed = compiled.fed
+    return tuple(r.index for r in compiled.inputs if freezable(r) and r.name in fed)
+
+
+def _names(compiled: CompiledGraph, positions: Sequence[int]) -> tuple[str, ...]:
+    return tuple(compiled.inputs[i].name for i in positions)

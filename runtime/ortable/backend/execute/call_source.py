@@ -1,0 +1,304 @@
+"""The source text of one call: a straight line from a list of arguments to a list of results,
+written from the roles. Loops, names and kinds are gone by the time a graph is called."""
+
+from __future__ import annotations
+
+import functools
+import linecache
+import weakref
+from collections.abc import Collection
+from types import CodeType
+from typing import Any
+
+import torch
+
+from ortable import dtypes
+from ortable.backend.roles import (
+    CompiledGraph,
+    Fetch,
+    InputKind,
+    InputRole,
+    OutputKind,
+    OutputRole,
+    ViewStep,
+)
+
+from .feeds import as_bytes, as_pairs, float8_tensor, float8_value, number
+from .results import SymbolValues, as_promised, own
+
+__all__ = ["CallSource", "code_of"]
+
+_REAL = (int, bool, str, type(None))
+_METHODS = {
+    torch.ops.aten.permute.default: "permute",
+    torch.ops.aten.view.default: "view",
+    torch.ops.aten.alias.default: "",
+}
+
+
+@functools.lru_cache(maxsize=1024)
+def code_of(text: str) -> CodeType:
+    """The code of the function `call` in a source text, compiled once per text; tracebacks show its
+    lines, for as long as it lives."""
+    name = f"<ortable call {abs(hash(text)):x}>"
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    scope: dict[str, Any] = {}
+    exec(compile(text, name, "exec"), scope)
+    code: CodeType = scope["call"].__code__
+    weakref.finalize(code, linecache.cache.pop, name, None).atexit = False
+    return code
+
+
+class CallSource:
+    """Text and globals of the call of one graph.
+
+    :param constants: positions of arguments that the session holds as constants
+    :param bound: positions of arguments whose OrtValues are kept from call to call
+    :param resizable: outputs are copied into memory of torch
+
+    `values` are the globals that depend on the graph only; `run`, `failed`, `names`, `options`,
+    `take`, `dlpack`, `feed` and what checks the weights come from the caller.
+    """
+
+    def __init__(
+        self,
+        compiled: CompiledGraph,
+        constants: Collection[int] = (),
+        bound: Collection[int] = (),
+        resizable: bool = False,
+    ) -> None:
+        self.compiled = compiled
+        self.constants = tuple(constants)
+        self.bound = tuple(bound)
+        self.resizable = resizable
+        self.values: dict[str, Any] = {}
+        self.lines: list[str] = []
+        self.symbolic = False
+        self.text = self._written()
+
+    def _written(self) -> str:
+        count = len(self.compiled.inputs)
+        unpacked = ", ".join(f"a{i}" for i in range(count))
+        feeds, fetches, results = self._feeds(), self._fetches(), self._results()
+        head = [f"    {unpacked}{',' if count == 1 else ''} = args"] if count else []
+        if self.constants:
+            head += self._checks()
+        head.append("    args.clear()")
+        if self.symbolic:
+            self.values["symbols"] = SymbolValues
+            self.values["sources"] = tuple(self.compiled.sources.values())
+            known = f"({unpacked},)" if count else "()"
+            head.append(f"    values = symbols({known}, sources)")
+        return "\n".join(["def call(args):", *head, *feeds, *fetches, *results, ""])
+
+    def _checks(self) -> list[str]:
+        """The weights are the objects, in the memory, with the versions that the session has, and
+        samples of them are what they were."""
+        each = [f"a{i}" for i in self.constants]
+        same = " and ".join(f"a{i} is w{i}" for i in self.constants)
+        pointers = ", ".join(f"{a}.data_ptr()" for a in each)
+        versions = ", ".join(f"{a}._version" for a in each)
+        return [
+            "    if not (",
+            f"        valid[0] and {same}",
+            f"        and [{pointers}] == pointers",
+            f"        and [{versions}] == versions",
+            "        and join(windows) == sample",
+            "    ):",
+            "        return changed(args)",
+        ]
+
+    def _feeds(self) -> list[str]:
+        """`feeds = {...}`, through the general path where the memory is not what torch traced."""
+        if not self.compiled.fetches:
+            return []
+        lines, fixed, fast, general = [], [], [], []
+        for role in self.compiled.inputs:
+            at = role.index
+            if not role.name or role.name not in self.compiled.fed or at in self.constants:
+                continue
+            if role.kind is InputKind.DIMENSION:
+                fixed.append(f"{role.name!r}: dimension(a{at})")
+            elif role.kind is InputKind.NUMBER:
+                self.values["number"] = number
+                fixed.append(f"{role.name!r}: number(a{at}, {role.elem_type == dtypes.boolean})")
+            elif at not in self.bound:
+                before, entry = self._feed(role)
+                lines += before
+                fast.append(entry)
+                self.values[f"role{at}"] = role
+                general.append(f"{role.name!r}: feed_any(role{at}, a{at})")
+        if self.bound:
+            given = ", ".join(f"a{i}" for i in self.bound)
+            pointers = ", ".join(f"a{i}.data_ptr()" for i in self.bound)
+            lines.append("    kept, base = bound.now")
+            lines.append(f"    if [{pointers}] != kept:")
+            lines.append(f"        base = bound.bind(({given},))")
+            fixed.insert(0, "**base")
+        if not fast:
+            return [*lines, f"    feeds = {{{', '.join(fixed)}}}"]
+        return [
+            *lines,
+            "    try:",
+            f"        feeds = {{{', '.join(fixed + fast)}}}",
+            "    except RuntimeError:  # a layout that torch did not trace",
+            f"        feeds = {{{', '.join(fixed + general)}}}",
+        ]
+
+    def _feed(self, role: InputRole) -> tuple[list[str], str]:
+        """Lines that prepare one tensor, and its entry among the feeds."""
+        name = f"a{role.index}"
+        lines = []
+        if dtypes.is_float_type(role.elem_type):
+            lines = [f"    if {name}.is_neg():", f"        {name} = {name}.resolve_neg()"]
+        value, as_bool = name, "False"
+        if role.permutation is not None:
+            value = f"{value}.permute({', '.join(map(str, role.permutation))})"
+        if not role.dense:
+            value += ".contiguous()"
+        if role.elem_type == dtypes.boolean:
+            self.values["as_bytes"] = as_bytes
+            value, as_bool = f"as_bytes({value})", "True"
+        elif dtypes.is_complex_type(role.elem_type):
+            self.values["as_pairs"] = as_pairs
+            value = f"as_pairs({value})"
+        elif role.elem_type in dtypes.FLOAT8_TYPES:
+            self.values["float8_value"] = float8_value
+            return lines, f"{role.name!r}: float8_value({value}, {role.elem_type})"
+        return lines, f"{role.name!r}: feed(dlpack({value}), {as_bool})"
+
+    def _fetches(self) -> list[str]:
+        """`f0`, `f1`, ...: tensors of torch over the memory of ONNX Runtime's outputs."""
+        fetches = self.compiled.fetches
+        if not fetches:
+            return []
+        given = "".join(f"a{i}, " for i in range(len(self.compiled.inputs)))
+        known = f", ({given})" if self.compiled.checks else ""
+        lines = [
+            "    try:",
+            "        out = run(feeds, names, options)",
+            "    except Exception as error:",
+            f"        raise failed(error{known}) from error",
+        ]
+        if self._are_the_results():
+            if self.resizable:
+                return [*lines, "    return [f.clone() for f in out.to_dlpacks(take)]"]
+            return [*lines, "    return out.to_dlpacks(take)"]
+        if len(fetches) < 3 or any(fetch.float8 for fetch in fetches):
+            lines += [f"    f{i} = {self._taken(i, fetch)}" for i, fetch in enumerate(fetches)]
+        else:
+            listed = ", ".join(f"f{i}" for i in range(len(fetches)))
+            lines.append(f"    {listed} = out.to_dlpacks(take)")
+        for check in self.compiled.checks:
+            lines.append(f"    if not f{check.fetch}.item():")
+            lines.append(f"        raise RuntimeError({check.message!r})")
+        handed_out = self._handed_out() if self.resizable else set()
+        for index, fetch in enumerate(fetches):
+            if index in handed_out:
+                lines.append(f"    f{index} = f{index}.clone()")
+            changed = self._promised(index, fetch)
+            if changed:
+                lines.append(f"    f{index} = {changed}")
+        return lines
+
+    def _taken(self, index: int, fetch: Fetch) -> str:
+        """One output as a tensor over its memory."""
+        if fetch.float8 is None:
+            return f"take(out.dlpack_at({index}))"
+        self.values["float8_tensor"] = float8_tensor
+        self.values[f"dtype{index}"] = dtypes.to_torch(fetch.float8)
+        self.values["own"] = own
+        return f"own(float8_tensor(out[{index}], dtype{index}))"
+
+    def _handed_out(self) -> set[int]:
+        """Outputs whose memory a caller gets; others are conditions of assertions, numbers, and
+        what is written into arguments."""
+        tensors = (OutputKind.TENSOR, OutputKind.VIEW)
+        results = self.compiled.outputs[: self.compiled.n_results]
+        return {role.fetch for role in results if role.kind in tensors and role.fetch >= 0}
+
+    def _promised(self, index: int, fetch: Fetch) -> str:
+        name = f"f{index}"
+        if fetch.is_bool:
+            self.values["torch_bool"] = torch.bool
+            name += ".view(torch_bool)"
+        if fetch.is_complex or fetch.strides is not None:
+            self.values["promised"] = as_promised
+            self.values[f"fetch{index}"] = fetch
+            self.symbolic = True
+            return f"promised({name}, fetch{index}, values)"
+        if fetch.permutation is not None:
+            self.values["own"] = own
+            return f"own({name}.permute({', '.join(map(str, fetch.permutation))}))"
+        return name if fetch.is_bool else ""
+
+    def _are_the_results(self) -> bool:
+        """Whether the outputs of the session, as they are and in order, are the results."""
+        fetches, roles = self.compiled.fetches, self.compiled.outputs
+        plain = all(
+            not (f.is_bool or f.is_complex or f.float8 or f.permutation or f.strides is not None)
+            for f in fetches
+        )
+        return (
+            plain
+            and not self.compiled.mutations
+            and not self.compiled.checks
+            and [(r.kind, r.fetch) for r in roles]
+            == [(OutputKind.TENSOR, i) for i in range(len(fetches))]
+        )
+
+    def _results(self) -> list[str]:
+        if self.compiled.fetches and self._are_the_results():
+            return []
+        lines = [f"    r{r.index} = {self._result(r)}" for r in self.compiled.outputs]
+        for mutation in self.compiled.mutations:
+            lines.append(f"    a{mutation.source}.copy_(r{mutation.result})")
+        listed = ", ".join(f"r{i}" for i in range(self.compiled.n_results))
+        return [*lines, f"    return [{listed}]"]
+
+    def _result(self, role: OutputRole) -> str:
+        kind = role.kind
+        if kind is OutputKind.TENSOR:
+            return f"f{role.fetch}"
+        if kind is OutputKind.INPUT:
+            return f"a{role.source}"
+        if kind is OutputKind.DUPLICATE:
+            return f"r{role.source}"
+        if kind is OutputKind.NONE:
+            return "None"
+        if kind is OutputKind.DIMENSION and role.fetch >= 0:
+            return f"int(f{role.fetch})"
+        if kind is OutputKind.VIEW:
+            text = f"f{role.fetch}" if role.fetch >= 0 else f"a{role.source}"
+            for number, step in enumerate(role.steps):
+                text = self._step(text, f"{role.index}_{number}", step)
+            if role.alone:
+                self.values["own"] = own
+                text = f"own({text})"
+            return text
+        if kind is OutputKind.NUMBER:
+            return f"f{role.fetch}.item()"
+        if kind is OutputKind.CONSTANT and type(role.value) in _REAL:
+            return repr(role.value)
+        name = f"value{role.index}"
+        self.values[name] = role.value
+        if kind is OutputKind.CONSTANT:
+            return name
+        self.symbolic = True
+        return f"values({name})"
+
+    def _step(self, text: str, suffix: str, step: ViewStep) -> str:
+        """One torch view of what `text` computes."""
+        method = _METHODS.get(step.op)
+        if method and not step.symbolic and not step.kwargs:
+            return f"{text}.{method}({tuple(step.args[0])!r})"
+        args = f"args{suffix}"
+        self.values[f"view{suffix}"] = step.op
+        self.values[args] = step.args
+        given = f"*values({args})" if step.symbolic else f"*{args}"
+        if step.kwargs:
+            self.values[f"kwargs{suffix}"] = step.kwargs
+            named = f"kwargs{suffix}"
+            given += f", **values({named})" if step.symbolic else f", **{named}"
+        self.symbolic = self.symbolic or step.symbolic
+        return f"view{suffix}({text}, {given})"

@@ -1,0 +1,164 @@
+"""Arguments of torch as OrtValues over the same memory, through dlpack, and without a copy
+wherever the memory is dense; 8-bit floats, which dlpack does not know there, by their bytes."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from onnxruntime.capi import _pybind_state as capi
+from onnxruntime.capi._pybind_state import OrtValue
+from torch._C import _to_dlpack
+
+from ortable import dtypes
+from ortable.backend.roles import InputRole
+from ortable.errors import InputError
+
+from .weights import hold
+
+__all__ = [
+    "Bound",
+    "Dimensions",
+    "as_bytes",
+    "as_pairs",
+    "feed_any",
+    "float8_tensor",
+    "float8_value",
+    "from_dlpack",
+    "in_order",
+    "number",
+]
+
+from_dlpack = OrtValue.from_dlpack
+
+_CACHED_DIMS = 4096
+_HOST = capi.OrtDevice(capi.OrtDevice.cpu(), capi.OrtDevice.default_memory(), 0)
+
+
+def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """Booleans as ONNX Runtime takes them from dlpack."""
+    return tensor.view(torch.uint8)
+
+
+def float8_value(tensor: torch.Tensor, elem_type: int) -> Any:
+    """An OrtValue with a copy of 8-bit floats: over their own memory it would be read by numpy,
+    after which nobody could resize it."""
+    value = OrtValue.ortvalue_from_shape_and_onnx_type(list(tensor.shape), elem_type, _HOST)
+    _bytes_of(value, tensor.numel()).copy_(tensor.detach().view(torch.uint8).reshape(-1))
+    return value
+
+
+def float8_tensor(value: Any, dtype: torch.dtype) -> torch.Tensor:
+    """The memory of an OrtValue of 8-bit floats as a tensor."""
+    shape = value.shape()
+    return _bytes_of(value, math.prod(shape)).view(dtype).view(shape)
+
+
+def _bytes_of(value: Any, count: int) -> torch.Tensor:
+    """The ``count`` bytes of an OrtValue, which lives as long as the tensor."""
+    if count == 0:
+        return torch.empty(0, dtype=torch.uint8)
+    buffer = (ctypes.c_uint8 * count).from_address(value.data_ptr())
+    buffer.owner = value  # type: ignore[attr-defined]
+    return torch.frombuffer(buffer, dtype=torch.uint8)
+
+
+def as_pairs(tensor: torch.Tensor) -> torch.Tensor:
+    """Complex numbers as real ones, with a last dimension of 2."""
+    return torch.view_as_real(tensor.resolve_conj().resolve_neg())
+
+
+def in_order(role: InputRole, tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor in the order of memory in which the graph takes it, dense and real: the tensor
+    itself, a view of it, or a copy where nothing else is dense."""
+    if role.permutation is not None:
+        tensor = tensor.permute(role.permutation)
+    tensor = tensor.contiguous()
+    if tensor.is_neg():
+        tensor = tensor.resolve_neg()
+    return as_pairs(tensor).contiguous() if dtypes.is_complex_type(role.elem_type) else tensor
+
+
+def feed_any(role: InputRole, tensor: torch.Tensor) -> Any:
+    """An OrtValue for the argument of that role, in whatever layout the tensor is."""
+    return _value(role, in_order(role, tensor))
+
+
+def _value(role: InputRole, tensor: torch.Tensor) -> Any:
+    if role.elem_type == dtypes.boolean:
+        return from_dlpack(_to_dlpack(as_bytes(tensor)), True)
+    if role.elem_type in dtypes.FLOAT8_TYPES:
+        return float8_value(tensor, role.elem_type)
+    return from_dlpack(_to_dlpack(tensor), False)
+
+
+def number(value: float | bool, is_bool: bool) -> Any:
+    """A Python float or bool as a 0-d OrtValue."""
+    if is_bool:
+        return from_dlpack(_to_dlpack(as_bytes(torch.tensor(bool(value), device="cpu"))), True)
+    return from_dlpack(_to_dlpack(torch.tensor(value, dtype=torch.float64, device="cpu")), False)
+
+
+class Dimensions:
+    """Ints as int64[1] OrtValues, made once per value."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, Any] = {}
+
+    def __call__(self, value: int) -> Any:
+        """:raises InputError: not an int"""
+        found = self._made.get(value)
+        if found is None:
+            if not isinstance(value, int):
+                raise InputError(
+                    f"The graph expects an int where it got {value!r}, a {type(value).__name__}."
+                )
+            if len(self._made) >= _CACHED_DIMS:
+                self._made.clear()
+            tensor = torch.tensor([value], dtype=torch.int64, device="cpu")
+            found = from_dlpack(_to_dlpack(tensor), False)
+            self._made[value] = found
+        return found
+
+
+class Bound:
+    """OrtValues of weights that are inputs, kept from call to call.
+
+    `now` holds the data pointers of the weights and their feeds.  A kept OrtValue holds the memory,
+    so that no other tensor can begin there: the same pointer is the same memory, and what is
+    written into it is read by the next call.  All are let go when nobody else has one of them.
+    """
+
+    references = 1
+    storages: frozenset[int] = frozenset()  # no value is kept
+
+    def __init__(self, roles: Sequence[InputRole]) -> None:
+        self.roles = tuple(roles)
+        self.now: tuple[list[int] | None, dict[str, Any]] = (None, {})
+        self.tensors: list[torch.Tensor] = []
+        if roles:
+            hold(self)
+
+    def bind(self, tensors: Sequence[torch.Tensor]) -> dict[str, Any]:
+        """The feeds of these weights, kept when they lie over the weights' own memory."""
+        pointers = [tensor.data_ptr() for tensor in tensors]
+        feeds: dict[str, Any] = {}
+        own = True
+        for role, tensor, pointer in zip(self.roles, tensors, pointers, strict=True):
+            ordered = in_order(role, tensor.data)  # an alias without a reference to the tensor
+            own = own and ordered.data_ptr() == pointer  # a copy would grow stale
+            feeds[role.name] = _value(role, ordered)
+        if own:
+            self.tensors = list(tensors)
+            self.now = (pointers, feeds)
+        return feeds
+
+    def let_go(self) -> None:
+        """Forgets the weights."""
+        self.now, self.tensors = (None, {}), []
+
+    def invalidate(self) -> None:
+        """Nothing to do: what is written into the memory is read by the next call."""

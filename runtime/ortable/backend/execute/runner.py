@@ -1,0 +1,86 @@
+"""What runs a converted graph: a session of ONNX Runtime, and nothing where no node is left.
+A session is made when it is known which one: at once for weights that are inputs, at the first
+call for weights that become constants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from onnx import ModelProto
+
+from ortable.backend.cache.keys import session_key
+from ortable.backend.cache.memory import shared_session
+from ortable.backend.options import OrtOptions
+from ortable.backend.roles import CompiledGraph
+from ortable.backend.sessions.devices import DeviceRun, run_ahead, session_providers
+from ortable.backend.sessions.session import make_run_options, make_session, provider_names
+
+from .call import OrtBackend, freezable_positions
+
+__all__ = ["run_with_onnxruntime"]
+
+
+def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBackend:
+    """:raises ProviderError: a provider is missing, or ONNX Runtime refuses the model"""
+    providers, stream = session_providers(options.providers or (), compiled.device)
+    frozen = frozen_weights(compiled, options)
+    if not compiled.fetches:
+        return OrtBackend(compiled, None, None, frozen=frozen)
+
+    training = compiled.part or compiled.kind != "inference"
+
+    def make(model: ModelProto, constants: dict[str, Any] | None = None) -> Any:
+        return make_session(
+            model,
+            providers,
+            options.session_options,
+            training=training,
+            constants=constants,
+        )
+
+    key = session_key(compiled, options, providers, training)
+    session = None
+    if isinstance(frozen, str):
+        session = shared_session(key, (), lambda: make(compiled.model))
+    run_options = make_run_options(options.run_options)
+    common: dict[str, Any] = {"frozen": frozen, "key": key, "resizable": options.resizable}
+    if stream is None:
+        return OrtBackend(compiled, session, run_options, make=make, **common)
+    if run_options is not options.run_options:
+        run_ahead(compiled, run_options)
+
+    def execute(session: Any) -> DeviceRun:
+        return DeviceRun(session, stream, [fetch.device for fetch in compiled.fetches])
+
+    return OrtBackend(compiled, session, run_options, make=make, execute=execute, **common)
+
+
+def frozen_weights(compiled: CompiledGraph, options: OrtOptions) -> tuple[int, ...] | str:
+    """Positions of the arguments that become constants at the first call, or why none does."""
+    if options.freeze == "off":
+        return "option freeze is 'off'"
+    if compiled.kind == "backward":
+        return "a backward graph: its weights train"
+    if compiled.kind == "forward" and options.freeze == "auto":
+        return "grad mode was on when it was compiled: use torch.no_grad(), or freeze='on'"
+    if not compiled.fetches:
+        return "nothing is left for ONNX Runtime to compute"
+    if type(options.session_options).__name__ == "SessionOptions":
+        return "constants would be written into your SessionOptions object: give a dict of settings"
+    if provider_names(options.providers) != ("CPUExecutionProvider",):
+        return "only the CPU provider takes constants from torch's memory"
+    if options.freeze == "auto" and _among_others():
+        return (
+            "collectives of torch.distributed may write into weights without a trace: freeze='on'"
+        )
+    return freezable_positions(compiled) or "the graph reads no parameter and no buffer"
+
+
+def _among_others() -> bool:
+    """Whether this process is one of several: `broadcast` and its like receive into tensors whose
+    versions stay what they were, and DistributedDataParallel calls it."""
+    distributed = torch.distributed
+    if not distributed.is_available() or not distributed.is_initialized():
+        return False
+    return distributed.get_world_size() > 1

@@ -1,0 +1,161 @@
+"""Placeholders of an ATen graph: roles of the arguments, and the ONNX inputs they become."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from ortable import dims, dtypes
+from ortable.backend.roles import DimSource, InputKind, InputRole
+from ortable.backend.sessions.devices import check_argument, device_of
+from ortable.dims import Dim, SymDim
+from ortable.errors import ConversionError
+from ortable.interpreter.arguments import ELEMENT_TYPES
+from ortable.interpreter.complex_numbers import declare_input, transposed
+from ortable.interpreter.control_flow import is_token
+from ortable.interpreter.numbers.numbers import adopt
+
+from .strides import dense_order, inverse
+
+__all__ = ["InputPlan", "check_inputs", "check_type", "declare_inputs", "shape_of", "strides_of"]
+
+_NO_DLPACK = (torch.complex32,)
+
+
+def shape_of(value: torch.Tensor) -> tuple[Dim, ...]:
+    """Shape of a fake tensor: ints and symbolic dimensions."""
+    return tuple(dims.from_torch(size) for size in value.shape)
+
+
+def strides_of(value: torch.Tensor) -> tuple[Dim, ...]:
+    """Strides of a fake tensor: ints and symbolic dimensions."""
+    return tuple(dims.from_torch(stride) for stride in value.stride())
+
+
+class InputPlan:
+    """The arguments of one graph: placeholders in order, and where the value of each symbol is
+    found.
+
+    An int argument that is a bare symbol is the first choice, a dimension of a tensor the second.
+    """
+
+    def __init__(self, graph_module: GraphModule) -> None:
+        self.nodes: list[Node] = [n for n in graph_module.graph.nodes if n.op == "placeholder"]
+        self.position = {node: index for index, node in enumerate(self.nodes)}
+        self.sources: dict[str, DimSource] = {}
+        values = [node.meta.get("val") for node in self.nodes]
+        for index, value in enumerate(values):
+            if isinstance(value, torch.SymInt):
+                self._add_source(dims.from_torch(value), index, None)
+        for index, value in enumerate(values):
+            if isinstance(value, torch.Tensor):
+                for axis, dim in enumerate(shape_of(value)):
+                    self._add_source(dim, index, axis)
+
+    def _add_source(self, dim: Dim, index: int, axis: int | None) -> None:
+        if isinstance(dim, SymDim) and dims.is_symbol(dim):
+            self.sources.setdefault(str(dim), DimSource(str(dim), index, axis))
+
+    def known(self, dim: Dim) -> bool:
+        """Whether the value of `dim` can be computed from the arguments."""
+        if isinstance(dim, int):
+            return True
+        try:
+            dims.evaluate(dim, dict.fromkeys(self.sources, 3))
+        except ValueError:
+            return False
+        return True
+
+
+def check_inputs(plan: InputPlan, provider_names: tuple[str, ...]) -> None:
+    """Refuses arguments that ONNX Runtime cannot take through dlpack, by name.
+
+    :raises ConversionError: layout, dtype or kind of an argument
+    :raises ProviderError: a tensor on a device that no provider takes
+    """
+    for index, node in enumerate(plan.nodes):
+        value = node.meta.get("val")
+        if not isinstance(value, torch.Tensor):
+            continue
+        if value.layout is not torch.strided:
+            raise ConversionError(
+                f"Argument {index} ({node.name}) has layout {value.layout}; ONNX Runtime takes "
+                "dense tensors only: call to_dense() before the model."
+            )
+        where = f"Argument {index} ({node.name})"
+        check_type(where, value)
+        check_argument(where, value.device, provider_names)
+
+
+def check_type(where: str, value: torch.Tensor) -> None:
+    """:raises ConversionError: a dtype that ONNX Runtime does not take, on the tensor's device"""
+    if value.dtype in _NO_DLPACK or value.dtype not in ELEMENT_TYPES:
+        raise ConversionError(
+            f"{where} has dtype {value.dtype}, which ONNX Runtime cannot take; convert the tensor "
+            "outside of the model."
+        )
+    if ELEMENT_TYPES[value.dtype] in dtypes.FLOAT8_TYPES and value.device.type != "cpu":
+        raise ConversionError(
+            f"{where} has dtype {value.dtype} on {value.device}, and ortable hands 8-bit floats to "
+            "ONNX Runtime on the CPU only; convert the tensor outside of the model."
+        )
+
+
+def declare_inputs(
+    builder: Any, plan: InputPlan, interpreter: Any, copies: Mapping[Node, Node]
+) -> tuple[InputRole, ...]:
+    """Makes the ONNX inputs, binds the placeholders of the converted graph (`copies` of the
+    original ones) to them, and returns the roles in the order of the arguments.
+
+    Tensors that no converted node reads get no ONNX input.  A tensor whose memory is a permutation
+    of a contiguous one is taken in that permutation and transposed in the graph, without a copy.
+    """
+    roles = []
+    for index, node in enumerate(plan.nodes):
+        role, bound = _declare(builder, index, node, node in copies)
+        roles.append(role)
+        if node in copies:
+            interpreter.values[copies[node]] = interpreter.noted(bound)
+    return tuple(roles)
+
+
+def _declare(builder: Any, index: int, node: Node, live: bool) -> tuple[InputRole, Any]:
+    """The role of one argument, and what the interpreter sees in its place."""
+    value = node.meta.get("val")
+    if isinstance(value, torch.SymInt):
+        dim = dims.from_torch(value)
+        if isinstance(dim, int):
+            return InputRole(index, InputKind.CONSTANT, "", value=dim), dim
+        name = f"input_dim_{index}"
+        builder.make_tensor_input(name, dtypes.int64, (dim,), is_dimension=True)
+        return InputRole(index, InputKind.DIMENSION, name, dtypes.int64, (1,), dim), dim
+    if isinstance(value, torch.SymFloat | torch.SymBool):
+        name = f"input_number_{index}"
+        kind = dtypes.boolean if isinstance(value, torch.SymBool) else dtypes.float64
+        builder.make_tensor_input(name, kind, ())
+        return InputRole(index, InputKind.NUMBER, name, kind, ()), adopt(builder, name, value)
+    if is_token(node):
+        return InputRole(index, InputKind.CONSTANT, ""), None
+    if not isinstance(value, torch.Tensor):
+        return InputRole(index, InputKind.CONSTANT, "", value=value), value
+    elem_type, shape, device = dtypes.from_torch(value.dtype), shape_of(value), device_of(value)
+    if not live:
+        return InputRole(index, InputKind.UNUSED, "", elem_type, shape, device=device), None
+    name = f"input{index}"
+    order = dense_order(shape, strides_of(value))
+    if order is None or order == tuple(range(len(shape))):
+        bound = declare_input(builder, name, elem_type, shape)
+        dense = order is not None
+        role = InputRole(
+            index, InputKind.TENSOR, name, elem_type, shape, dense=dense, device=device
+        )
+        return role, bound
+    declared = declare_input(builder, name, elem_type, tuple(shape[axis] for axis in order))
+    bound = transposed(builder, declared, inverse(order))
+    role = InputRole(
+        index, InputKind.TENSOR, name, elem_type, shape, permutation=order, device=device
+    )
+    return role, bound

@@ -1,0 +1,229 @@
+"""Results of an ATen graph: which ones ONNX Runtime computes, and which ones are handed back by
+torch. Arguments, ints, None, duplicates and views never pass through ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from ortable import dims, dtypes
+from ortable.backend.roles import Check, Mutation, OutputKind, OutputRole, ViewStep
+from ortable.errors import ConversionError, UnsupportedCase
+from ortable.interpreter.assertions import run_time_checks
+from ortable.interpreter.control_flow import is_token_result
+
+from .inputs import InputPlan, shape_of, strides_of
+from .strides import contiguous_strides
+from .views import DETACH, is_view, trace_views
+
+__all__ = ["Mutation", "OutputPlan", "graph_kind", "is_mutation", "plan_outputs"]
+
+aten = torch.ops.aten
+_COPIES = (aten.copy_.default, aten.copy_)
+_ALIAS = (ViewStep(aten.alias.default, (), {}),)
+
+
+@dataclass
+class OutputPlan:
+    """Roles of the results, then of the values that `mutations` copy into arguments; `checks` are
+    the assertions; `fetched` are the nodes that ONNX Runtime must return, in order; `kept` says
+    whose strides are promised."""
+
+    roles: list[OutputRole] = field(default_factory=list)
+    n_results: int = 0
+    mutations: list[Mutation] = field(default_factory=list)
+    checks: list[Check] = field(default_factory=list)
+    fetched: list[Node] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    kept: set[Node] = field(default_factory=set)
+
+
+def _is_saved(description: Any) -> bool:
+    """Results that only the compiler's own backward, or a copy into an argument, reads."""
+    return type(description).__name__ in ("SavedForBackwardsAOTOutput", "InputMutationAOTOutput")
+
+
+def plan_outputs(graph_module: GraphModule, inputs: InputPlan) -> OutputPlan:
+    """Decides the role of every result and of every `copy_` into an argument.
+
+    :raises ConversionError: a result that is neither a tensor, an int, a Python constant nor None
+    :raises UnsupportedCase: a view of an argument whose place in memory depends on data
+    """
+    plan = OutputPlan()
+    output = next(n for n in reversed(graph_module.graph.nodes) if n.op == "output")
+    results = output.args[0]
+    results = list(results) if isinstance(results, list | tuple) else [results]
+    described = output.meta.get("desc") or []
+    described = list(described) if isinstance(described, list | tuple) else []
+    saved = [_is_saved(d) for d in described] + [False] * len(results)
+    copies = {n: n.args[0] for n in graph_module.graph.nodes if is_mutation(n, inputs)}
+    builder = _RoleBuilder(plan, inputs, copies)
+    builder.note_bases(results)
+    for index, result in enumerate(results):
+        plan.roles.append(builder.role(index, result, promised=not saved[index]))
+    plan.roles = [_with_true_strides(role, plan) for role in plan.roles]
+    plan.n_results = len(plan.roles)
+    for node, target in copies.items():
+        index = len(plan.roles)
+        plan.mutations.append(Mutation(inputs.position[target], index))
+        plan.roles.append(builder.role(index, node.args[1], promised=False))
+    for number, assertion in enumerate(run_time_checks(graph_module.graph)):
+        fetch = builder.fetch(assertion.condition, f"assertion_{number}")
+        plan.checks.append(Check(fetch, assertion.message))
+    shared = Counter(role.fetch for role in plan.roles)
+    plan.roles = [
+        replace(role, alone=True)
+        if role.kind is OutputKind.VIEW and role.fetch >= 0 and shared[role.fetch] == 1
+        else role
+        for role in plan.roles
+    ]
+    return plan
+
+
+def _with_true_strides(role: OutputRole, plan: OutputPlan) -> OutputRole:
+    """Notes the strides of a contiguous result where torch traced others and does not insist."""
+    if role.kind is not OutputKind.TENSOR or plan.fetched[role.fetch] in plan.kept:
+        return role
+    traced = strides_of(plan.fetched[role.fetch].meta["val"])
+    assert role.shape is not None
+    true = contiguous_strides(role.shape)
+    if true == traced:
+        return role
+    return replace(role, strides=tuple(int(stride) for stride in true))  # type: ignore[arg-type]
+
+
+def is_mutation(node: Node, inputs: InputPlan) -> bool:
+    """Whether a node writes a result into an argument at the end."""
+    return node.op == "call_function" and node.target in _COPIES and node.args[0] in inputs.position
+
+
+class _RoleBuilder:
+    """The running state of `plan_outputs`: what was returned already, and by which position."""
+
+    def __init__(self, plan: OutputPlan, inputs: InputPlan, copies: dict[Node, Any]) -> None:
+        self.plan = plan
+        self.inputs = inputs
+        self.copies = copies
+        self.seen: dict[Node, int] = {}
+        self.results: set[Node] = set()
+        self.shared: Counter[Node] = Counter()  # results by the tensor that they are, or view
+
+    def note_bases(self, results: Sequence[Any]) -> None:
+        """Looks at all results, before their roles are decided one by one."""
+        self.results = {self.copies.get(each, each) for each in results if isinstance(each, Node)}
+        for result in self.results:
+            if isinstance(result.meta.get("val"), torch.Tensor):
+                traced = trace_views(result, self.inputs.known)
+                base = traced[0] if traced is not None else result
+                self.shared[self.copies.get(base, base)] += 1
+
+    def role(self, index: int, result: Any, promised: bool) -> OutputRole:
+        if result is None:
+            return OutputRole(index, OutputKind.NONE, f"output_NONE_{index}")
+        if isinstance(result, Node) and is_token_result(result):
+            return OutputRole(index, OutputKind.NONE, f"output_NONE_{index}")
+        if not isinstance(result, Node):
+            return OutputRole(index, OutputKind.CONSTANT, f"output_{index}", value=result)
+        result = self.copies.get(result, result)
+        if result in self.seen:
+            return OutputRole(
+                index, OutputKind.DUPLICATE, f"output_{index}", source=self.seen[result]
+            )
+        self.seen[result] = index
+        value = result.meta.get("val")
+        if isinstance(value, torch.Tensor):
+            return self._tensor(index, result, value, promised)
+        if result in self.inputs.position:
+            word = "output_dim" if isinstance(value, torch.SymInt) else "output"
+            source = self.inputs.position[result]
+            return OutputRole(index, OutputKind.INPUT, f"{word}_{index}", source=source)
+        if value is None:
+            return OutputRole(index, OutputKind.NONE, f"output_NONE_{index}")
+        return self._number(index, result, value)
+
+    def _number(self, index: int, result: Node, value: Any) -> OutputRole:
+        if isinstance(value, int | float | bool):
+            return OutputRole(index, OutputKind.CONSTANT, f"output_{index}", value=value)
+        if isinstance(value, torch.SymFloat | torch.SymBool):
+            fetch = self.fetch(result, f"output_{index}")
+            return OutputRole(index, OutputKind.NUMBER, f"output_{index}", fetch=fetch)
+        if not isinstance(value, torch.SymInt):
+            raise ConversionError(
+                f"Result {index} ({result.name}) of the graph is a {type(value).__name__}; ortable "
+                "returns tensors, numbers and None."
+            )
+        dim = dims.from_torch(value)
+        name = f"output_dim_{index}"
+        if isinstance(dim, int):
+            return OutputRole(index, OutputKind.CONSTANT, name, value=dim)
+        if self.inputs.known(dim):
+            return OutputRole(index, OutputKind.DIMENSION, name, value=dim)
+        fetch = self.fetch(result, name)
+        return OutputRole(index, OutputKind.DIMENSION, name, fetch=fetch, value=dim)
+
+    def _tensor(self, index: int, result: Node, value: torch.Tensor, promised: bool) -> OutputRole:
+        elem_type, shape = dtypes.from_torch(value.dtype), shape_of(value)
+        name = f"output_{index}"
+        traced = trace_views(result, self.inputs.known)
+        base, steps = traced if traced is not None else (result, ())
+        if traced is None:
+            self._check_place(result, value)
+        base = self.copies.get(base, base)
+        # what is saved needs no relation to others; of arguments, AOTAutograd makes views anew
+        if not promised or base in self.inputs.position:
+            steps = tuple(step for step in steps if step.op is not DETACH)
+        if base in self.inputs.position:
+            kind = OutputKind.INPUT if base is result else OutputKind.VIEW
+            steps = () if base is result else steps or _ALIAS
+            source = self.inputs.position[base]
+            return OutputRole(index, kind, name, -1, source, None, steps, elem_type, shape)
+        if result is not base and all(step.op is DETACH for step in steps):
+            # the tensor itself under another name: a view of it, or a tensor over its memory,
+            # where somebody gets it too
+            seen = base in self.results or self.shared[base] > 1
+            steps = (steps or _ALIAS) if seen else ()
+        fetch = self.fetch(base, name)
+        kind = OutputKind.VIEW if steps else OutputKind.TENSOR
+        if promised or steps or not all(isinstance(size, int) for size in shape):
+            self.plan.kept.add(base)
+        return OutputRole(index, kind, name, fetch, -1, None, steps, elem_type, shape)
+
+    def _check_place(self, result: Node, value: torch.Tensor) -> None:
+        """AOTAutograd makes a view of an argument anew, from where the result that it is given
+        begins in its memory; one that ONNX Runtime computes begins at 0."""
+        base = result
+        while is_view(base):
+            base = base.args[0]  # type: ignore[assignment]
+        offset = value.storage_offset()
+        if base in self.inputs.position and not (isinstance(offset, int) and offset == 0):
+            raise UnsupportedCase(
+                f"{result.name}: a view of an argument that begins where only the data say"
+            )
+
+    def fetch(self, node: Node, name: str) -> int:
+        """Position of a node among those that ONNX Runtime returns; it is one from now on."""
+        if node not in self.plan.fetched:
+            self.plan.fetched.append(node)
+            self.plan.names.append(name)
+        return self.plan.fetched.index(node)
+
+
+def graph_kind(graph_module: GraphModule) -> str:
+    """`forward`, `backward` or `inference`, from what AOTAutograd says of inputs and outputs."""
+    output = next(n for n in reversed(graph_module.graph.nodes) if n.op == "output")
+    placeholders = [n for n in graph_module.graph.nodes if n.op == "placeholder"]
+    described = [type(n.meta.get("desc")).__name__ for n in placeholders]
+    results = output.meta.get("desc") or []
+    if "TangentAOTInput" in described:
+        return "backward"
+    names = [type(d).__name__ for d in results] if isinstance(results, list | tuple) else []
+    if "GradAOTOutput" in names:
+        return "backward"
+    if any(n.name.startswith("primals_") for n in placeholders):
+        return "forward"
+    return "forward" if "SavedForBackwardsAOTOutput" in names else "inference"

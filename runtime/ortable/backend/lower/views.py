@@ -1,0 +1,116 @@
+"""Results that are views: the chain of torch view operators between a result and the tensor it
+views. They stay in torch, where they cost nothing and keep the aliasing and the strides that eager
+has."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.fx import Node
+from torch.fx.node import map_arg
+
+from ortable import dims
+from ortable.backend.roles import ViewStep
+
+__all__ = ["DETACH", "is_view", "trace_views"]
+
+aten = torch.ops.aten
+DETACH = aten.detach.default
+
+
+def is_view(node: Node) -> bool:
+    """Whether `node` is a torch operator whose result shares the memory of its first argument."""
+    if node.op != "call_function" or not node.args or not isinstance(node.args[0], Node):
+        return False
+    if node.target is operator.getitem:
+        return is_view(node.args[0]) and isinstance(node.args[0].meta.get("val"), list | tuple)
+    target = node.target
+    if target is aten._unsafe_view.default:
+        return _is_own(node.args[0])
+    return isinstance(target, torch._ops.OpOverload) and bool(target.is_view)
+
+
+def _is_own(node: Node) -> bool:
+    """Whether a tensor is computed for one reader alone, so that `_unsafe_view`, which promises a
+    tensor of its own, may share its memory."""
+    return node.op == "call_function" and len(node.users) == 1 and not is_view(node)
+
+
+def trace_views(
+    node: Node, known: Callable[[dims.Dim], bool]
+) -> tuple[Node, tuple[ViewStep, ...]] | None:
+    """The tensor that `node` views and the steps from it to `node`; `(node, ())` for a tensor that
+    is computed; None when an argument of a step is not `known` at call time.
+    """
+    steps: list[ViewStep] = []
+    while is_view(node):
+        step = _step(node, known)
+        if step is None:
+            return None
+        steps.insert(0, step)
+        node = node.args[0]  # type: ignore[assignment]
+    return node, _shorten(steps)
+
+
+def _step(node: Node, known: Callable[[dims.Dim], bool]) -> ViewStep | None:
+    permutation = _permutation(node)
+    if permutation is not None:
+        return ViewStep(aten.permute.default, (permutation,), {})
+    symbolic = False
+    missing = False
+
+    def value_of(arg: Node) -> Any:
+        nonlocal symbolic, missing
+        value = arg.meta.get("val")
+        if not isinstance(value, int | torch.SymInt):
+            missing = True
+            return None
+        dim = dims.from_torch(value)
+        if not isinstance(dim, int):
+            symbolic = True
+            missing = missing or not known(dim)
+        return dim
+
+    args = map_arg(node.args[1:], value_of)
+    kwargs = map_arg(node.kwargs, value_of)
+    return None if missing else ViewStep(node.target, tuple(args), dict(kwargs), symbolic)
+
+
+def _permutation(node: Node) -> tuple[int, ...] | None:
+    """The permutation that a `t`, `transpose` or `permute` stands for."""
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor):
+        return None
+    rank = value.dim()
+    arguments: Any = node.args
+    if node.target is aten.permute.default:
+        return tuple(axis % rank for axis in arguments[1])
+    if node.target is aten.t.default:
+        return tuple(reversed(range(rank)))
+    if node.target is aten.transpose.int and rank:
+        first, second = (axis % rank for axis in arguments[1:3])
+        axes = list(range(rank))
+        axes[first], axes[second] = axes[second], axes[first]
+        return tuple(axes)
+    return None
+
+
+def _shorten(steps: list[ViewStep]) -> tuple[ViewStep, ...]:
+    """Consecutive permutations become one, those that change nothing and aliases are dropped; of
+    what detaches, once is enough."""
+    result: list[ViewStep] = []
+    for step in steps:
+        if step.op is aten.alias.default:
+            continue
+        if step.op is DETACH and result and result[-1].op is DETACH:
+            continue
+        if step.op is aten.permute.default and result and result[-1].op is aten.permute.default:
+            inner = result.pop().args[0]
+            step = ViewStep(step.op, (tuple(inner[axis] for axis in step.args[0]),), {})
+        if step.op is aten.permute.default and step.args[0] == tuple(range(len(step.args[0]))):
+            continue
+        result.append(step)
+    return tuple(result)

@@ -1,0 +1,91 @@
+"""Regions that are not worth a session: a few cheap operators between operators that the table
+places in torch. They join these, which saves two changes of side and loses nothing."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+
+import torch
+from torch.fx import GraphModule, Node
+
+from ortable.interpreter.diagnostics.unsupported import missing_name
+
+from .partition import Region, split
+from .placement import is_draw, is_ordered, mixes_dtypes
+
+__all__ = ["with_islands"]
+
+# What ONNX Runtime computes faster than torch by more than entering a session costs.
+_HEAVY = (
+    "mm", "addmm", "bmm", "baddbmm", "addbmm", "matmul", "linear", "dot", "mv", "addmv", "einsum",
+    "convolution", "conv1d", "conv2d", "conv3d", "_scaled_dot_product_attention_math",
+    "_scaled_dot_product_flash_attention_for_cpu",
+    "_scaled_dot_product_flash_attention_for_cpu_backward", "scaled_dot_product_attention",
+)  # fmt: skip
+_VIEWS = ("view", "reshape", "permute", "t", "transpose", "expand", "squeeze", "unsqueeze", "slice",
+          "select", "alias", "detach", "_unsafe_view", "split", "sym_size")  # fmt: skip
+_MANY = 24  # so many small operators cost torch's dispatcher more than a session costs
+_WHY = "too little between operators that run in torch to be worth a session"
+
+
+def with_islands(
+    graph_module: GraphModule, in_torch: Mapping[Node, str], everywhere: bool = False
+) -> dict[Node, str]:
+    """`in_torch` with the regions that are too small, and the reason.
+
+    Only neighbours of operators that torch runs because it is faster, unless `everywhere`: around
+    those that it must run the user wants sessions, and around draws, too.  Regions merge and vanish
+    as nodes change sides, so this repeats until nothing changes; each round takes at least one
+    region away.
+    """
+    found = dict(in_torch)
+    faster = {node for node in found if not is_draw(node) and (everywhere or _is_choice(node))}
+    while faster:
+        ordered = [node for node in found if is_ordered(node)]
+        regions = split(graph_module, found, ordered).regions
+        small = [r for r in regions if _is_beside(r, faster) and not _is_worth_it(r)]
+        if not small:
+            break
+        nodes = [node for region in small for node in region.nodes]
+        found.update(dict.fromkeys(nodes, _WHY))
+        faster.update(nodes)
+    return found
+
+
+def _is_choice(node: Node) -> bool:
+    """Whether the table places an operator in torch that ortable can convert."""
+    from ortable_generated.aten.dispatch import CONVERTERS, PLACE
+
+    name = missing_name(node)
+    return name in PLACE and name in CONVERTERS
+
+
+def _is_beside(region: Region, faster: set[Node]) -> bool:
+    """Whether one of `faster` gives something to a region, or takes something from it."""
+    ends = [n for node in (*region.inputs, *region.outputs) for n in (node, *node.users)]
+    sources = [node.args[0] for node in region.inputs if node.target is operator.getitem]
+    return not faster.isdisjoint([*ends, *(n for n in sources if isinstance(n, Node))])
+
+
+def _is_worth_it(region: Region) -> bool:
+    """Whether a region has a heavy operator, or many small ones, or something that torch cannot run
+    from a graph of AOTAutograd as it stands there."""
+    names = [_name(node) for node in region.nodes]
+    if "" in names or any(name in _HEAVY for name in names):
+        return True
+    if any("drawn" in node.kwargs or mixes_dtypes(node) for node in region.nodes):
+        return True
+    return sum(name not in _VIEWS for name in names) > _MANY
+
+
+def _name(node: Node) -> str:
+    """The name of an operator without its overload; "" for what torch cannot call by itself: the
+    rest of an operator whose draw is a node of its own, and Python functions."""
+    if "drawn" in node.kwargs:
+        return ""
+    if node.target is operator.getitem:
+        return "view"
+    if isinstance(node.target, torch._ops.OpOverload):
+        return str(node.target._schema.name).rpartition("::")[2]
+    return ""

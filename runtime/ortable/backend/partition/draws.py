@@ -1,0 +1,167 @@
+"""Random operators: torch draws, in a node of its own that reads sizes only, and what is left of
+the operator is converted. `torch.manual_seed` then gives the numbers of eager."""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch.fx import Graph, GraphModule, Node, Proxy
+from torch.fx.node import map_arg
+from torch.fx.proxy import GraphAppendingTracer
+from torch.utils._sympy.interp import sympy_interp
+from torch.utils._sympy.reference import PythonReferenceAnalysis
+
+from ortable import dims, dtypes
+from ortable.backend.lower.inputs import InputPlan, shape_of
+from ortable.dispatch import Draw
+from ortable.errors import UnsupportedCase
+from ortable.interpreter.diagnostics.unsupported import missing_name
+
+__all__ = ["refuse_lost_dropout", "write_draws"]
+
+aten = torch.ops.aten
+_RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
+_ORIGIN = ("stack_trace", "nn_module_stack")
+
+
+def write_draws(
+    graph_module: GraphModule, in_torch: Mapping[Node, str]
+) -> tuple[GraphModule, dict[Node, str], dict[Node, Node]]:
+    """`graph_module` with the draws of its random operators as torch nodes; the nodes that torch
+    runs there, with the reasons; and which node each one of the new graph was in `graph_module`.
+
+    A node that is only a draw is replaced; any other one gets the drawn tensor as its argument
+    `drawn`, which its converter reads.  The module itself is returned when there is nothing to do.
+
+    :param in_torch: nodes of `graph_module` that torch runs whole, with reasons
+    """
+    found = {
+        node: draw
+        for node in graph_module.graph.nodes
+        if node not in in_torch and (draw := _draw_of(node)) is not None
+    }
+    if not found:
+        return graph_module, dict(in_torch), {node: node for node in graph_module.graph.nodes}
+    writer = _Writer(graph_module)
+    for node in graph_module.graph.nodes:
+        if node in found:
+            writer.draw(node, found[node])
+        else:
+            writer.copy(node)
+    placed = writer.placed | {writer.made[node]: why for node, why in in_torch.items()}
+    before = {copy: node for node, copy in writer.made.items()}
+    return GraphModule(graph_module, writer.graph), placed, before
+
+
+def _draw_of(node: Node) -> Draw | None:
+    """What torch draws for a node; None where it draws nothing, or from a generator of its own."""
+    from ortable_generated.aten.dispatch import DRAWS
+
+    if not isinstance(node.target, torch._ops.OpOverload) or node.kwargs.get("generator"):
+        return None
+    function = DRAWS.get(missing_name(node))
+    if function is None:
+        return None
+    draw = function(node, *node.args, **node.kwargs)
+    return draw if draw is None or isinstance(draw.like, Node) else None
+
+
+def refuse_lost_dropout(graph_module: GraphModule) -> None:
+    """Fails for a graph of dynamo with dropout between the layers of a recurrent network: what
+    torch makes of these operators before any backend sees them never drops (torch 2.13).
+
+    :raises UnsupportedCase: naming the operator, and what to write in its place
+    """
+    for node in graph_module.graph.nodes:
+        name = getattr(node.target, "__name__", "")
+        if node.op != "call_function" or name not in _RECURRENT or len(node.args) < 9:
+            continue
+        first = 3 if isinstance(node.args[3], bool) else 4  # packed sequences have one more
+        _, layers, dropout, train = node.args[first : first + 4]
+        if dropout and train and layers > 1:
+            raise UnsupportedCase(
+                f"{name} with dropout={dropout} between {layers} layers, in training: torch's own "
+                "tracing loses this dropout. Use one module per layer and torch.nn.Dropout between "
+                "them, or dropout=0."
+            )
+
+
+class _Writer:
+    """The running state of `write_draws`: the new graph, and the copies of the nodes in it."""
+
+    def __init__(self, graph_module: GraphModule) -> None:
+        self.graph = Graph()
+        self.plan = InputPlan(graph_module)
+        self.made: dict[Node, Node] = {}
+        self.placed: dict[Node, str] = {}
+        self.symbols: dict[str, Node] = {}
+
+    def copy(self, node: Node) -> Node:
+        self.made[node] = self.graph.node_copy(node, self.made.__getitem__)
+        return self.made[node]
+
+    def draw(self, node: Node, draw: Draw) -> None:
+        """Writes the draw of a node in front of what is left of it."""
+        value = node.meta["val"]
+        result = value[0] if isinstance(value, list | tuple) else value
+        like = result if draw.like is node else draw.like.meta["val"]
+        shape = like.shape
+        same = shape_of(like) == shape_of(result)
+        strides = result.stride() if same else result.new_empty(shape).stride()
+        if not all(self.plan.known(dims.from_torch(each)) for each in (*shape, *strides)):
+            self.placed[self.copy(node)] = "the size of what it draws depends on data"
+            return
+        dtype = result.dtype if draw.dtype is None else dtypes.to_torch(draw.dtype)
+        sizes = ([self._int(each) for each in shape], [self._int(each) for each in strides])
+        kind = {"dtype": dtype, "device": result.device}
+        empty = self.graph.call_function(aten.empty_strided.default, sizes, kind)
+        name, _, overload = draw.fill.partition(".")
+        fill = getattr(aten, name)
+        if not keyword.iskeyword(overload):  # random_.from cannot be written as Python
+            fill = getattr(fill, overload or "default")
+        args = [self.made[each] if isinstance(each, Node) else each for each in draw.args]
+        drawn = self.graph.call_function(fill, (empty, *args))
+        for new in (empty, drawn):
+            new.meta = {key: node.meta[key] for key in _ORIGIN if key in node.meta}
+            new.meta["val"] = result.new_empty_strided(shape, strides, dtype=dtype)
+            self.placed[new] = f"torch's generator draws the numbers of {missing_name(node)}"
+        if draw.whole:
+            self.made[node] = drawn
+        else:
+            rest = self.copy(node)
+            rest.kwargs = {**rest.kwargs, "drawn": drawn}
+
+    def _int(self, value: Any) -> Any:
+        """An int as it is; a symbolic one as the node that computes it from sizes of arguments."""
+        if not isinstance(value, torch.SymInt):
+            return int(value)
+        last = next(reversed(self.graph.nodes))
+        tracer = GraphAppendingTracer(self.graph)
+        found = sympy_interp(
+            PythonReferenceAnalysis,
+            {},
+            value.node.expr,
+            missing_handler=lambda symbol: Proxy(self._symbol(str(symbol)), tracer),
+        ).node
+        node = last.next
+        while node.op != "root":
+            if "val" not in node.meta:
+                known = map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
+                node.meta["val"] = node.target(*known[0], **known[1])  # type: ignore[operator]
+            node = node.next
+        return found
+
+    def _symbol(self, symbol: str) -> Node:
+        """The node that has the value of a symbol."""
+        if symbol not in self.symbols:
+            source = self.plan.sources[symbol]
+            argument = self.made[self.plan.nodes[source.index]]
+            if source.axis is None:
+                return argument
+            node = self.graph.call_function(aten.sym_size.int, (argument, source.axis))
+            node.meta["val"] = argument.meta["val"].shape[source.axis]
+            self.symbols[symbol] = node
+        return self.symbols[symbol]

@@ -1,0 +1,114 @@
+"""`fallback="eager"`: what ONNX Runtime cannot run, found before or while a graph is converted, and
+left to torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from ortable.backend.lower.inputs import InputPlan
+from ortable.backend.lower.outputs import is_mutation
+from ortable.backend.sessions.devices import tensors_in
+from ortable.errors import FunctionNotFoundError, OrtableError
+from ortable.interpreter import scan
+from ortable.interpreter.arguments import ELEMENT_TYPES
+from ortable.interpreter.diagnostics.unsupported import collect, missing_name, not_found_error
+from ortable.interpreter.mutation import mutation
+from ortable.interpreter.tables import generated_tables
+
+__all__ = ["culprits", "missing_error", "refused_error", "unsupported_nodes"]
+
+_PATIENCE = 3  # calls of one operator that may fail before all its calls are left to torch
+
+
+def unsupported_nodes(graph_module: GraphModule, raise_on: Sequence[str]) -> dict[Node, str]:
+    """Calls that cannot be converted, with the reasons that can be told before trying."""
+    plan = InputPlan(graph_module)
+    found: dict[Node, str] = {}
+    for node in graph_module.graph.nodes:
+        if node.op == "call_function" and not is_mutation(node, plan):
+            why = _reason(graph_module, node, raise_on)
+            if why is not None:
+                found[node] = why
+    return found
+
+
+def refused_error(graph_module: GraphModule, raise_on: Sequence[str]) -> OrtableError | None:
+    """The error for a graph that calls an operator which option `raise_on` names, wherever it would
+    run; None where it calls none."""
+    for node in graph_module.graph.nodes if raise_on else ():
+        if node.op == "call_function" and _is_named(node, raise_on):
+            return FunctionNotFoundError(
+                f"Operator {missing_name(node)} is refused: option raise_on names it. Remove it "
+                "there to convert this graph."
+            )
+    return None
+
+
+def _is_named(node: Node, raise_on: Sequence[str]) -> bool:
+    """Whether a node calls an operator of a list (`aten::relu`, with or without its overload)."""
+    name = missing_name(node)
+    return name in raise_on or name.partition(".")[0] in raise_on
+
+
+def missing_error(graph_module: GraphModule, in_torch: Any) -> OrtableError | None:
+    """The error that names every operator without a converter that is not in `in_torch`; None
+    where there is none."""
+    tables = generated_tables()
+    missing = scan.missing_nodes(graph_module, tables, _converter, lambda module: module)
+    missing = [node for node in missing if node not in in_torch]
+    return not_found_error(collect(missing), tables, "") if missing else None
+
+
+def culprits(error: OrtableError, region: Sequence[Node], tried: dict[str, int]) -> dict[Node, str]:
+    """The nodes of a region to leave to torch after `error`, with the reason: the one that it
+    names; all calls of its operator after a few failed; all of the region where it names none."""
+    why = str(error).partition("\n--DEBUG--")[0].strip().splitlines()[0]
+    for node in region:
+        if node.name == error.fx_node:
+            name = missing_name(node)
+            tried[name] = tried.get(name, 0) + 1
+            same = [each for each in region if missing_name(each) == name]
+            return dict.fromkeys(same if tried[name] >= _PATIENCE else [node], why)
+    return dict.fromkeys(region, why)
+
+
+def _converter(target: Any) -> Any:
+    return generated_tables().converters.get(target.name())
+
+
+def _reason(graph_module: GraphModule, node: Node, raise_on: Sequence[str]) -> str | None:
+    tables, name = generated_tables(), missing_name(node)
+    if _is_named(node, raise_on):
+        return "option raise_on names it"
+    if name == "with_effects":
+        return "it has an effect, which an ONNX graph would lose"
+    written = mutation.writes(node, tables.mutates)
+    if written is not None:
+        return f"it writes to its argument: {written}"
+    if not scan.is_known(node, tables, _converter):
+        return "no entry of the specs converts it"
+    for inner in _graphs(graph_module, node):
+        missing = collect(scan.missing_nodes(inner, tables, _converter, lambda module: module))
+        if missing:
+            return f"no entry of the specs converts {missing[0].name} in a graph that it calls"
+    for value in tensors_in([each.meta.get("val") for each in (node, *node.all_input_nodes)]):
+        if value.layout is not torch.strided:
+            return f"a tensor with layout {value.layout}, and ONNX Runtime takes dense ones"
+        if value.dtype not in ELEMENT_TYPES or value.dtype is torch.complex32:
+            return f"a tensor of {value.dtype}, which ONNX Runtime cannot take"
+        if value.device.type == "meta":
+            return "a tensor without memory (device meta)"
+    return None
+
+
+def _graphs(graph_module: GraphModule, node: Node) -> Iterator[GraphModule]:
+    """Graphs that a higher-order operator is given."""
+    for each in node.all_input_nodes:
+        if each.op == "get_attr":
+            inner = mutation.find_attribute(graph_module, str(each.target), None)
+            if isinstance(inner, GraphModule):
+                yield inner

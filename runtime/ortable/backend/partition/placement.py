@@ -1,0 +1,155 @@
+"""Where the nodes of a graph run, and why: in ONNX Runtime, or in torch between its sessions."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._ops import HigherOrderOperator
+from torch.fx import GraphModule, Node
+
+from ortable.interpreter.assertions import asserts_inside
+from ortable.interpreter.diagnostics.origin import source_line
+from ortable.interpreter.diagnostics.unsupported import missing_name
+
+from .draws import write_draws
+
+__all__ = [
+    "Placed",
+    "is_draw",
+    "is_ordered",
+    "mixes_dtypes",
+    "place",
+    "placements",
+    "report",
+]
+
+_COLLECTIVES = ("_c10d_functional", "c10d", "fsdp")
+_ORDERED_HOPS = ("run_and_save_rng_state", "with_effects", "print")
+
+
+@dataclass(frozen=True)
+class Placed:
+    """One operator call of a graph: `where` is "onnx" or "torch"; `why` and the user's `line` are
+    given for what runs in torch."""
+
+    node: str
+    operator: str
+    where: str
+    why: str = ""
+    line: str = ""
+
+
+def placed_by_table(graph_module: GraphModule) -> dict[Node, str]:
+    """Nodes that the specs place in torch (`place: torch`), with the reason they give."""
+    from ortable_generated.aten.dispatch import PLACE
+
+    if not PLACE:
+        return {}
+    calls = (n for n in graph_module.graph.nodes if n.op == "call_function")
+    found = {node: PLACE.get(missing_name(node)) for node in calls if not mixes_dtypes(node)}
+    return {node: why for node, why in found.items() if why is not None}
+
+
+def asserting(graph_module: GraphModule) -> dict[Node, str]:
+    """Higher-order operators of which a branch or a step asserts something, with the reason why
+    torch runs them: ONNX has no node that raises, and nothing comes out of a branch not taken."""
+    hops = (n for n in graph_module.graph.nodes if isinstance(n.target, HigherOrderOperator))
+    why = "a graph that it calls has an assertion, which ONNX cannot raise"
+    return {node: why for node in hops if asserts_inside(graph_module, node)}
+
+
+def place(
+    graph_module: GraphModule, unsupported: Mapping[Node, str] | None = None
+) -> tuple[GraphModule, dict[Node, str], dict[Node, Node]]:
+    """The graph with its draws written out, the nodes of it that torch runs, with reasons, and
+    which node each of its nodes was before.
+
+    :param unsupported: further nodes of `graph_module` that torch runs, with reasons
+    """
+    more = with_items({**asserting(graph_module), **(unsupported or {})})
+    graph_module, in_torch, before = write_draws(graph_module, more)
+    return graph_module, with_items({**placed_by_table(graph_module), **in_torch}), before
+
+
+def mixes_dtypes(node: Node) -> bool:
+    """Whether a converted operator takes floats of several dtypes, as autocast leaves them: torch's
+    own kernel may refuse them, because tracing does not tell all of its saved dtypes truly (those
+    of batch norm's statistics are float32, not the bfloat16 of the input)."""
+    from ortable_generated.aten.dispatch import CONVERTERS
+
+    values = [n.meta.get("val") for n in node.all_input_nodes]
+    kinds = {v.dtype for v in values if isinstance(v, torch.Tensor) and v.is_floating_point()}
+    return len(kinds) > 1 and missing_name(node) in CONVERTERS
+
+
+def with_items(placed: Mapping[Node, str]) -> dict[Node, str]:
+    """`placed` with the nodes that take single results out of those of its nodes."""
+    found = dict(placed)
+    stack = list(placed)
+    while stack:
+        node = stack.pop()
+        for user in node.users:
+            if user.target is operator.getitem and user not in found:
+                found[user] = found[node]
+                stack.append(user)
+    return found
+
+
+def is_ordered(node: Node) -> bool:
+    """Whether a node must run after the others of its kind that come before it in the graph: it
+    draws random numbers, or has an effect."""
+    target: Any = node.target
+    if target is torch.ops.aten.empty_strided.default or target is operator.getitem:
+        return False
+    if isinstance(target, torch._ops.OpOverload):
+        changes = target._schema.is_mutable or target.namespace in _COLLECTIVES
+        return changes or is_draw(node)
+    return is_draw(node) or getattr(target, "__name__", "") in _ORDERED_HOPS
+
+
+def is_draw(node: Node) -> bool:
+    """Whether all that a node does is to draw random numbers, or to make room for them."""
+    target: Any = node.target
+    if target is operator.getitem:
+        return isinstance(node.args[0], Node) and is_draw(node.args[0])
+    if isinstance(target, torch._ops.OpOverloadPacket):
+        return True  # a draw: no other node is called by a packet
+    if not isinstance(target, torch._ops.OpOverload):
+        return False
+    room = target is torch.ops.aten.empty_strided.default
+    return room or torch.Tag.nondeterministic_seeded in target.tags
+
+
+def placements(graph_module: GraphModule, in_torch: Mapping[Node, str]) -> list[Placed]:
+    """One record per operator call, in the order of the graph."""
+    found = []
+    for node in graph_module.graph.nodes:
+        if node.op != "call_function" or node.target is operator.getitem:
+            continue
+        name, why = missing_name(node), in_torch.get(node)
+        if why is None:
+            found.append(Placed(node.name, name, "onnx"))
+        else:
+            line = source_line(node)
+            found.append(Placed(node.name, name, "torch", why, str(line or "")))
+    return found
+
+
+def report(placed: list[Placed]) -> str:
+    """Lines that say what runs in torch and why, grouped; empty when nothing does."""
+    groups: dict[tuple[str, str], list[Placed]] = {}
+    for each in placed:
+        if each.where == "torch":
+            groups.setdefault((each.operator, each.why), []).append(each)
+    lines = []
+    for (name, why), calls in groups.items():
+        count = "1 call" if len(calls) == 1 else f"{len(calls)} calls"
+        places = list(dict.fromkeys(call.line for call in calls if call.line))
+        where = f" at {places[0]}" if places else ""
+        more = f" and {len(places) - 1} more lines" if len(places) > 1 else ""
+        lines.append(f"[ortable]   torch: {name}, {count}{where}{more}: {why}")
+    return "\n".join(lines)

@@ -1,0 +1,191 @@
+"""The shell command `ortable rewrites`: the rules, what one of them says, and the check of a user's
+file."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import itertools
+import re
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from ortable.debug.rewrites_text import counted
+from ortable.errors import OptionError, SpecError
+from ortable.passes.rewrite.rule import STAGES, Rule
+
+__all__ = ["add_choice", "add_rewrites", "chosen_names", "named_rules"]
+
+
+def add_choice(command: Any) -> None:
+    """Adds ``--rewrites`` to a command that converts a model."""
+    command.add_argument(
+        "--rewrites",
+        metavar="NAMES",
+        default="default",
+        help="rules to apply, separated by commas: default,-cast_same,my_rules.yaml; also none, "
+        "all; `ortable rewrites` lists them",
+    )
+
+
+def chosen_names(args: argparse.Namespace) -> list[str]:
+    """What ``--rewrites`` names, as the argument ``rewrites`` of to_onnx takes it."""
+    return [name.strip() for name in args.rewrites.split(",") if name.strip()]
+
+
+def add_rewrites(commands: Any) -> None:
+    """Adds the command and its actions to the subparsers of argparse."""
+    rewrites = commands.add_parser(
+        "rewrites", help="list the rules that rewrite graphs, show one, check a file of yours"
+    )
+    rewrites.set_defaults(run=_list, names=[], grep="")
+    actions = rewrites.add_subparsers(dest="action", metavar="action")
+    every = actions.add_parser("list", help="the rules, by stage; all of the package by default")
+    every.add_argument(
+        "names", nargs="*", metavar="NAME", help="as in rewrites=[...]: default, a rule, my.yaml"
+    )
+    every.add_argument("--grep", default="", help="only rules whose name or text contains this")
+    every.set_defaults(run=_list)
+    show = actions.add_parser("show", help="what a rule matches, when, and what it makes")
+    show.add_argument("name", metavar="NAME")
+    show.add_argument("file", nargs="?", metavar="FILE.yaml", help="where a rule of yours stands")
+    show.set_defaults(run=_show)
+    check = actions.add_parser("check", help="check a file of rules as codegen does")
+    check.add_argument("file", metavar="FILE.yaml")
+    check.set_defaults(run=_check)
+
+
+def named_rules(args: argparse.Namespace) -> list[str]:
+    """Rules that ``--rewrites`` names themselves, or by their file."""
+    from ortable.passes.rewrite.choose import SETS, rules
+
+    names = [name for name in chosen_names(args) if name not in SETS and name[0] != "-"]
+    return [rule.name for rule in _by_name(rules(names))]
+
+
+# -- list
+
+
+def _list(args: argparse.Namespace) -> int:
+    from ortable.passes.rewrite.choose import rules
+
+    chosen = _by_name(rules(args.names or "all"))
+    wanted = [
+        rule
+        for rule in chosen
+        if args.grep.lower() in f"{rule.name} {rule.file} {rule.why}".lower()
+    ]
+    wanted.sort(key=lambda rule: (STAGES.index(rule.stage), rule.file, rule.name))
+    for (stage, file), group in itertools.groupby(wanted, lambda rule: (rule.stage, rule.file)):
+        print(f"{stage}, {Path(file).name}:")
+        for rule in group:
+            _print_row(rule)
+    off = sum(bool(rule.off) for rule in wanted)
+    print(f"{counted(len(wanted), 'rule')}, {off} of them off by default")
+    return 0
+
+
+def _print_row(rule: Rule) -> None:
+    """Name, file and purpose; below, what restricts it."""
+    width = max(60, min(shutil.get_terminal_size((100, 24)).columns, 120))
+    head = f"  {rule.name:28} "
+    body = rule.why + (f" [{note}]" if (note := _restrictions(rule)) else "")
+    lines = textwrap.wrap(
+        body, width, initial_indent=head, subsequent_indent=" " * 31, break_on_hyphens=False
+    )
+    print("\n".join(lines or [head.rstrip()]))
+    if rule.off:
+        print(textwrap.indent("\n".join(textwrap.wrap(f"off: {rule.off}", width - 31)), " " * 31))
+
+
+def _restrictions(rule: Rule) -> str:
+    """For which graphs the rule is, when it is not for all."""
+    found = [f"only with target {rule.target!r}"] if rule.target else []
+    low, high = rule.opsets
+    if low > 18:
+        found.append(f"opset >= {low}")
+    if high < 1000:
+        found.append(f"opset <= {high}")
+    return ", ".join(found)
+
+
+def _by_name(rules: Iterable[Rule]) -> list[Rule]:
+    """One row for each rewrite: its alternatives have a row each."""
+    found: dict[tuple[str, str], Rule] = {}
+    for rule in rules:
+        found.setdefault((rule.file, rule.name), rule)
+    return list(found.values())
+
+
+# -- show
+
+
+def _show(args: argparse.Namespace) -> int:
+    from ortable.passes.rewrite.choose import rules
+
+    known = rules("all") if args.file is None else rules([args.file])
+    rows = [rule for rule in known if rule.name == args.name]
+    if not rows:
+        if args.file is not None:
+            raise OptionError(f"{args.file} has no rule {args.name!r}")
+        rules([args.name])  # raises with the closest name, unless it is that of a file
+        names = ", ".join(rule.name for rule in _by_name(rules([args.name])))
+        raise OptionError(f"{args.name!r} is a file of rules; it has {names}")
+    rule = rows[0]
+    state = f"off by default: {rule.off}" if rule.off else "on by default"
+    if args.file is not None:
+        state = "runs when its file is named"
+    note = _restrictions(rule)
+    print(f"# {rule.name}: stage {rule.stage}, {state}{', ' + note if note else ''}")
+    entry = _entry(rule, args.file)
+    if entry is not None:
+        print(entry)
+        return 0
+    print(f"# {rule.why}")
+    print(f"# {rule.file} is not installed; this is what codegen made of it:\n")
+    print(_compiled(rows))
+    return 0
+
+
+def _entry(rule: Rule, user_file: str | None) -> str | None:
+    """The entry as it is written; None where the spec files are not installed."""
+    import ortable_generated
+
+    root = Path(str(ortable_generated.__file__)).resolve().parents[2]
+    path = root / rule.file if user_file is None else Path(user_file)
+    if not path.is_file():
+        return None
+    text = path.read_text(encoding="utf-8")
+    start = re.search(rf"^- rewrite: *{re.escape(rule.name)} *(#.*)?$", text, re.MULTILINE)
+    if start is None:
+        return None
+    rest = text[start.end() :]
+    end = re.search(r"^(?:-|#|\Z)", rest, re.MULTILINE)
+    return start.group() + (rest if end is None else rest[: end.start()]).rstrip()
+
+
+def _compiled(rows: Sequence[Rule]) -> str:
+    """Matchers and maker: the matcher begins with the pattern, and holds the conditions."""
+    functions = dict.fromkeys([*(rule.match for rule in rows), rows[0].make])
+    return "\n\n".join(inspect.getsource(function).rstrip() for function in functions)
+
+
+# -- check
+
+
+def _check(args: argparse.Namespace) -> int:
+    from ortable.passes.rewrite.choose import load
+
+    try:
+        found = _by_name(load(args.file))
+    except SpecError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(f"{args.file}: {counted(len(found), 'rule')}, no error")
+    for rule in found:
+        print(f"  {rule.name} ({rule.stage}): {rule.why}")
+    return 0

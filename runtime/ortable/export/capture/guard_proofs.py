@@ -1,0 +1,132 @@
+"""Proofs of conditions on sizes, sympy relations between expressions of torch's symbols: by
+interval arithmetic, by cases, by the algebra of dimensions. guards.py asks whether a guard holds
+anyway."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from ortable import dims
+
+# Smallest and largest size; None: no end.
+Range = tuple[int, int | None]
+_MOST_CASES = 512  # sizes of one dimension that are tried one by one
+
+
+def implied(expression: Any, ranges: Mapping[Any, Range]) -> bool:
+    """Whether the expression is proved for all sizes within the ranges (upper end None: no
+    end)."""
+    import sympy
+
+    if expression == True:  # noqa: E712  (sympy's)
+        return True
+    if isinstance(expression, (sympy.And, sympy.Or)):
+        several = all if isinstance(expression, sympy.And) else any
+        return several(implied(part, ranges) for part in expression.args)
+    if not isinstance(expression, sympy.core.relational.Relational):
+        return False
+    difference = expression.lhs - expression.rhs
+    free = list(difference.free_symbols)
+    if len(free) == 1 and _in_cases(
+        expression, difference, free[0], *ranges.get(free[0], (2, None))
+    ):
+        return True
+    return _in_bounds(expression, difference, ranges) or _in_algebra(expression)
+
+
+def _in_bounds(expression: Any, difference: Any, ranges: Mapping[Any, Range]) -> bool:
+    """By interval arithmetic, of the whole and of the difference of both sides."""
+    import sympy
+    from torch.utils._sympy.numbers import int_oo
+    from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
+
+    spans = {
+        symbol: ValueRanges(least, int_oo if most is None else most)
+        for symbol, (least, most) in ranges.items()
+    }
+    try:
+        if bound_sympy(expression, spans).lower == sympy.true:
+            return True
+        gap = bound_sympy(sympy.expand(difference), spans)
+        return _decided(expression, gap.lower, gap.upper)
+    except Exception:  # functions that torch's interval arithmetic lacks
+        return False
+
+
+def _in_algebra(expression: Any) -> bool:
+    """By the algebra of dimensions: both sides are equal, or never are."""
+    import sympy
+
+    try:
+        left, right = dims.from_torch(expression.lhs), dims.from_torch(expression.rhs)
+    except Exception:  # fractions, functions that are no dimension
+        return False
+    if isinstance(expression, (sympy.Eq, sympy.Ge, sympy.Le)):
+        return dims.same(left, right)
+    return isinstance(expression, sympy.Ne) and dims.differs(left, right)
+
+
+def _in_cases(expression: Any, difference: Any, symbol: Any, least: int, most: Any) -> bool:
+    """By trying the sizes of one dimension: all of them, or those of two periods where the
+    difference of both sides grows by the same amount in each."""
+    period = _period(difference, symbol)
+    span = None if most is None else most - least + 1
+    if span is not None and span <= (_MOST_CASES if period is None else 2 * period):
+        return all(_true_at(expression, symbol, size) for size in range(least, most + 1))
+    if period is None or period > _MOST_CASES // 2:
+        return False
+    values = [int(difference.subs(symbol, least + index)) for index in range(2 * period)]
+    steps = {after - before for before, after in zip(values, values[period:], strict=False)}
+    if len(steps) != 1:
+        return False
+    step = steps.pop()
+    first = values[:period]
+    lower = -math.inf if step < 0 else min(first)
+    upper = math.inf if step > 0 else max(first)
+    return _decided(expression, lower, upper) or (
+        step == 0 and all(_true_at(expression, symbol, least + index) for index in range(period))
+    )
+
+
+def _true_at(expression: Any, symbol: Any, size: int) -> bool:
+    return bool(expression.subs(symbol, size) == True)  # noqa: E712
+
+
+def _decided(expression: Any, lower: Any, upper: Any) -> bool:
+    """Whether a relation holds when the difference of its sides is within these bounds."""
+    import sympy
+
+    kind = type(expression)
+    if kind is sympy.Eq:
+        return bool(lower == 0) and bool(upper == 0)
+    if kind is sympy.Ne:
+        return bool(lower > 0) or bool(upper < 0)
+    tests = {
+        sympy.Gt: lower > 0,
+        sympy.Ge: lower >= 0,
+        sympy.Lt: upper < 0,
+        sympy.Le: upper <= 0,
+    }
+    return bool(tests.get(kind, False))
+
+
+def _period(expression: Any, symbol: Any) -> int | None:
+    """After how many sizes an expression has grown by a constant, whatever the size: known for
+    sums, multiples, and quotients and remainders by numbers."""
+    import sympy
+
+    if expression == symbol or expression.is_Integer:
+        return 1
+    if isinstance(expression, sympy.Add):
+        periods = [_period(part, symbol) for part in expression.args]
+        return None if None in periods else math.lcm(*(each for each in periods if each))
+    if isinstance(expression, sympy.Mul):
+        rest = [part for part in expression.args if not part.is_Integer]
+        return _period(rest[0], symbol) if len(rest) == 1 else None
+    if type(expression).__name__ in ("Mod", "PythonMod", "FloorDiv", "CleanDiv"):
+        inner, divisor = expression.args
+        period = _period(inner, symbol)
+        return None if period is None or not divisor.is_Integer else period * abs(int(divisor))
+    return None

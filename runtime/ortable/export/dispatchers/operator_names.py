@@ -1,0 +1,170 @@
+"""Which operators a user means: names, overloads, packets and higher-order operators of torch,
+torch functions, methods and Python operators, as the names under which FX nodes are looked up."""
+
+from __future__ import annotations
+
+import difflib
+import operator
+from typing import Any
+
+import torch
+
+from ortable.errors import OptionError
+from ortable.interpreter.calls import qualified_name
+from ortable.interpreter.tables import generated_tables
+
+_METHOD = ("Tensor.", "torch.Tensor.")
+_HOME = {"torch": torch, "operator": operator}
+
+
+# Operators of Python whose call on tensors stands in an exported graph under another name than the
+# table's, which is for graphs of torch functions.
+_DUNDER = {
+    "aten::bitwise_and": "aten::__and__",
+    "aten::bitwise_or": "aten::__or__",
+    "aten::bitwise_xor": "aten::__xor__",
+    "aten::bitwise_left_shift": "aten::__lshift__",
+    "aten::bitwise_right_shift": "aten::__rshift__",
+}
+# Functions of which the table names the usual operator; the call may be of another one.
+_SEVERAL = {"norm": "'aten::linalg_vector_norm', 'aten::linalg_matrix_norm' or 'aten::norm'"}
+
+
+def operator_names(key: Any) -> tuple[str, ...]:
+    """The names under which the operator of ``key`` stands in a graph: one, or two for operators of
+    Python such as ``operator.and_``.
+
+    Raises OptionError, as `operator_name` does.
+    """
+    name = operator_name(key)
+    is_python = key.startswith("operator.") if isinstance(key, str) else _is_python(key)
+    return (name, _DUNDER[name]) if is_python and name in _DUNDER else (name,)
+
+
+def _is_python(key: Any) -> bool:
+    return getattr(key, "__module__", None) == "_operator"
+
+
+def operator_name(key: Any) -> str:
+    """The name of the operator that ``key`` stands for: ``aten::add.Tensor``, ``aten::add`` (every
+    overload), ``cond``.
+
+    Raises OptionError, with what to write instead, when it is no operator, or when torch does not
+    say which operator a function calls.
+    """
+    if isinstance(key, str):
+        return _of_text(key)
+    if isinstance(key, (torch._ops.OpOverload, torch._ops.HigherOrderOperator)):
+        return str(key.name())
+    if isinstance(key, torch._ops.OpOverloadPacket):
+        return str(key._qualified_op_name)
+    if isinstance(key, torch._library.custom_ops.CustomOpDef):
+        return str(key._opoverload.name())
+    if type(key).__name__ == "method_descriptor" and key.__objclass__ is torch._C.TensorBase:
+        return _of_method(key.__name__)
+    if callable(key) and not isinstance(key, type):
+        return _of_callable(key)
+    raise OptionError(
+        "a converter is named after its operator: 'aten::relu', torch.ops.aten.relu.default, a "
+        f"torch function such as torch.nn.functional.relu, or 'Tensor.relu'; not {key!r}"
+    )
+
+
+def _of_text(key: str) -> str:
+    if "::" in key:
+        namespace, _, rest = key.partition("::")
+        if namespace == "higher_order":
+            return rest
+        plain = key.removesuffix(".default")
+        return _known(plain) if namespace in ("aten", "prims") else plain
+    for prefix in _METHOD:
+        if key.startswith(prefix):
+            return _of_method(key.removeprefix(prefix))
+    home, _, path = key.partition(".")
+    found: Any = _HOME.get(home)
+    for part in path.split("."):
+        found = getattr(found, part, None)
+    if not path or found is None:
+        raise OptionError(
+            f"'{key}' is no operator: a converter is named after its operator, for example "
+            "'aten::relu', 'mylib::op', 'torch.nn.functional.relu', 'Tensor.relu' or "
+            "'operator.add'"
+        )
+    return operator_name(found)
+
+
+def _known(name: str) -> str:
+    """``name`` when torch has the operator and overload; OptionError with the closest otherwise."""
+    namespace, _, rest = name.partition("::")
+    packet_name, _, overload = rest.partition(".")
+    packet = getattr(getattr(torch.ops, namespace), packet_name, None)
+    if packet is None:
+        known = [n.partition("::")[2] for n in generated_tables().converters]
+        close = difflib.get_close_matches(packet_name, known, n=1)
+        hint = f"; did you mean '{namespace}::{close[0]}'?" if close else ""
+        raise OptionError(f"torch has no operator '{name}'{hint}")
+    if overload and overload not in packet.overloads():
+        raise OptionError(
+            f"'{namespace}::{packet_name}' has no overload '{overload}', it has "
+            f"{', '.join(packet.overloads())}"
+        )
+    return name
+
+
+def _of_method(method: str) -> str:
+    _refuse_several(f"torch.Tensor.{method}", method)
+    call = generated_tables().methods.get(method)
+    if call is not None and not call.fixed:
+        return str(call.packet)
+    builtin = type(getattr(torch.Tensor, method, None)).__name__ == "method_descriptor"
+    if method.endswith("_") and not method.endswith("__"):
+        raise OptionError(
+            f"'Tensor.{method}' writes in place; graphs are converted without such writes: name "
+            f"'Tensor.{method.removesuffix('_')}'"
+        )
+    if builtin and hasattr(torch.ops.aten, method):
+        return f"aten::{method}"
+    raise OptionError(_unknown(f"torch.Tensor.{method}", method))
+
+
+def _of_callable(function: Any) -> str:
+    name = qualified_name(function)
+    if name.startswith("torch."):
+        _refuse_several(name, name.removeprefix("torch."))
+    call = generated_tables().callables.get(name)
+    if call is not None:
+        if not call.fixed:
+            return str(call.packet)
+        raise OptionError(
+            f"{name} is a call of {call.packet} with {call.fixed}; name the converter after "
+            f"'{call.packet}'"
+        )
+    # torch's own table, which TorchScript reads
+    builtin = torch.jit._builtins._find_builtin(function)  # type: ignore[attr-defined,no-untyped-call]
+    if builtin is not None and builtin.startswith("aten::"):
+        return str(builtin)
+    raise OptionError(_unknown(name, name.rpartition(".")[2]))
+
+
+def _refuse_several(name: str, short: str) -> None:
+    if short in _SEVERAL:
+        raise OptionError(
+            f"{name} calls one of several operators, by its arguments: name {_SEVERAL[short]}"
+        )
+
+
+def _unknown(name: str, short: str) -> str:
+    """Why a function cannot stand for an operator, and the operator of the same name if torch has
+    one."""
+    packet = getattr(torch.ops.aten, short, None)
+    if packet is None:
+        return (
+            f"torch does not say which operator {name} calls, if it is one: export the model and "
+            "name the operator that stands in the graph, for example 'aten::relu'"
+        )
+    schema = getattr(packet, packet.overloads()[0])._schema
+    return (
+        f"{name} is a function in Python, which may order or change arguments before it calls "
+        f"operators; name the one that the converter is for: 'aten::{short}', whose schema is "
+        f"{schema}"
+    )

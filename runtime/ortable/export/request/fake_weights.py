@@ -1,0 +1,186 @@
+"""Models whose weights have no data (fake tensors, the meta device): how torch.export sees them,
+their weights as inputs of the ONNX model, and the real ones by name afterwards."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
+from torch.utils import _pytree as pytree
+
+from ortable.errors import InputError
+from ortable.interpreter.complex_numbers import real_tensor
+from ortable.ir import initializers
+
+from .program import Program, Request
+
+
+def outside_fake_mode(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Runs a function outside of the FakeTensorMode that is active where it is called: torch.export
+    makes its own, and what has data keeps it."""
+
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        with unset_fake_temporarily():
+            return function(*args, **kwargs)
+
+    return called
+
+
+@contextmanager
+def without_meta(request: Request) -> Iterator[Request]:
+    """The request, with fake tensors of one device for those on the meta device.
+
+    torch refuses to mix devices, and a model on the meta device meets tensors on the CPU as soon
+    as its code makes one. The device is that of the tensors with data, the CPU when there are none.
+    The module is as before when the block ends.
+    """
+    module: torch.nn.Module = request.model
+    holders: list[dict[str, Any]] = [
+        holder
+        for each in module.modules()
+        for holder in (each._parameters, each._buffers, vars(each))
+    ]
+    tensors = [(holder, name, t) for holder in holders for name, t in tensors_of(holder)]
+    call = (request.args, request.kwargs)
+    leaves = [leaf for leaf in pytree.tree_leaves(call) if isinstance(leaf, torch.Tensor)]
+    every = [*leaves, *(tensor for _, _, tensor in tensors)]
+    if not any(tensor.is_meta for tensor in every):
+        with _default_device():
+            yield request
+        return
+    device = next((t.device for t in every if not t.is_meta), torch.device("cpu"))
+    moved = _Moved(device)
+    try:
+        for holder, name, tensor in tensors:
+            holder[name] = moved(tensor)
+        args, kwargs = pytree.tree_map(moved, call)
+        with _default_device():
+            yield replace(request, args=args, kwargs=kwargs)
+    finally:
+        for holder, name, tensor in tensors:
+            holder[name] = tensor
+
+
+def _default_device() -> AbstractContextManager[Any]:
+    """The CPU where ``with torch.device("meta")`` is active: what forward makes has values."""
+    return torch.device("cpu") if torch.get_default_device().type == "meta" else nullcontext()
+
+
+def tensors_of(holder: dict[str, Any]) -> list[tuple[str, torch.Tensor]]:
+    """The tensors among the attributes of a module, or its parameters, or its buffers."""
+    return [(name, value) for name, value in holder.items() if isinstance(value, torch.Tensor)]
+
+
+class _Moved:
+    """Fake tensors on a device for those of the meta device, each made once so that tied weights
+    stay tied; others as they are."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.mode = FakeTensorMode()
+        self.made: dict[int, torch.Tensor] = {}
+
+    def __call__(self, value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or not value.is_meta:
+            return value
+        if id(value) not in self.made:
+            with self.mode:
+                made = torch.empty_strided(
+                    value.shape, value.stride(), dtype=value.dtype, device=self.device
+                )
+            if isinstance(value, torch.nn.Parameter):
+                made = torch.nn.Parameter(made, requires_grad=value.requires_grad)
+            self.made[id(value)] = made
+        return self.made[id(value)]
+
+
+def weights_become_inputs(builder: Any, program: Program) -> None:
+    """Makes inputs of the initializers without data, after the user's inputs.
+
+    ``program.fakes`` receives of each its names in the state_dict; tied weights are one input with
+    several.
+    """
+    held = builder.initializers_dict
+    fakes = [name for name, value in held.items() if initializers.is_fake(value)]
+    if not fakes:
+        return
+    paths: dict[Any, list[str]] = {}
+    for placeholder, tensor in program.weights.items():
+        paths.setdefault(initializers.storage_key(tensor), []).append(program.paths[placeholder])
+    for name in fakes:
+        key = initializers.storage_key(held.pop(name))
+        builder.inputs.append(builder.values[name])
+        program.fakes[name] = paths.get(key) or [program.paths.get(name, name)]
+
+
+def spelled(prefix: str, path: str) -> tuple[str, str, str]:
+    """How a weight may be called in a model: as in the state_dict, as torch.export calls its input
+    (``p_linear_weight``), and that without the prefix."""
+    plain = re.sub(r"[^a-zA-Z0-9]", "_", path)
+    return path, f"{prefix}_{plain.lower()}", plain
+
+
+def named_weights(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Parameters, buffers (those that are not in the state_dict too) and other tensors of a module,
+    by path; tied ones under every name."""
+    found: dict[str, torch.Tensor] = dict(module.named_parameters(remove_duplicate=False))
+    found.update(module.named_buffers(remove_duplicate=False))
+    for prefix, each in module.named_modules(remove_duplicate=False):
+        for name, value in tensors_of(vars(each)):
+            found[f"{prefix}.{name}" if prefix else name] = value
+    return found
+
+
+def match_input_parameters(
+    model: torch.nn.Module, names: Sequence[str], args: Sequence[Any] | None = None
+) -> dict[str, Any]:
+    """The tensors to feed to an ONNX model exported with its weights as inputs.
+
+    A name that is a parameter or buffer of ``model`` (``linear.weight``, or torch.export's
+    ``p_linear_weight`` and ``b_count``) gets that tensor; the others take ``args`` in order.
+
+    Returns:
+        name -> tensor, in the order of ``names``; complex weights as ``torch.view_as_real``.
+
+    Raises:
+        InputError: fewer or more arguments than names that are left.
+    """
+    known = _by_name(model)
+    given = list(args or ())
+    left = [name for name in names if name not in known]
+    if len(left) != len(given):
+        raise InputError(
+            f"{len(given)} arguments were given for {len(left)} inputs that are no parameters of "
+            f"the model: {left}"
+        )
+    values = dict(zip(left, given, strict=True))
+    return {name: values[name] if name in values else real_tensor(known[name]) for name in names}
+
+
+def _by_name(model: torch.nn.Module) -> dict[str, Any]:
+    """Every tensor of a module by every name that it may have in a model."""
+    parameters = {path for path, _ in model.named_parameters(remove_duplicate=False)}
+    buffers = {path for path, _ in model.named_buffers(remove_duplicate=False)}
+    known: dict[str, Any] = dict(named_weights(model))
+    for path, tensor in list(known.items()):
+        kind = "p" if path in parameters else "b" if path in buffers else "c"
+        _, exported, plain = spelled(kind, path)
+        known[free_name(exported, known)] = tensor
+        known.setdefault(plain, tensor)
+    return known
+
+
+def free_name(name: str, taken: Iterable[str]) -> str:
+    """The name, with the number that torch.export gives to the second of two equal ones."""
+    number, found = 0, name
+    while found in taken:
+        number += 1
+        found = f"{name}_{number}"
+    return found

@@ -1,0 +1,201 @@
+"""Which call of which submodule each node of a torch graph comes from, as torch recorded it in
+``nn_module_stack``. A call is a run of neighbouring nodes: such a run can always be one node."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import onnx.defs
+from torch.fx import Node
+
+from ortable.errors import ExportError, OptionError
+
+AUTOCAST = "torch.autocast"
+SUBGRAPH = "torch.compiler.nested_compile_region"
+
+
+class Call(NamedTuple):
+    """One call of a submodule: torch's key (another one for each call), path and class name."""
+
+    key: str
+    path: str
+    kind: str
+
+
+Stack = tuple[Call, ...]
+
+
+def class_name(kind: Any) -> str:
+    """Full name of a class, or the name itself."""
+    return kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def function_name(kind: str) -> str:
+    """``Linear`` for ``torch.nn.modules.linear.Linear``; a local class keeps the ``<locals>.`` in
+    front, and a class called like an ONNX operator has ``_module`` behind it: ONNX Runtime takes
+    a function called ``Sub`` for the operator, whatever its domain, and crashes."""
+    parts = kind.split(".")
+    if len(parts) > 1 and parts[-2] == "<locals>":
+        return ".".join(parts[-2:])
+    return f"{parts[-1]}_module" if onnx.defs.has(parts[-1]) else parts[-1]
+
+
+def checked_classes(chosen: Any) -> bool | frozenset[str]:
+    """``export_modules_as_functions``: False, True, or names of the chosen classes.
+
+    Raises OptionError for anything but a bool and a collection of classes and names.
+    """
+    if isinstance(chosen, bool):
+        return chosen
+    listed = isinstance(chosen, Collection) and not isinstance(chosen, (str, bytes))
+    if listed and all(isinstance(kind, (str, type)) for kind in chosen):
+        return frozenset(map(class_name, chosen))
+    raise OptionError(
+        "export_modules_as_functions is True, False, or a set of classes or class names, for "
+        f"example {{torch.nn.Linear}}, not {chosen!r}"
+    )
+
+
+class CallReader:
+    """Reads the calls of nodes; only those that become functions are kept.
+
+    ``classes`` as from ``checked_classes``; ``autocast``: whether its regions are functions too.
+    """
+
+    def __init__(self, classes: bool | frozenset[str], autocast: bool) -> None:
+        self._classes = classes
+        self._autocast = autocast
+        self._known: dict[tuple[str, str], Call | None] = {}
+        self.seen: set[str] = set()  # every class that the graph calls
+        self._recorded = False  # whether torch recorded calls at all
+
+    def stacks(self, nodes: Sequence[Node]) -> list[Stack]:
+        """The calls around each node, outermost first.
+
+        A node of which torch says nothing is where both of its neighbours are; a getitem is where
+        the list was made.
+        """
+        found: list[Stack | None] = []
+        places: dict[Node, Stack] = {}
+        for node in nodes:
+            stack = self._read(node)
+            if node.target is operator.getitem and node.args[0] in places:
+                made = places[node.args[0]]  # type: ignore[index]
+                stack = made if stack is None else common(stack, made)
+            if stack is not None:
+                places[node] = stack
+            found.append(stack)
+        return _filled(found)
+
+    def _read(self, node: Node) -> Stack | None:
+        recorded = node.meta.get("nn_module_stack")
+        if not recorded:
+            return None
+        self._recorded = True
+        calls = []
+        for key, (path, kind) in recorded.items():
+            try:
+                call = self._known[key, path]
+            except KeyError:
+                call = self._known[key, path] = self._call(str(key), str(path), class_name(kind))
+            if call is not None:
+                calls.append(call)
+        return tuple(calls)
+
+    def _call(self, key: str, path: str, kind: str) -> Call | None:
+        path = path.removeprefix("L['self']").removeprefix(".")
+        if kind == AUTOCAST:
+            return Call(key, path, kind) if self._autocast else None
+        if path in ("", "_export_root"):
+            return None
+        self.seen.add(kind)
+        if self._classes is True:
+            return Call(key, path, kind)
+        if self._classes is False:
+            return None
+        chosen = kind in self._classes or kind.rpartition(".")[2] in self._classes
+        return Call(key, path, kind) if chosen else None
+
+    def check(self) -> None:
+        """Raise ExportError for a graph without metadata, and for chosen classes that it never
+        calls."""
+        if self._classes is False:
+            return
+        if not self._recorded:
+            raise ExportError(
+                "export_modules_as_functions needs a graph that knows its submodules "
+                "(nn_module_stack in the metadata of its nodes): the graph given has lost them"
+            )
+        if self._classes is not True:
+            called = {name for kind in self.seen for name in (kind, kind.rpartition(".")[2])}
+            missing = sorted(self._classes - called)
+            if missing:
+                raise ExportError(
+                    f"export_modules_as_functions: the model calls no module of {missing}; it "
+                    f"calls {sorted(self.seen)}"
+                )
+
+
+def _filled(found: Sequence[Stack | None]) -> list[Stack]:
+    """The stacks, with those that are unknown between the known ones around them."""
+    filled: list[Stack] = []
+    following: list[Stack] = []
+    after: Stack = ()
+    for stack in reversed(found):
+        after = after if stack is None else stack
+        following.append(after)
+    before: Stack = ()
+    for stack, after in zip(found, reversed(following), strict=True):
+        before = common(before, after) if stack is None else stack
+        filled.append(before)
+    return filled
+
+
+def common(a: Stack, b: Stack) -> Stack:
+    """The calls that two nodes share."""
+    count = 0
+    for x, y in zip(a, b, strict=False):
+        if x is not y and x != y:
+            break
+        count += 1
+    return a[:count]
+
+
+def below(stacks: Sequence[Stack], outer: Stack) -> list[Stack]:
+    """The calls inside ``outer``; inside what all have in common when a graph was traced
+    elsewhere."""
+    if any(stack[: len(outer)] != outer for stack in stacks):
+        shared = stacks[0]
+        for stack in stacks:
+            shared = common(shared, stack)
+        outer = shared
+    return [stack[len(outer) :] for stack in stacks]
+
+
+def runs(nodes: Sequence[Node], stacks: Sequence[Stack]) -> Iterator[tuple[Call | None, int, int]]:
+    """Neighbours of one outermost call, as (call, first, end); a node outside calls is a run of
+    its own."""
+    start = 0
+    while start < len(nodes):
+        call = stacks[start][0] if stacks[start] else None
+        end = start + 1
+        if call is not None:
+            while end < len(nodes) and stacks[end] and stacks[end][0] == call:
+                end += 1
+        yield call, start, end
+        start = end
+
+
+def map_leaves(value: Any, change: Callable[[Any], Any]) -> Any:
+    """``value`` with everything in its lists, tuples, dicts and complex pairs changed."""
+    from ortable.prelude.complex_value import ComplexValue
+
+    if isinstance(value, (list, tuple)):
+        return [map_leaves(item, change) for item in value]
+    if isinstance(value, dict):
+        return {key: map_leaves(item, change) for key, item in value.items()}
+    if isinstance(value, ComplexValue):
+        return ComplexValue(change(value.real), change(value.imag), value.dtype)
+    return change(value)

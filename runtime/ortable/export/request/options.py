@@ -1,0 +1,268 @@
+"""How a model becomes a torch graph before it is converted, and the opset that the model is written
+for. Every value is checked when it is given, and an error lists what is accepted."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from torch._ops import OperatorBase
+
+from ortable.errors import OptionError
+from ortable.ir.versions import ORT_MAX_OPSET
+
+from .bypass_state import bypassing
+from .function_choices import checked_functions
+
+OLDEST_OPSET = 18
+DEFAULT_OPSET = 18
+RUNTIME_OPSET = 23  # the first with Attention, which rewrites for ONNX Runtime use
+TARGETS = (None, "onnxruntime")
+GUARDS = ("warn", "error", "ignore")
+DECOMPOSITIONS = (None, "none", "default", "all")
+INITIALIZER_NAMES = ("placeholders", "state_dict")
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    """Options of the step from a module to a torch graph.
+
+    Args:
+        strict: the mode of ``torch.export``: False runs the Python code with fake tensors, True
+            reads it with dynamo; None, the default, reads it only when torch cannot run it.
+        decomposition_table: None or ``"none"`` keeps every operator that has a converter whole;
+            ``"default"`` is torch.export's own table; ``"all"`` adds every decomposition that
+            torch registers; a dict maps overloads to functions.
+        constant_folding: compute at export what depends on constants only (with ``optimize``), up
+            to 1 MiB a result. A weight that is only read transposed is stored transposed, under
+            ``<name>_transposed``, and rules of rewriting compute weights of others, of any size,
+            ``<name>_scaled``, unless ``large_model`` keeps the weights as the state_dict has
+            them; False keeps them so in every model.
+        fallback: when torch cannot make the graph, try other strategies in the order of
+            docs/export.md; ``record.strategy`` and the model's metadata say which one worked and
+            why the others did not.
+        tracing: follow every branch on a tensor, and make an If of it, see tracing.py.
+        save_ep: also save the exported program there, as torch.export.save does (``.pt2``), and its
+            graph as text in ``<save_ep>.graph``: the program as torch made it, before
+            decompositions.
+        validate: compare the exported program with the module on the example call before it is
+            converted.
+        initializer_names: ``"state_dict"`` names weights as the module does (``linear.weight``),
+            ``"placeholders"`` as torch.export's inputs (``p_linear_weight``).
+        metadata: the user's own ``metadata_props`` of the model, texts by key.
+        value_info: also write type and shape of every intermediate result.
+        progress: called with the name of each phase when it ends, and the seconds it took.
+        function_weights: how local functions have the weights of their modules: ``"inputs"``
+            (equal modules are then one function), ``"constants"``, or ``"auto"``: inputs for
+            modules of torch, constants for the user's. What ``large_model`` keeps outside is
+            always an input.
+        functions: what else becomes local functions, among ``"autocast"`` (regions),
+            ``"subgraphs"`` (``torch.compiler.nested_compile_region``) and ``"custom_ops"`` (the
+            Python bodies of operators of ``torch.library`` that have no converter);
+            ``export_modules_as_functions=True`` includes the first two.
+        guards: what to do about conditions on dynamic sizes that the Python code decided for the
+            example, ``if x.shape[0] % 8 == 7``: ``"warn"``, ``"error"`` or ``"ignore"``. The
+            model's metadata (``ortable.guards``) has them in any case.
+
+    Raises:
+        OptionError: a value is not one of those.
+    """
+
+    strict: bool | None = None
+    decomposition_table: str | Mapping[Any, Callable[..., Any]] | None = None
+    constant_folding: bool = True
+    fallback: bool = False
+    tracing: bool = False
+    save_ep: str | os.PathLike[str] | None = None
+    validate: bool = False
+    progress: Callable[[str, float], None] | None = None
+    initializer_names: str = "state_dict"
+    metadata: Mapping[str, str] | None = None
+    value_info: bool = False
+    function_weights: str = "auto"
+    functions: Collection[str] = ()
+    guards: str = "warn"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(
+            self, "functions", checked_functions(self.functions, self.function_weights)
+        )
+        for name in (
+            "constant_folding", "fallback", "tracing", "validate", "value_info",
+        ):  # fmt: skip
+            if not isinstance(getattr(self, name), bool):
+                raise OptionError(
+                    f"ExportOptions.{name} is True or False, not {getattr(self, name)!r}"
+                )
+        if self.strict is not None and not isinstance(self.strict, bool):
+            raise OptionError(f"ExportOptions.strict is True, False or None, not {self.strict!r}")
+        table = self.decomposition_table
+        if isinstance(table, Mapping):
+            _check_table(table)
+        elif table not in DECOMPOSITIONS:
+            raise OptionError(
+                f"ExportOptions.decomposition_table is one of {DECOMPOSITIONS} or a dict from "
+                "overload to function, "
+                f"not {table!r}"
+            )
+        if self.save_ep is not None and not (
+            isinstance(self.save_ep, (str, os.PathLike)) and os.fspath(self.save_ep)
+        ):
+            raise OptionError(
+                "ExportOptions.save_ep is the name of a .pt2 file or None, not "
+                f"{type(self.save_ep).__name__}"
+            )
+        if self.progress is not None and not callable(self.progress):
+            raise OptionError(
+                "ExportOptions.progress is called with a phase and its seconds, or None, not "
+                f"{self.progress!r}"
+            )
+        if self.guards not in GUARDS:
+            raise OptionError(f"ExportOptions.guards is one of {GUARDS}, not {self.guards!r}")
+        if self.initializer_names not in INITIALIZER_NAMES:
+            raise OptionError(
+                f"ExportOptions.initializer_names is one of {INITIALIZER_NAMES}, not "
+                f"{self.initializer_names!r}"
+            )
+        if self.metadata is not None and not isinstance(self.metadata, Mapping):
+            raise OptionError(
+                f"ExportOptions.metadata is a dict from text to text or None, not {self.metadata!r}"
+            )
+        for key, value in (self.metadata or {}).items():
+            if not isinstance(key, str) or not key or not isinstance(value, str):
+                raise OptionError(
+                    f"ExportOptions.metadata maps texts to texts, not {key!r} to {value!r}"
+                )
+            if key.startswith("ortable.") or key == "torch.version":
+                raise OptionError(f"'{key}' in ExportOptions.metadata is a key that to_onnx writes")
+
+    @classmethod
+    def known(cls) -> tuple[str, ...]:
+        """Names of the options."""
+        return tuple(field.name for field in fields(cls))
+
+    def table(self) -> dict[Any, Callable[..., Any]] | None:
+        """The decompositions to apply, None when the graph stays as torch.export leaves it."""
+        chosen = self.decomposition_table
+        if chosen is None or chosen == "none":
+            return None
+        if isinstance(chosen, Mapping):
+            return dict(chosen)
+        import torch
+
+        table = torch.export.default_decompositions()
+        if chosen == "default":
+            return table
+        registered = torch._decomp.decomposition_table
+        return {**registered, **dict(table.items())}
+
+
+def _check_table(table: Mapping[Any, Any]) -> None:
+    """Raises OptionError unless ``table`` maps overloads of operators to functions."""
+    for overload, function in table.items():
+        if not isinstance(overload, OperatorBase) or not callable(function):
+            raise OptionError(
+                "ExportOptions.decomposition_table as a dict maps overloads to functions, for "
+                "example {torch.ops.aten.relu.default: f}, not "
+                f"{overload!r} to {function!r}"
+            )
+
+
+def checked_options(options: Any) -> ExportOptions:
+    """``options`` itself, or the defaults for None.
+
+    Raises OptionError for anything else.
+    """
+    if options is None:
+        options = ExportOptions()
+    if isinstance(options, ExportOptions):
+        return replace(options, fallback=True) if bypassing() else options
+    raise OptionError(
+        f"export_options is an ExportOptions or None, not {type(options).__name__}; "
+        f"its fields are {', '.join(ExportOptions.known())}"
+    )
+
+
+def checked_target(target: Any) -> str | None:
+    """``target`` when it is one of ``TARGETS``; OptionError otherwise."""
+    if target not in TARGETS:
+        raise OptionError(f"target is one of {TARGETS}, not {target!r}")
+    return target
+
+
+def checked_validate(validate: Any) -> None:
+    """Raises OptionError unless ``validate`` is a bool or a positive float."""
+    if not isinstance(validate, bool) and not (isinstance(validate, float) and validate > 0):
+        raise OptionError(
+            "validate is True, False, or a positive float (the largest absolute difference "
+            f"accepted), not {validate!r}"
+        )
+
+
+def newest_opset() -> int:
+    """The newest opset that the generated converters cover and that the installed onnx knows."""
+    import onnx.defs
+
+    return min(onnx.defs.onnx_opset_version(), ORT_MAX_OPSET)
+
+
+def checked_opset(opset: Any, target: str | None = None) -> int | dict[str, int]:
+    """The opset to write: an int for the main domain, or a dict by domain. None: 18, or 23 for
+    ONNX Runtime.
+
+    Raises:
+        OptionError: not an int or dict of ints, no main domain in the dict, or outside the
+            supported range.
+    """
+    if opset is None:
+        return DEFAULT_OPSET if target is None else RUNTIME_OPSET
+    if isinstance(opset, Mapping):
+        wrong = {
+            k: v
+            for k, v in opset.items()
+            if not isinstance(k, str) or isinstance(v, bool) or not isinstance(v, int)
+        }
+        if wrong:
+            raise OptionError(
+                f"target_opset maps domains to versions, for example {{'': 18}}, not {wrong}"
+            )
+        opset = {"" if domain == "ai.onnx" else domain: v for domain, v in opset.items()}
+        if "" not in opset:
+            raise OptionError(
+                "target_opset as a dict needs the main domain '', for example "
+                "{'': 18, 'com.microsoft': 1}"
+            )
+        others = {domain: _checked_domain(domain, v) for domain, v in opset.items() if domain}
+        return {"": _checked_version(opset[""]), **others}
+    return _checked_version(opset)
+
+
+def _checked_domain(domain: str, version: int) -> int:
+    """The version of a domain other than the main one: at least 1, and one that exists where the
+    domain is onnx's or ONNX Runtime's."""
+    import onnx.defs
+
+    newest = 1 if domain == "com.microsoft" else None
+    if domain == "ai.onnx.ml":
+        newest = onnx.defs.onnx_ml_opset_version()
+    if version < 1 or (newest is not None and version > newest):
+        known = "1 and more" if newest is None else f"1 to {newest}"
+        raise OptionError(
+            f"opset {version} of the domain '{domain}' does not exist; it has {known}"
+        )
+    return version
+
+
+def _checked_version(version: Any) -> int:
+    newest = newest_opset()
+    if isinstance(version, bool) or not isinstance(version, int):
+        raise OptionError(
+            f"target_opset is an int between {OLDEST_OPSET} and {newest}, not {version!r}"
+        )
+    if not OLDEST_OPSET <= version <= newest:
+        raise OptionError(
+            f"opset {version} is not supported; supported are {OLDEST_OPSET} to {newest}"
+        )
+    return version

@@ -1,0 +1,102 @@
+"""One view of everything that to_onnx takes: a graph to convert, where its weights are, and what
+its inputs and outputs mean. Also the request that leads to it: the arguments of to_onnx."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from torch.export import ExportedProgram
+from torch.fx import GraphModule, Node
+
+from ortable.interpreter import results
+from ortable.interpreter.tables import Tables
+
+from .options import ExportOptions
+from .record import ExportRecord, Guard
+
+OutputKindName = Literal["user", "buffer", "input"]
+
+
+@dataclass(frozen=True)
+class ProgramOutput:
+    """One entry of the flattened FX output: a result of the user's forward, or the new value of a
+    buffer or of an input. ``label`` is the way to a result in what the forward returns."""
+
+    kind: OutputKindName
+    target: str = ""
+    is_none: bool = False
+    label: str = ""
+
+
+@dataclass
+class Program:
+    """A graph ready to be converted.
+
+    ``weights``: placeholder name -> tensor; ``paths``: placeholder name -> name in the state_dict;
+    ``user_inputs``: the placeholders that are inputs of the user's forward; ``output_structure``:
+    what it returns, a TreeSpec; ``symbol_names``: torch's symbols -> names of dimensions, of which
+    ``users_dims`` are the caller's; ``open_dims``: symbols for which the caller gave no smallest
+    size; ``notes``: what was done to get here; ``guards``: conditions on sizes
+    that it needs; ``initializers``: initializer -> its names in the
+    state_dict (several for tied weights), filled by the conversion; ``tied``: placeholder -> the
+    first of the same weight.
+    """
+
+    graph_module: GraphModule
+    weights: dict[str, Any] = field(default_factory=dict)
+    paths: dict[str, str] = field(default_factory=dict)
+    # ONNX input -> names in the state_dict, of weights without data once they are inputs
+    fakes: dict[str, list[str]] = field(default_factory=dict)
+    user_inputs: list[Node] = field(default_factory=list)
+    outputs: list[ProgramOutput] = field(default_factory=list)
+    output_structure: Any = None
+    symbol_names: dict[str, str] = field(default_factory=dict)
+    users_dims: frozenset[str] = frozenset()
+    open_dims: set[str] = field(default_factory=set)
+    notes: list[str] = field(default_factory=list)
+    exported: ExportedProgram | None = None
+    guards: list[Guard] = field(default_factory=list)
+    initializers: dict[str, list[str]] = field(default_factory=dict)
+    tied: dict[str, str] = field(default_factory=dict)
+
+    def retrieve(self, node: Node) -> Any:
+        """The weight that a placeholder stands for, None when it is an input."""
+        return self.weights.get(node.name)
+
+    def onnx_inputs(self) -> list[Node]:
+        """The user's inputs that become ONNX inputs: tensors and symbolic integers, not numbers,
+        strings, members of enumerations or None."""
+        constants = (bool, int, float, str, type(None), enum.Enum)
+        return [
+            node for node in self.user_inputs if not isinstance(results.node_value(node), constants)
+        ]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the caller of to_onnx asks for, checked.
+
+    ``model`` is the module, program or graph; ``args`` and ``kwargs`` the example call.
+    ``extra_inputs`` are torch's AdditionalInputs, which the exported program has to take as well.
+    ``record`` is filled on the way; ``opset`` is that of the main domain.
+    """
+
+    model: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    dynamic_shapes: Any
+    options: ExportOptions
+    tables: Tables
+    dispatcher: Any
+    record: ExportRecord
+    extra_inputs: Any = None
+    opset: int | None = None
+
+
+def is_fake(tensor: Any) -> bool:
+    """True for a tensor without data."""
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    return isinstance(tensor, FakeTensor) or getattr(tensor, "is_meta", False)

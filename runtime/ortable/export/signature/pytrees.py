@@ -1,0 +1,188 @@
+"""Nested arguments and results, through torch.utils._pytree: what is inside a container and how a
+person writes the way to it, and the classes that have to be registered before torch.export opens
+them."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from ortable.errors import ExportError
+
+from . import caches
+
+Children = list[tuple[Any, Any]]
+
+# Where transformers keeps its caches, and the ones that are registered on sight.
+_CACHES = "transformers.cache_utils"
+
+
+def children(value: Any) -> Children | None:
+    """(key, child) of a container that torch.export opens, None for a leaf.
+
+    A key is a name (a dict's key, a field of a class) or a number. None is a leaf, as in torch.
+    Raises ExportError for a class that was registered without the names of its children.
+    """
+    if not is_container(value):
+        return None
+    opened: Any
+    try:
+        opened, _ = pytree.tree_flatten_with_path(value, is_leaf=lambda item: item is not value)
+    except ValueError as error:
+        name = type(value).__name__
+        raise ExportError(
+            f"torch.export asks for the names of what is inside {name}: register it with "
+            f"torch.utils._pytree.register_pytree_node({name}, ..., flatten_with_keys_fn=...)"
+        ) from error
+    return [(key_of(path[0]), child) for path, child in opened]
+
+
+def is_container(value: Any) -> bool:
+    """True for what torch.export opens: lists, tuples, dicts, and registered classes."""
+    return pytree._get_node_type(value) in pytree.SUPPORTED_NODES
+
+
+def is_builtin(value: Any) -> bool:
+    """True for Python's own containers, of which a structure of dynamic shapes is a copy."""
+    return pytree._get_node_type(value) in pytree.BUILTIN_TYPES
+
+
+def flat_children(value: Any) -> Any:
+    """The children of a registered class in the container that its flatten function makes."""
+    return pytree.SUPPORTED_NODES[pytree._get_node_type(value)].flatten_fn(value)[0]
+
+
+def rebuilt(value: Any, items: list[Any]) -> Any:
+    """``items`` in place of the children of ``value``, as torch.export wants dynamic shapes: the
+    same container for Python's own, the flattened form for a registered class."""
+    if is_builtin(value):
+        _, spec = pytree.tree_flatten(value, is_leaf=lambda item: item is not value)
+        return pytree.tree_unflatten(items, spec)
+    return tuple(items) if isinstance(flat_children(value), tuple) else items
+
+
+def key_of(entry: Any) -> Any:
+    """The key in an entry of torch's key paths."""
+    for name in ("key", "idx", "name"):
+        if hasattr(entry, name):
+            return getattr(entry, name)
+    return str(entry)
+
+
+def step(path: str, parent: Any, key: Any) -> str:
+    """The way to a child, as Python writes it: ``pair[1]``, ``nested['z']``, ``point.x``."""
+    attribute = isinstance(key, str) and key.isidentifier()
+    if attribute and not isinstance(parent, dict) and not is_mapping(parent):
+        return f"{path}.{key}"
+    return f"{path}[{key!r}]"
+
+
+def is_mapping(value: Any) -> bool:
+    """True for Python's own dicts."""
+    return pytree._get_node_type(value) in pytree.STANDARD_DICT_TYPES
+
+
+def leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """(way, leaf) for each leaf of an argument, in the order in which torch flattens them."""
+    opened = children(value)
+    if opened is None:
+        yield path, value
+        return
+    for key, child in opened:
+        yield from leaves(step(path, value, key), child)
+
+
+def register_known(values: Any, mod: Any = None) -> None:
+    """Register DynamicCache and EncoderDecoderCache of transformers with torch.utils._pytree when
+    one is among ``values``, or ``mod`` has modules of transformers, which return them; see
+    caches.py."""
+    if _CACHES not in sys.modules:
+        return
+    known = sys.modules[_CACHES]
+    pair = getattr(known, "EncoderDecoderCache", None)
+    single = getattr(known, "DynamicCache", None)
+    found = {type(leaf) for leaf in pytree.tree_leaves(values)}
+    if found & {pair, single} or _of_transformers(mod):
+        caches.register(static=False)
+
+
+def _of_transformers(mod: Any) -> bool:
+    parts = mod.modules() if isinstance(mod, torch.nn.Module) else ()
+    return any(type(part).__module__.startswith("transformers.") for part in parts)
+
+
+def remedy(kind: type) -> str:
+    """The line that makes torch.export open a class."""
+    name = kind.__name__
+    if dataclasses.is_dataclass(kind):
+        return f"torch.export.register_dataclass({name})"
+    if kind.__module__.startswith("transformers."):
+        return f"transformers.exporters.exporter_dynamo.register_pytree_node({name})"
+    return (
+        f"torch.utils._pytree.register_pytree_node({name}, flatten, unflatten, "
+        "flatten_with_keys_fn=...)"
+    )
+
+
+def unopened(path: str, value: Any) -> str | None:
+    """What to say about a leaf that is an object of some class, None for a value that torch.export
+    takes."""
+    known = (torch.Tensor, bool, int, float, complex, str, type(None), enum.Enum)
+    if isinstance(value, known):
+        return None
+    kind = type(value)
+    functions = (types.FunctionType, types.BuiltinFunctionType, types.MethodType)
+    constants = (torch.dtype, torch.device, torch.layout, torch.memory_format, *functions)
+    if isinstance(value, constants):
+        return (
+            f"'{path}' is the {kind.__name__} {value}, which torch.export does not take: make "
+            "it an attribute of the module, or a default value of forward"
+        )
+    return (
+        f"'{path}' is a {kind.__module__}.{kind.__qualname__}, whose fields torch.export does not "
+        f"know: call {remedy(kind)} once, before to_onnx"
+    )
+
+
+# -- structures without values: what a program says of its outputs
+
+
+def spec_children(spec: Any) -> list[tuple[Any, Any]]:
+    """(key, child) of a TreeSpec that is no leaf; a field's name where the structure knows it."""
+    parts = list(spec.children())
+    names = _field_names(spec, len(parts))
+    return list(zip(names or range(len(parts)), parts, strict=True))
+
+
+def _field_names(spec: Any, count: int) -> list[str] | None:
+    """Names of the fields of a dict, a namedtuple or a registered class. A class keeps them in its
+    context: the list itself (ModelOutput), or the first of several (dataclasses, DynamicCache)."""
+    context: Any = spec.context
+    if hasattr(context, "_fields"):
+        return list(context._fields)
+    for found in (context, *(context if isinstance(context, (list, tuple)) else ())):
+        if (
+            isinstance(found, (list, tuple))
+            and len(found) == count
+            and count
+            and all(isinstance(name, (str, int)) for name in found)
+        ):
+            return list(found)
+    return None
+
+
+def leaf_names(spec: Any, path: str = "") -> Iterator[str]:
+    """A name for each leaf of a TreeSpec: ``last_hidden_state``, ``past_key_values_key_cache_0``;
+    empty for a single leaf."""
+    if spec.is_leaf():
+        yield path
+        return
+    for key, child in spec_children(spec):
+        yield from leaf_names(child, f"{path}_{key}" if path else str(key))

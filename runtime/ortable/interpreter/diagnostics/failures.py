@@ -1,0 +1,114 @@
+"""Errors of converters, with what a reader needs: the FX node, the operator, its arguments, the
+module, the user's line. Built only when something failed; the original exception is chained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from ortable.errors import ConversionError, OrtableError, UnsupportedCase
+from ortable.interpreter.results import describe, node_value
+
+from .origin import module_path, source_line, target_name
+from .unsupported import missing_name
+
+_DEBUG = "\n--DEBUG--"
+
+
+def describe_node(node: Node, spec_files: Mapping[str, str]) -> list[str]:
+    """Lines that say what ``node`` is and where it comes from."""
+    name = missing_name(node)
+    target = node.target
+    schema = str(target._schema) if isinstance(target, torch._ops.OpOverload) else name
+    index, count = progress(node)
+    lines = [
+        f"  node '{node.name}' ({index}/{count}): {schema}",
+        f"  arguments: {_arguments(node)}",
+    ]
+    if name in spec_files:
+        lines.append(f"  spec: {spec_files[name]}")
+    path, kind = module_path(node)
+    if path or kind:
+        lines.append(f"  module: {path or '(root)'}" + (f" ({kind})" if kind else ""))
+    source = source_line(node)
+    if source is not None:
+        lines.append(f"  source: {source.file}:{source.line}: {source.code}")
+    return lines
+
+
+def wrapped(
+    error: Exception, node: Node, spec_files: Mapping[str, str], builder: Any
+) -> OrtableError:
+    """The error to raise in place of ``error``: UnsupportedCase stays one, everything else is a
+    ConversionError.
+
+    An error of a graph inside the graph keeps its own node in front, and gets the node that calls
+    it.
+    """
+    kind: type[OrtableError] = (
+        UnsupportedCase if isinstance(error, UnsupportedCase) else ConversionError
+    )
+    text = str(error) if isinstance(error, OrtableError) else f"{type(error).__name__}: {error}"
+    text, marker, debug = text.partition(_DEBUG)
+    if isinstance(error, (ConversionError, UnsupportedCase)) and marker:
+        lines = [text, f"  inside node '{node.name}'"]
+    else:
+        verb = (
+            "is not supported for these arguments"
+            if kind is UnsupportedCase
+            else "could not be converted"
+        )
+        lines = [f"{missing_name(node)} {verb}: {text}", *describe_node(node, spec_files)]
+    found = kind("\n".join(lines) + (marker + debug if marker else builder.get_debug_msg()))
+    found.sizes = getattr(error, "sizes", ())
+    return found
+
+
+def progress(node: Node) -> tuple[int, int]:
+    """Position of ``node`` in its graph, and the number of nodes of the graph."""
+    nodes = list(node.graph.nodes)
+    return nodes.index(node), len(nodes)
+
+
+def graph_text(interpreter: Any) -> str:
+    """The part of the builder's debug message that is about FX: users, shapes, the graph, and how
+    far it went."""
+    graph = interpreter.graph_module.graph
+    node = interpreter.builder.origin
+    lines = ["--TORCH-USERS--"]
+    lines += [
+        f"{n.name} -> {{{', '.join(u.name for u in n.users)}}}" for n in graph.nodes if n.users
+    ]
+    lines.append("--TORCH-SHAPES--")
+    for n in graph.nodes:
+        if n.op != "output":
+            became = interpreter.values.get(n)
+            lines.append(
+                f"{n.name}: {describe(node_value(n))}"
+                + (f" --- {became}" if n in interpreter.values else "")
+            )
+    lines += ["-- process.graph_module --", str(graph).strip()]
+    if isinstance(node, Node):
+        index, count = progress(node)
+        lines += [
+            "-- process.progress --",
+            f"node {index}/{count} target={target_name(node.target)}",
+        ]
+    return "\n".join(lines)
+
+
+def _arguments(node: Node) -> str:
+    parts = [_argument(arg) for arg in node.args]
+    parts += [f"{name}={_argument(arg)}" for name, arg in node.kwargs.items()]
+    return ", ".join(parts) or "none"
+
+
+def _argument(value: Any) -> str:
+    if isinstance(value, Node):
+        return f"{value.name}:{describe(node_value(value))}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_argument(item) for item in value) + "]"
+    return repr(value)

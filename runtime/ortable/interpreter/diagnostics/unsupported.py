@@ -1,0 +1,276 @@
+"""The error for operators without a converter: all of them at once, each with its count, the line
+of the user's model, the closest spec, and the YAML entry to start from."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from ortable.errors import FunctionNotFoundError
+from ortable.interpreter.calls import qualified_name
+from ortable.interpreter.mutation.writing_calls import (
+    NAMES,
+    functional_arguments,
+    written_arguments,
+)
+from ortable.interpreter.results import is_tensor_like, node_value
+from ortable.interpreter.tables import Tables
+
+from .origin import module_path, source_line
+
+_SHORT_TYPES = {
+    torch.float32: "f32",
+    torch.float64: "f64",
+    torch.float16: "f16",
+    torch.bfloat16: "bf16",
+    torch.int64: "i64",
+    torch.int32: "i32",
+    torch.int16: "i16",
+    torch.int8: "i8",
+    torch.uint8: "u8",
+    torch.bool: "b8",
+}
+
+
+@dataclass
+class Missing:
+    """One target without a converter: its name in the tables, and the nodes that call it."""
+
+    name: str
+    target: Any
+    nodes: list[Node] = field(default_factory=list)
+
+
+def missing_name(node: Node) -> str:
+    """The key under which the target of ``node`` is looked up; that of the operator which a call
+    that writes stands for."""
+    target = written_overload(node) or node.target
+    if isinstance(target, (torch._ops.OpOverload, torch._ops.HigherOrderOperator)):
+        return target.name()
+    if isinstance(target, torch._ops.OpOverloadPacket):
+        return target._qualified_op_name
+    return target if isinstance(target, str) else qualified_name(target)
+
+
+def written_overload(node: Node) -> torch._ops.OpOverload | None:
+    """The operator that writes into its arguments for which ``node`` is the functional call."""
+    target = node.target
+    if isinstance(target, torch._ops.HigherOrderOperator) and target.name() in NAMES and node.args:
+        first = node.args[0]
+        return first if isinstance(first, torch._ops.OpOverload) else None
+    return None
+
+
+def collect(nodes: Iterable[Node]) -> list[Missing]:
+    """Nodes without a converter, grouped by target in the order of the graph."""
+    found: dict[tuple[str, str], Missing] = {}
+    for node in nodes:
+        name = missing_name(node)
+        found.setdefault((node.op, name), Missing(name, node.target)).nodes.append(node)
+    return list(found.values())
+
+
+def not_found_error(missing: list[Missing], tables: Tables, debug: str) -> FunctionNotFoundError:
+    """The error that lists ``missing``; ``debug`` (the graph so far) comes last."""
+    lines = [
+        _headline(missing),
+        f"{_count(len(missing), 'operator')} of this graph without a converter:",
+        "",
+    ]
+    for entry in missing:
+        lines += _paragraph(entry, tables)
+        lines.append("")
+    lines += [
+        "Remedies: add the entry to a file of specs/aten and run `make codegen`; or compile a "
+        "file of your own with",
+        "`ortable.load_specs(path)`; or pass `dispatcher=Dispatcher({name: function})` for a "
+        "converter written in Python,",
+        "or `dispatcher=OxsDispatcher()` to borrow those of onnxscript (extra [onnxscript]).",
+    ]
+    custom = _custom_namespace(missing)
+    if custom is not None:
+        lines += [
+            f"`dispatcher=Dispatcher(custom_domains={{{custom!r}: 'my.domain'}})` writes each "
+            f"operator of '{custom}' as one node of an ONNX domain of yours."
+        ]
+    return FunctionNotFoundError("\n".join(lines) + debug)
+
+
+def _custom_namespace(missing: list[Missing]) -> str | None:
+    """The library of the first operator that is not torch's own."""
+    for entry in missing:
+        namespace, colons, _ = entry.name.partition("::")
+        if colons and namespace not in ("aten", "prims", "prim"):
+            return namespace
+    return None
+
+
+def _headline(missing: list[Missing]) -> str:
+    first = missing[0]
+    node = first.nodes[0]
+    kind = type(first.target) if node.op == "call_function" else node.op
+    return (
+        f"Unable to interpret function {kind}: {first.target!r}, searched for {[first.name]}, "
+        f"args={node.args}, kwargs={dict(node.kwargs)}"
+    )
+
+
+def _paragraph(entry: Missing, tables: Tables) -> list[str]:
+    node = entry.nodes[0]
+    lines = [f"  {entry.name}, {_count(len(entry.nodes), 'call')}"]
+    places = list(dict.fromkeys(_place(called) for called in entry.nodes))
+    lines += [f"    at {place}" for place in places[:3] if place]
+    if len(places) > 3:
+        lines.append(f"    and {len(places) - 3} more lines")
+    closest = _closest(entry.name, tables)
+    if closest:
+        spec = tables.spec_files.get(closest)
+        lines.append(f"    closest spec: {closest}" + (f" ({spec})" if spec else ""))
+    overload = written_overload(node)
+    if overload is not None:
+        names = ", ".join(written_arguments(overload))
+        lines.append(f"    it writes into {names}: an entry returns results, then the new values")
+    lines.append("    start from:")
+    lines += [f"      {line}" for line in skeleton(node)]
+    return lines
+
+
+def _place(node: Node) -> str:
+    source = source_line(node)
+    path, kind = module_path(node)
+    text = str(source) if source else f"node '{node.name}'"
+    return f"{text} (module {path or kind})" if path or kind else text
+
+
+def _closest(name: str, tables: Tables) -> str | None:
+    plain = {key.partition("::")[2]: key for key in tables.converters}
+    short = name.partition("::")[2] or name.rpartition(".")[2]
+    found = difflib.get_close_matches(short, plain, n=1, cutoff=0.6)
+    if not found:
+        found = difflib.get_close_matches(short.partition(".")[0], plain, n=1, cutoff=0.6)
+    return plain[found[0]] if found else None
+
+
+def skeleton(node: Node) -> list[str]:
+    """The YAML entry to start from for the target of ``node``, with what the graph tells about
+    shapes and types."""
+    target = written_overload(node) or node.target
+    if isinstance(target, torch._ops.OpOverload):
+        return _operator_skeleton(node, target._schema)
+    if isinstance(target, torch._ops.HigherOrderOperator):
+        return [f"- hop: {target.name()}", "  args: [...]  # in the order of the call"]
+    if node.op == "call_method":
+        return [
+            f"- method: {target}",
+            f"  op: aten::{target}",
+            "# or pass args, and torch exports the graph to ATen",
+        ]
+    if node.op == "call_module":
+        return [
+            "# torch cannot trace this module symbolically: pass args, and torch exports the "
+            "graph to ATen"
+        ]
+    name = qualified_name(target)
+    short = name.rpartition(".")[2]
+    return [
+        f"- callable: {name}",
+        f"  op: aten::{short}",
+        "# or pass args, and torch exports the graph to ATen",
+    ]
+
+
+def _operator_skeleton(node: Node, schema: Any) -> list[str]:
+    values = _bind(node, schema)
+    tensors = [a.name for a in schema.arguments if str(a.type) in ("Tensor", "Optional[Tensor]")]
+    others = [
+        a.name
+        for a in schema.arguments
+        if a.name not in tensors and not str(a.type).startswith("List[Tensor")
+    ]
+    results = node_value(node)
+    if written_overload(node) is not None:
+        new = [node_value(values[name]) for name in written_arguments(written_overload(node))]
+        results = [*results[: len(schema.returns)], *new]
+    outs = [
+        _out_rule(result, tensors, values)
+        for result in (
+            results
+            if isinstance(results, (list, tuple)) and not is_tensor_like(results)
+            else [results]
+        )
+    ]
+    lines = [
+        f"- op: {schema}",
+        f"  out: {outs[0] if len(outs) == 1 else '[' + ', '.join(outs) + ']'}",
+    ]
+    if others:
+        lines.append(
+            "  ignore: {"
+            + ", ".join(f'{name}: "why it may be, or read it"' for name in others)
+            + "}"
+        )
+    call = f"{_onnx_operator(schema.name)}({', '.join(tensors[:1])})"
+    lines.append(f"  lower: return {call}  # the ONNX form goes here: a CapWord is one ONNX node")
+    case = ", ".join(f"{name}: {_case_value(values[name])}" for name in values)
+    lines.append("  cases: [{" + case + "}]")
+    return lines
+
+
+def _bind(node: Node, schema: Any) -> dict[str, Any]:
+    names = [argument.name for argument in schema.arguments]
+    if written_overload(node) is not None:
+        return functional_arguments(schema, node.kwargs)[0]
+    bound = dict(zip(names, node.args, strict=False))
+    bound.update(node.kwargs)
+    return bound
+
+
+def _out_rule(result: Any, tensors: list[str], values: Mapping[str, Any]) -> str:
+    if not is_tensor_like(result):
+        return "{shape: meta, dtype: meta}"
+    shape, dtype = "meta", None
+    for name in tensors:
+        value = values.get(name)
+        known: Any = node_value(value) if isinstance(value, Node) else None
+        if not is_tensor_like(known):
+            continue
+        # as text: sizes that depend on data refuse a comparison
+        if shape == "meta" and str(tuple(known.shape)) == str(tuple(result.shape)):
+            shape = f"same({name})"
+        if dtype is None and known.dtype == result.dtype:
+            dtype = f"same({name})"
+    return f"{{shape: {shape}, dtype: {dtype or str(result.dtype).removeprefix('torch.')}}}"
+
+
+def _case_value(value: Any) -> str:
+    if isinstance(value, Node):
+        known = node_value(value)
+        if is_tensor_like(known):
+            sizes = ",".join(str(d) if isinstance(d, int) else "2" for d in known.shape)
+            short = _SHORT_TYPES.get(known.dtype, str(known.dtype).removeprefix("torch."))
+            return f'"{short}[{sizes}]"'
+        return str(known) if isinstance(known, (int, float, bool)) else "2"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_case_value(item) for item in value) + "]"
+    if isinstance(value, str):
+        return f'"{value}"'
+    return str(value)
+
+
+def _onnx_operator(name: str) -> str:
+    import onnx.defs
+
+    wanted = name.partition("::")[2].replace("_", "").lower()
+    for schema in onnx.defs.get_all_schemas():
+        if schema.domain == "" and schema.name.lower() == wanted:
+            return schema.name
+    return "Identity"
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}" + ("" if number == 1 else "s")

@@ -1,0 +1,147 @@
+"""Integers that torch keeps as expressions: FX metadata already says what they are, so no node is
+emitted for them. Booleans over them become a comparison of dimensions when something reads them,
+floats over them become nodes."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from ortable import dims
+from ortable.errors import BuilderError, ConversionError
+from ortable.interpreter.tables import ASSERTIONS, SYMBOLIC_SIZES
+
+from . import numbers
+
+_COMPARISONS: dict[Any, tuple[str, bool]] = {
+    operator.eq: ("Equal", False),
+    operator.ne: ("Equal", True),
+    operator.lt: ("Less", False),
+    operator.le: ("LessOrEqual", False),
+    operator.gt: ("Greater", False),
+    operator.ge: ("GreaterOrEqual", False),
+}
+_LOGIC: dict[Any, str] = {operator.and_: "And", operator.or_: "Or"}
+_NEGATIONS = frozenset({torch.sym_not, operator.not_})
+
+
+def is_size_target(target: Any) -> bool:
+    """True for a Python function on integers, and for the ATen operators that read a size."""
+    if isinstance(target, torch._ops.OpOverload):
+        return target.name() in SYMBOLIC_SIZES
+    return not isinstance(target, (torch._ops.HigherOrderOperator, torch._ops.OpOverloadPacket))
+
+
+def only_assertions(node: Node) -> bool:
+    """True when nothing but torch's run-time checks reads ``node``, directly or through other
+    conditions."""
+    for user in node.users:
+        target = user.target
+        if isinstance(target, torch._ops.OpOverload):
+            if target.name() not in ASSERTIONS:
+                return False
+        elif (
+            user.op != "call_function"
+            or not isinstance(user.meta.get("val"), (torch.SymBool, bool))
+            or not only_assertions(user)
+        ):
+            return False
+    return True
+
+
+def number(
+    builder: Any, node: Node, value: Any, args: list[Any], rename: Mapping[str, str] | None
+) -> Any:
+    """What a Python operator on numbers became: metadata has the value, only conditions may need
+    nodes.
+
+    Raises ConversionError for a float or a condition over symbolic sizes that has no ONNX form.
+    """
+    if isinstance(value, torch.SymInt):
+        return integer(builder, node, value, args, rename)
+    if isinstance(value, torch.SymBool):
+        return symbolic_bool(builder, node, args)
+    if isinstance(value, torch.SymFloat):
+        static = static_value(value)
+        if static is not None or only_assertions(node):
+            return static
+        return numbers.adopt(builder, numbers.computed(builder, node, args), value)
+    return value
+
+
+def integer(
+    builder: Any, node: Node, value: Any, args: list[Any], rename: Mapping[str, str] | None
+) -> Any:
+    """An integer: the dimension that metadata spells out, or one that nodes compute when it is made
+    by a function that dimensions do not know."""
+    try:
+        dim = dims.from_torch(value, rename)
+    except BuilderError:
+        dim = None
+    if dim is not None and (isinstance(dim, int) or numbers.is_readable(builder, dim)):
+        return dim
+    if node.target is operator.getitem or only_assertions(node):
+        return dim
+    found = numbers.computed(builder, node, args)
+    if dim is None:
+        dim = dims.symbol(builder.unique_name(f"dim_{node.name}"))
+    builder.add_dim_source(dim, found, None)
+    return dim
+
+
+def symbolic_bool(builder: Any, node: Node, args: list[Any]) -> Any:
+    """Value of a condition over symbolic integers: a bool where torch knows it, else a 0-d bool
+    result.
+
+    Raises ConversionError for a condition that is not a comparison or a logical combination of
+    comparisons.
+    """
+    static = static_value(node.meta["val"])
+    if static is not None:
+        return static
+    if only_assertions(node):
+        return None
+    target = node.target
+    if target in _COMPARISONS:
+        op_type, negate = _COMPARISONS[target]
+        compared = builder.make_node(op_type, numbers.alike(builder, args))
+        return builder.make_node("Not", [compared]) if negate else compared
+    if target in _LOGIC:
+        return builder.make_node(_LOGIC[target], [truth(builder, arg) for arg in args])
+    if target is operator.getitem:
+        return args[0][args[1]]
+    if target in _NEGATIONS:
+        return builder.make_node("Not", [truth(builder, args[0])])
+    raise ConversionError(
+        f"node '{node.name}' is a condition over symbolic sizes ({node.meta['val']}) that is not "
+        "a comparison; "
+        "rewrite it as one, or make the sizes static"
+    )
+
+
+def static_value(value: Any) -> Any:
+    """The Python value of a symbolic bool or float that torch has already decided; None when it
+    depends on sizes."""
+    inner = getattr(value, "node", None)
+    if inner is None:
+        return value
+    expression = inner.expr
+    kind = type(expression).__name__
+    if kind in ("BooleanTrue", "BooleanFalse"):
+        return kind == "BooleanTrue"
+    if isinstance(expression, (bool, float)):
+        return expression
+    if isinstance(value, torch.SymFloat) and getattr(expression, "is_number", False):
+        return float(expression)
+    return None
+
+
+def truth(builder: Any, value: Any) -> str:
+    """A bool or a bool result as a 0-d bool result."""
+    import numpy as np
+
+    return builder.make_initializer("", np.array(value)) if isinstance(value, bool) else value

@@ -1,0 +1,170 @@
+"""A user's own specs, compiled at run time by the same compiler with the same checks; and the list
+of supported operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ortable.errors import SpecError
+
+
+@dataclass(frozen=True)
+class LoadedSpecs:
+    """What :func:`load_specs` made: the operators it added, the Python text they were compiled to,
+    and the names of the user's functions that it calls."""
+
+    path: str
+    operators: tuple[str, ...]
+    source: str
+    lowerings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SupportedOp:
+    """One converter: ``aten::add.Tensor``, and the spec file that it comes from."""
+
+    name: str
+    spec_file: str
+
+
+def load_specs(
+    path: str | Path,
+    *,
+    lowerings: Mapping[str, Callable[..., Any]] | None = None,
+    override: bool = False,
+) -> LoadedSpecs:
+    """Compile a spec file and add its operators to every later conversion of this process.
+
+    Args:
+        path: a YAML file of ``op`` and ``alias`` entries; their operators must be registered with
+            torch already. An alias means an operator of the file or any supported one.
+        lowerings: functions ``f(graph, res, **arguments)`` by the name that ``python:`` uses. A
+            user's file never imports a dotted path.
+        override: let an entry take the place of a converter that exists.
+
+    Raises:
+        SpecError: everything that is wrong with the file, in codegen's format; nothing is added
+            then.
+    """
+    from ortable_generated.aten import dispatch
+    from ortablegen.aten.emit import family_text
+
+    from .tables import LOADED
+
+    given = dict(lowerings or {})
+    specs, display, existing = _checked(path, frozenset(given))
+    entries = specs.operators()
+    taken = sorted(entry.key for entry in entries if entry.key in dispatch.CONVERTERS)
+    if taken and not override:
+        raise SpecError(
+            f"{display}: converters exist for {', '.join(taken)}; pass override=True to replace"
+            " them"
+        )
+    source = family_text(specs, display, existing)
+    namespace: dict[str, Any] = {
+        "__name__": f"ortable_specs_{Path(path).stem}",
+        **_functions_of(existing),
+        **given,
+    }
+    # the text comes from the compiler alone: no text of the file reaches it other than through the
+    # checked language
+    exec(compile(source, f"<{display}, compiled>", "exec"), namespace)
+    for entry in entries:
+        function = entry.schema.function_name
+        complex_function = namespace.get("complex_" + function)
+        dispatch.CONVERTERS[entry.key] = namespace.get(function, complex_function)
+        dispatch.COMPLEX_CONVERTERS.pop(entry.key, None)
+        if complex_function is not None:
+            dispatch.COMPLEX_CONVERTERS[entry.key] = complex_function
+        dispatch.RULES[entry.key] = namespace["rule_" + function]
+        dispatch.SPEC_FILES[entry.key] = display
+    dispatch.PLACE.update((placed.name, placed.why) for placed in specs.placed)
+    operators = tuple(entry.key for entry in entries)
+    made = LoadedSpecs(display, operators, source, tuple(sorted(given)))
+    LOADED.append(made)
+    return made
+
+
+def check_spec_file(path: str | Path, lowerings: frozenset[str] = frozenset()) -> tuple[str, ...]:
+    """Check a spec file without adding anything; returns its operators.
+
+    Raises:
+        SpecError: everything that is wrong with the file.
+    """
+    specs, _, _ = _checked(path, lowerings)
+    return tuple(entry.key for entry in specs.operators())
+
+
+def supported_ops() -> tuple[SupportedOp, ...]:
+    """Every operator with a converter, sorted by name; loaded specs included."""
+    from ortable_generated.aten import dispatch
+
+    return tuple(
+        SupportedOp(name, dispatch.SPEC_FILES[name]) for name in sorted(dispatch.CONVERTERS)
+    )
+
+
+def _checked(path: str | Path, lowerings: frozenset[str]) -> tuple[Any, str, dict[str, Any]]:
+    """The specs of a file, the file's name for messages, and the supported operators that its
+    aliases mean."""
+    from ortablegen.aten.check import check_specs
+    from ortablegen.aten.read import read_text
+    from ortablegen.source.diagnostics import Diagnostics
+
+    file = Path(path)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise SpecError(f"cannot read the spec file '{file}': {error.strerror}") from error
+    diagnostics = Diagnostics()
+    specs = read_text(text, file.name, diagnostics, imports=False)
+    existing = _existing_targets(specs, file.name)
+    check_specs(specs, diagnostics, user_lowerings=lowerings, existing=existing)
+    for span in [*(call.span for call in specs.calls), *(hop.span for hop in specs.hops)]:
+        diagnostics.error(span, "a user's file holds op and alias entries only")
+    diagnostics.raise_if_any()
+    return specs, file.name, existing
+
+
+def _existing_targets(specs: Any, file: str) -> dict[str, Any]:
+    """Entries, without rules of their own, for the supported operators that aliases of the file
+    mean. (Not for random ones: what torch draws is written for each operator.)"""
+    from ortable_generated.aten import dispatch
+    from ortablegen.aten.model import ComplexForm, LowerCase, OpEntry
+    from ortablegen.schemas.torch import schema_of_key
+
+    own = {entry.key for entry in specs.ops}
+    found = {}
+    for alias in specs.aliases:
+        name, span = alias.of, alias.of_span
+        random = name in dispatch.DRAWS or name in dispatch.PLACE
+        if name in own or random or name not in dispatch.CONVERTERS:
+            continue
+        has_complex = name in dispatch.COMPLEX_CONVERTERS
+        found[name] = OpEntry(
+            schema_of_key(name),
+            file,
+            span,
+            out=(),
+            lower=(LowerCase(span),),
+            samples=(),
+            complex=ComplexForm(span) if has_complex else None,
+        )
+    return found
+
+
+def _functions_of(existing: Mapping[str, Any]) -> dict[str, Any]:
+    """Converters and rules of supported operators, by the names that compiled text calls them."""
+    from ortable_generated.aten import dispatch
+
+    found = {}
+    for key, entry in existing.items():
+        function = entry.schema.function_name
+        found[function] = dispatch.CONVERTERS[key]
+        found[f"rule_{function}"] = dispatch.RULES[key]
+        if key in dispatch.COMPLEX_CONVERTERS:
+            found[f"complex_{function}"] = dispatch.COMPLEX_CONVERTERS[key]
+    return found
