@@ -10,8 +10,8 @@ import onnx
 
 from ortable.export.request.record import ExportRecord
 from ortable.export.signature.arguments import checked_path
+from ortable.ir.proto import write_model as proto_files
 from ortable.ir.proto.atomic_files import FileSet
-from ortable.ir.proto.write_model import weight_bytes
 
 from ..errors import ExportError
 
@@ -23,8 +23,8 @@ def too_large_for_one_file(
     beside; ``record`` says so. (Without a file the builder raises BuilderError.)"""
     if filename is None:
         return False
-    total = weight_bytes(builder)
-    if total < write_model.PROTO_LIMIT:
+    total = proto_files.weight_bytes(builder)
+    if total < proto_files.PROTO_LIMIT:
         return False
     record.steps.append(f"weights of {total / 2**30:.1f} GiB are written beside the model")
     return True

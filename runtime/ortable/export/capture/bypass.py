@@ -15,10 +15,10 @@ from .patches import PATCHES
 
 
 class _Installed:
-    """The patches that are in place, how often they were asked for, and how to take them away.
+    """The patches that are installed, how often they were asked for, and how to remove them.
 
-    torch is one for all threads: a patch is put in place by the first region that wants it and
-    taken away by the last. Patched functions look at ``active_patches`` and behave as torch's in
+    torch is one for all threads: a patch is installed by the first region that wants it and removed
+    by the last. Patched functions look at ``active_patches`` and behave as torch's in
     threads without a region.
     """
 
@@ -73,7 +73,8 @@ def bypass_export_some_errors(
         The names of the patches.
 
     Raises:
-        OptionError: ``without`` names a patch that does not exist.
+        OptionError: a flag is not True or False, ``without`` is no collection of names, or it names
+            a patch that does not exist.
     """
     if isinstance(without, str) or not isinstance(without, Collection):
         raise OptionError(f"without is a collection of names of patches, not {without!r}")

@@ -99,13 +99,13 @@ def _sizes(inputs: Sequence[tuple[str, Any]], asked: Sequence[Leaf] | None) -> d
     for index, (name, value) in enumerate(inputs):
         wanted = asked[index].dims() if asked is not None else {}
         for text, axis, size in _axes(name, value):
-            # ``expr`` has what torch found equal in its place
+            # ``expr`` has the symbol that torch found equal to it
             symbol = getattr(size.node, "_expr", size.node.expr)
             if not getattr(symbol, "is_Symbol", False):
                 continue
             dim = wanted.get(axis)
-            known = _Size(symbol, size.node.expr, text, _name(dim), *_range(dim))
-            found.setdefault(str(symbol), known)
+            each = _Size(symbol, size.node.expr, text, _name(dim), *_range(dim))
+            found.setdefault(str(symbol), each)
     return found
 
 
@@ -147,7 +147,7 @@ def _captured_here(environment: Any) -> bool:
 
 
 def _source_names(environment: Any) -> dict[str, list[str]]:
-    """Torch's names of the places that each symbol stands for."""
+    """Torch's names of the sources of each symbol: the sizes and integers that it stands for."""
     found = {}
     for symbol, sources in (getattr(environment, "var_to_sources", None) or {}).items():
         spelled = [getattr(source, "name", "") for source in sources]
@@ -155,7 +155,7 @@ def _source_names(environment: Any) -> dict[str, list[str]]:
     return found
 
 
-# Guards of a program that was captured in this process: expressions, with places.
+# Guards of a program that was captured in this process: expressions, with source lines.
 
 
 def _from_expression(guard: Any, environment: Any, sizes: Mapping[str, _Size]) -> Guard | None:
@@ -220,15 +220,15 @@ def _decided_at(guard: Any) -> UserLine | None:
 def _of_a_slice(guard: Any) -> bool:
     """Whether torch asked on which side of a size the end of a slice is: it cuts to the size on
     one side only, eager raises on neither."""
-    place = getattr(guard.sloc, "framework_loc", None)
-    return getattr(place, "name", "") == "_compute_slice_index"
+    frame = getattr(guard.sloc, "framework_loc", None)
+    return getattr(frame, "name", "") == "_compute_slice_index"
 
 
 def _checked_by_torch(environment: Any) -> set[str]:
     """The symbols that stand for Dim objects."""
     named = getattr(environment, "source_name_to_debug_name", None) or {}
-    places = _source_names(environment)
-    return {symbol for symbol, names in places.items() if not named.keys().isdisjoint(names)}
+    sources = _source_names(environment)
+    return {symbol for symbol, names in sources.items() if not named.keys().isdisjoint(names)}
 
 
 def _unified(expression: Any, sizes: Mapping[str, _Size]) -> Any:
@@ -270,7 +270,7 @@ def _tidy(text: str) -> str:
     return ast.unparse(ast.parse(text, mode="eval")).replace(" + -1 * ", " - ")
 
 
-# Guards of a program that was saved: Python text, without places.
+# Guards of a program that was saved: Python text, without source lines.
 
 
 def _from_code(code: str, names: Sequence[str], inputs: Sequence[tuple[str, Any]]) -> Guard | None:
@@ -284,23 +284,23 @@ def _from_code(code: str, names: Sequence[str], inputs: Sequence[tuple[str, Any]
     sizes = {text: size.node.expr for name, value in inputs for text, _, size in _axes(name, value)}
     expressions = {key: sizes.get(text) for key, text in finder.found.items()}
     free = sorted({str(s) for e in expressions.values() if e is not None for s in e.free_symbols})
-    unknown = [key for key, expression in expressions.items() if expression is None]
+    unbound = [key for key, expression in expressions.items() if expression is None]
 
     def holds(values: Mapping[str, int]) -> bool:
-        places = {key: values[key] for key in unknown if key in values}
+        variables = {key: values[key] for key in unbound if key in values}
         for key, expression in expressions.items():
             if expression is not None:
-                known = {symbol: values.get(str(symbol)) for symbol in expression.free_symbols}
-                if None not in known.values():
-                    places[key] = int(expression.subs(known))
-        return _evaluated(compiled, places)
+                given = {symbol: values.get(str(symbol)) for symbol in expression.free_symbols}
+                if None not in given.values():
+                    variables[key] = int(expression.subs(given))
+        return _evaluated(compiled, variables)
 
     constants = {
         node.value
         for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and type(node.value) is int
     }
-    if all(holds(trial) for trial in _trials([*free, *unknown], constants)):
+    if all(holds(trial) for trial in _trials([*free, *unbound], constants)):
         return None
     spelled = code
     for original, key in finder.spelled.items():
@@ -336,12 +336,12 @@ class _Sources(ast.NodeTransformer):
         return first + "".join(f"[{part}]" for part in path[1:])
 
 
-def _evaluated(compiled: Any, places: Mapping[str, int]) -> bool:
+def _evaluated(compiled: Any, variables: Mapping[str, int]) -> bool:
     from torch.fx.experimental.symbolic_shapes import SYMPY_INTERP
 
     try:
-        return bool(eval(compiled, {**SYMPY_INTERP, "math": math}, dict(places)))
-    except (NameError, ZeroDivisionError):  # a size that is not known; no such size
+        return bool(eval(compiled, {**SYMPY_INTERP, "math": math}, dict(variables)))
+    except (NameError, ZeroDivisionError):  # a size without a value; no such size
         return True
 
 

@@ -15,8 +15,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from .fake_weights import tensors_of
-from .left_as_found import forward_replaced
+from .left_as_found import forward_replaced, held_tensors, tensors_replaced
 from .program import Request, is_fake
 
 
@@ -148,13 +147,7 @@ def without_inference_tensors(request: Request) -> Iterator[Request]:
     """The request with ordinary tensors, of the same memory, for those that were made in inference
     mode, which torch.export cannot trace. The module is as before when the block ends."""
     module: torch.nn.Module = request.model
-    found: list[tuple[dict[str, Any], str, torch.Tensor]] = [
-        (holder, name, tensor)
-        for each in module.modules()
-        for holder in (each._parameters, each._buffers, vars(each))
-        for name, tensor in tensors_of(holder)
-        if _is_inference(tensor)
-    ]
+    found = [each for each in held_tensors(module) if _is_inference(each[2])]
     call = (request.args, request.kwargs)
     given = any(_is_inference(leaf) for leaf in pytree.tree_leaves(call))
     if torch.is_inference_mode_enabled() or not (found or given):
@@ -169,14 +162,9 @@ def without_inference_tensors(request: Request) -> Iterator[Request]:
             made[id(value)] = _ordinary(value)
         return made[id(value)]
 
-    try:
-        for holder, name, tensor in found:
-            holder[name] = ordinary(tensor)
+    with tensors_replaced(found, ordinary):
         args, kwargs = pytree.tree_map(ordinary, call)
         yield replace(request, args=args, kwargs=kwargs)
-    finally:
-        for holder, name, tensor in found:
-            holder[name] = tensor
 
 
 def _is_inference(value: Any) -> bool:

@@ -18,6 +18,7 @@ from ortable.errors import InputError
 from ortable.interpreter.complex_numbers import real_tensor
 from ortable.ir import initializers
 
+from .left_as_found import held_tensors, tensors_of, tensors_replaced
 from .program import Program, Request
 
 
@@ -42,40 +43,24 @@ def without_meta(request: Request) -> Iterator[Request]:
     The module is as before when the block ends.
     """
     module: torch.nn.Module = request.model
-    holders: list[dict[str, Any]] = [
-        holder
-        for each in module.modules()
-        for holder in (each._parameters, each._buffers, vars(each))
-    ]
-    tensors = [(holder, name, t) for holder in holders for name, t in tensors_of(holder)]
+    held = held_tensors(module)
     call = (request.args, request.kwargs)
     leaves = [leaf for leaf in pytree.tree_leaves(call) if isinstance(leaf, torch.Tensor)]
-    every = [*leaves, *(tensor for _, _, tensor in tensors)]
+    every = [*leaves, *(tensor for _, _, tensor in held)]
     if not any(tensor.is_meta for tensor in every):
         with _default_device():
             yield request
         return
     device = next((t.device for t in every if not t.is_meta), torch.device("cpu"))
     moved = _Moved(device)
-    try:
-        for holder, name, tensor in tensors:
-            holder[name] = moved(tensor)
+    with tensors_replaced(held, moved), _default_device():
         args, kwargs = pytree.tree_map(moved, call)
-        with _default_device():
-            yield replace(request, args=args, kwargs=kwargs)
-    finally:
-        for holder, name, tensor in tensors:
-            holder[name] = tensor
+        yield replace(request, args=args, kwargs=kwargs)
 
 
 def _default_device() -> AbstractContextManager[Any]:
     """The CPU where ``with torch.device("meta")`` is active: what forward makes has values."""
     return torch.device("cpu") if torch.get_default_device().type == "meta" else nullcontext()
-
-
-def tensors_of(holder: dict[str, Any]) -> list[tuple[str, torch.Tensor]]:
-    """The tensors among the attributes of a module, or its parameters, or its buffers."""
-    return [(name, value) for name, value in holder.items() if isinstance(value, torch.Tensor)]
 
 
 class _Moved:
@@ -152,29 +137,29 @@ def match_input_parameters(
     Raises:
         InputError: fewer or more arguments than names that are left.
     """
-    known = _by_name(model)
+    tensors = _by_name(model)
     given = list(args or ())
-    left = [name for name in names if name not in known]
+    left = [name for name in names if name not in tensors]
     if len(left) != len(given):
         raise InputError(
             f"{len(given)} arguments were given for {len(left)} inputs that are no parameters of "
             f"the model: {left}"
         )
     values = dict(zip(left, given, strict=True))
-    return {name: values[name] if name in values else real_tensor(known[name]) for name in names}
+    return {name: values[name] if name in values else real_tensor(tensors[name]) for name in names}
 
 
 def _by_name(model: torch.nn.Module) -> dict[str, Any]:
     """Every tensor of a module by every name that it may have in a model."""
     parameters = {path for path, _ in model.named_parameters(remove_duplicate=False)}
     buffers = {path for path, _ in model.named_buffers(remove_duplicate=False)}
-    known: dict[str, Any] = dict(named_weights(model))
-    for path, tensor in list(known.items()):
+    tensors: dict[str, Any] = dict(named_weights(model))
+    for path, tensor in list(tensors.items()):
         kind = "p" if path in parameters else "b" if path in buffers else "c"
         _, exported, plain = spelled(kind, path)
-        known[free_name(exported, known)] = tensor
-        known.setdefault(plain, tensor)
-    return known
+        tensors[free_name(exported, tensors)] = tensor
+        tensors.setdefault(plain, tensor)
+    return tensors
 
 
 def free_name(name: str, taken: Iterable[str]) -> str:

@@ -1,12 +1,13 @@
 """The module and the arguments of the caller, as they were before torch captured them. A forward
 may register a buffer or keep a result at its first call, and torch marks the tensors of a call
-whose dimensions are dynamic: both would change the next export. strategies.py calls it."""
+whose dimensions are dynamic: both would change the next export. strategies.py calls it;
+ambient.py and fake_weights.py replace the tensors of a module for a block."""
 
 from __future__ import annotations
 
 import functools
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,6 +16,8 @@ from torch.utils import _pytree as pytree
 
 _DICTS = (dict, OrderedDict, defaultdict)
 _CONTAINERS = (*_DICTS, list, set)
+# A tensor of a module: the dict that holds it, its name there, and itself.
+Held = tuple[dict[str, Any], str, torch.Tensor]
 
 
 @contextmanager
@@ -49,6 +52,33 @@ def forward_replaced(module: torch.nn.Module, forward: Callable[..., Any]) -> It
             held["forward"] = before
 
 
+def tensors_of(holder: dict[str, Any]) -> list[tuple[str, torch.Tensor]]:
+    """The tensors among the attributes of a module, or its parameters, or its buffers."""
+    return [(name, value) for name, value in holder.items() if isinstance(value, torch.Tensor)]
+
+
+def held_tensors(module: torch.nn.Module) -> list[Held]:
+    """The parameters, buffers and other tensors of a module and its submodules."""
+    return [
+        (holder, name, tensor)
+        for each in module.modules()
+        for holder in (each._parameters, each._buffers, vars(each))
+        for name, tensor in tensors_of(holder)
+    ]
+
+
+@contextmanager
+def tensors_replaced(held: Sequence[Held], made: Callable[[Any], Any]) -> Iterator[None]:
+    """In the block each tensor of ``held`` is what ``made`` gives for it."""
+    try:
+        for holder, name, tensor in held:
+            holder[name] = made(tensor)
+        yield
+    finally:
+        for holder, name, tensor in held:
+            holder[name] = tensor
+
+
 @contextmanager
 def new_buffers_forgotten(module: torch.nn.Module) -> Iterator[None]:
     """In the block a buffer that the module's forward registers is gone when the forward ends.
@@ -59,10 +89,10 @@ def new_buffers_forgotten(module: torch.nn.Module) -> Iterator[None]:
     if type(module).register_buffer is not torch.nn.Module.register_buffer:
         yield
         return
-    forward, buffers, known = module.forward, module._buffers, set(module._buffers)
+    forward, buffers, registered = module.forward, module._buffers, set(module._buffers)
 
     def register_buffer(name: str, tensor: Any, persistent: bool = True) -> None:
-        if name in known or hasattr(module, name):
+        if name in registered or hasattr(module, name):
             torch.nn.Module.register_buffer(module, name, tensor, persistent)
             return
         torch.nn.Module().register_buffer(name, tensor, persistent)  # torch's checks
@@ -73,7 +103,7 @@ def new_buffers_forgotten(module: torch.nn.Module) -> Iterator[None]:
         try:
             return forward(*args, **kwargs)
         finally:
-            for name in [name for name in buffers if name not in known]:
+            for name in [name for name in buffers if name not in registered]:
                 del buffers[name]
 
     held = vars(module)

@@ -34,20 +34,21 @@ class ProgramOutput:
 class Program:
     """A graph ready to be converted.
 
-    ``weights``: placeholder name -> tensor; ``paths``: placeholder name -> name in the state_dict;
-    ``user_inputs``: the placeholders that are inputs of the user's forward; ``output_structure``:
-    what it returns, a TreeSpec; ``symbol_names``: torch's symbols -> names of dimensions, of which
+    ``graph_module``: the graph; ``weights``: placeholder name -> tensor; ``paths``: placeholder
+    name -> name in the state_dict; ``fakes``: ONNX input -> names in the state_dict, of weights
+    without data once they are inputs; ``user_inputs``: the placeholders that are inputs of the
+    user's forward; ``outputs``: the results, and what it writes; ``output_structure``: what the
+    forward returns, a TreeSpec; ``symbol_names``: torch's symbols -> names of dimensions, of which
     ``users_dims`` are the caller's; ``open_dims``: symbols for which the caller gave no smallest
-    size; ``notes``: what was done to get here; ``guards``: conditions on sizes
-    that it needs; ``initializers``: initializer -> its names in the
-    state_dict (several for tied weights), filled by the conversion; ``tied``: placeholder -> the
-    first of the same weight.
+    size; ``notes``: what was done to get here; ``exported``: torch's program, None where a graph
+    was given; ``guards``: conditions on sizes that the program needs; ``initializers``: initializer
+    -> its names in the state_dict (several for tied weights), filled by the conversion; ``tied``:
+    placeholder -> the first placeholder of the same weight.
     """
 
     graph_module: GraphModule
     weights: dict[str, Any] = field(default_factory=dict)
     paths: dict[str, str] = field(default_factory=dict)
-    # ONNX input -> names in the state_dict, of weights without data once they are inputs
     fakes: dict[str, list[str]] = field(default_factory=dict)
     user_inputs: list[Node] = field(default_factory=list)
     outputs: list[ProgramOutput] = field(default_factory=list)

@@ -160,7 +160,7 @@ class _Matcher:
     def __init__(self) -> None:
         self.leaves: list[Leaf] = []
         self.sizes: dict[str, tuple[str, int]] = {}  # name of a dimension -> where, size
-        self.known: dict[str, int] = {}  # name of a Dim -> size
+        self.dim_sizes: dict[str, int] = {}  # name of a Dim -> size
 
     def match(self, path: str, value: Any, spec: Any) -> Any:
         """``spec`` as torch takes it; the leaves are noted on the way."""
@@ -246,7 +246,7 @@ class _Matcher:
             return dim
         if isinstance(dim, (Dim, Hint)):
             if isinstance(dim, Dim) and isinstance(size, int):
-                self.known[dim.__name__] = size
+                self.dim_sizes[dim.__name__] = size
             return dim
         return NamedHint(self._name(where, dim, size))
 
@@ -266,18 +266,18 @@ class _Matcher:
                 )
             name = str(expression)
         if isinstance(size, int):
-            place, known = self.sizes.setdefault(name, (where, size))
-            if known != size:
+            first, expected = self.sizes.setdefault(name, (where, size))
+            if expected != size:
                 raise ExportError(
-                    f"{where} and {place} have the name '{name}' but the sizes {size} and {known}: "
-                    "a name stands for one size"
+                    f"{where} and {first} have the name '{name}' but the sizes {size} and "
+                    f"{expected}: a name stands for one size"
                 )
         return name
 
     def check_expressions(self) -> None:
         """Raise ExportError for a dimension named after others (``past + new``) that are not there,
         or that has another size than they have together."""
-        sizes = self.known | {name: size for name, (_, size) in self.sizes.items()}
+        sizes = self.dim_sizes | {name: size for name, (_, size) in self.sizes.items()}
         for name, (where, size) in self.sizes.items():
             expression = None if name.isidentifier() else expression_of(name)
             if expression is None:
