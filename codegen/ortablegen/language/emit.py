@@ -41,7 +41,7 @@ class Needs:
 
 def expression_text(node: ast.expr, needs: Needs) -> str:
     """One expression as Python text."""
-    return ast.unparse(_Emitter(needs).visit(_copy(node)))
+    return ast.unparse(Emitter(needs).visit(_copy(node)))
 
 
 def conjuncts(node: ast.expr) -> list[ast.expr]:
@@ -61,7 +61,7 @@ def block_lines(body: tuple[ast.stmt, ...], needs: Needs, returns_list: bool) ->
     for statement in body:
         if isinstance(statement, ast.Return):
             assert statement.value is not None
-            emitter = _Emitter(needs)
+            emitter = Emitter(needs)
             value = emitter.final(_copy(statement.value))
             if returns_list and isinstance(value, ast.Call):
                 needs.add("ortable.prelude.metadata", "as_list")
@@ -71,7 +71,7 @@ def block_lines(body: tuple[ast.stmt, ...], needs: Needs, returns_list: bool) ->
         assert isinstance(statement, ast.Assign)
         target = statement.targets[0]
         outputs = len(target.elts) if isinstance(target, ast.Tuple) else 1
-        value = _Emitter(needs).outputs(_copy(statement.value), outputs)
+        value = Emitter(needs).outputs(_copy(statement.value), outputs)
         lines.append(f"{ast.unparse(target).strip('()')} = {ast.unparse(value)}")
     return lines
 
@@ -80,7 +80,7 @@ def _copy(node: ast.expr) -> ast.expr:
     return ast.parse(ast.unparse(node), mode="eval").body
 
 
-class _Emitter(ast.NodeTransformer):
+class Emitter(ast.NodeTransformer):
     """Rewrites an expression of the language into plain Python."""
 
     def __init__(self, needs: Needs) -> None:

@@ -33,6 +33,12 @@ _NAMES = {
     ast.Delete: "del", ast.ClassDef: "class", ast.Return: "this return",
     ast.Assign: "this assignment", ast.Expr: "this expression",
 }  # fmt: skip
+# what the language holds, and where to go from there
+WAY_OUT = (
+    "a block holds assignments, calls, ternaries, comparisons, arithmetic and one list"
+    " comprehension",
+    "say it with a prelude word, or name a Python lowering (python: with why:)",
+)
 DOMAINS = {"ms": "com.microsoft", "ml": "ai.onnx.ml"}
 
 
@@ -63,9 +69,12 @@ class Code:
         return Span(self.span.file, self.span.line + line - 1, first + column)
 
 
-def parse_expression(scalar: YScalar, diagnostics: Diagnostics) -> Code | None:
-    """Parse one expression; None after a reported error."""
-    code = _parse(scalar, diagnostics)
+def parse_expression(
+    scalar: YScalar, diagnostics: Diagnostics, way_out: tuple[str, str] = WAY_OUT
+) -> Code | None:
+    """Parse one expression; None after a reported error. ``way_out`` is told to who needs more than
+    the language has."""
+    code = _parse(scalar, diagnostics, way_out)
     if code is None:
         return None
     if len(code.body) != 1 or not isinstance(code.body[0], ast.Expr):
@@ -102,7 +111,9 @@ def parse_block(scalar: YScalar, diagnostics: Diagnostics) -> Code | None:
     return code if good and code.body else None
 
 
-def _parse(scalar: YScalar, diagnostics: Diagnostics) -> Code | None:
+def _parse(
+    scalar: YScalar, diagnostics: Diagnostics, way_out: tuple[str, str] = WAY_OUT
+) -> Code | None:
     indent = _indent_of(scalar, diagnostics)
     try:
         tree = ast.parse(scalar.text.rstrip())
@@ -119,7 +130,7 @@ def _parse(scalar: YScalar, diagnostics: Diagnostics) -> Code | None:
         return None
     good = _check_columns(code, diagnostics)
     for statement in code.body:
-        good = _check_construct(code, statement, diagnostics) and good
+        good = _check_construct(code, statement, diagnostics, way_out) and good
     return code if good else None
 
 
@@ -144,7 +155,9 @@ def _check_columns(code: Code, diagnostics: Diagnostics) -> bool:
     return good
 
 
-def _check_construct(code: Code, root: ast.AST, diagnostics: Diagnostics) -> bool:
+def _check_construct(
+    code: Code, root: ast.AST, diagnostics: Diagnostics, way_out: tuple[str, str]
+) -> bool:
     good = True
     for node in _walk(root):
         if _is_allowed(node):
@@ -153,11 +166,8 @@ def _check_construct(code: Code, root: ast.AST, diagnostics: Diagnostics) -> boo
         diagnostics.error(
             code.at(node),
             f"{name} is outside the language",
-            notes=[
-                "a block holds assignments, calls, ternaries, comparisons, arithmetic and one list"
-                " comprehension"
-            ],
-            fix="say it with a prelude word, or name a Python lowering (python: with why:)",
+            notes=[way_out[0]],
+            fix=way_out[1],
         )
         good = False
     return good

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ortable import dtypes
 
-from .kinds import ANY, BOOL, FLOAT, INT, INTS, STR, SYMINT, Kind, of_annotation
+from .kinds import ANY, BOOL, FLOAT, INT, INTS, STR, SYMINT, SYMINTS, Kind, of_annotation
 
 RUNTIME = Path(dtypes.__file__).parent
 DTYPES = (
@@ -25,6 +25,9 @@ BUILTINS: dict[str, str | None] = {
     "sum": SYMINT, "range": INTS, "list": None, "tuple": None, "sorted": INTS, "str": STR,
     "any": BOOL, "all": BOOL, "reversed": None,
 }  # fmt: skip
+
+# annotations of the words of ONNX rules
+_RULE_KINDS = {"Shape": SYMINTS, "int": INT, "str": STR}
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,34 @@ def prelude() -> dict[str, Word]:
             for function in _listed_functions(path):
                 words[function.name] = _word(function, _module_of(path))
     return words
+
+
+@cache
+def inference_words() -> dict[str, Word]:
+    """The words of ONNX rules: the public functions of ``ortable/inference/*.py``."""
+    words: dict[str, Word] = {}
+    for path in sorted((RUNTIME / "inference").glob("*.py")):
+        for function in _public_functions(path):
+            words[function.name] = _rule_word(function)
+    return words
+
+
+def _rule_word(function: ast.FunctionDef) -> Word:
+    """Rules are written with Python's own annotations; a shape is a list of sizes."""
+    word = _word(function, "ortable.inference")
+    given = function.args
+    every = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg]
+    found = {each.arg: _rule_kind(each.annotation) for each in every if each is not None}
+    parameters = tuple(replace(each, kind=found[each.name]) for each in word.parameters)
+    result = _rule_kind(function.returns)
+    return replace(word, parameters=parameters, result=result, makes_nodes=False)
+
+
+def _rule_kind(annotation: ast.expr | None) -> Kind:
+    text = ast.unparse(annotation) if annotation is not None else ""
+    parts = [part.strip() for part in text.split("|")]
+    base = next((part for part in parts if part != "None"), "")
+    return Kind(_RULE_KINDS.get(base, ANY), "None" in parts)
 
 
 @cache

@@ -1,55 +1,45 @@
-"""Expressions of specs/onnx: parsed by Python's ast, checked against a small language, turned into
-source text.
-A bare input name means its shape, dtype or known content, after the field it stands in; attributes
-bring their defaults."""
+"""Expressions of specs/onnx in the one expression language: here are the names of an operator, in
+their meaning for rules. A bare input name means its shape, dtype or known content, after the field
+it stands in; attributes bring their defaults. `read` calls, and gets Python source."""
 
 from __future__ import annotations
 
 import ast
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
+from dataclasses import dataclass, field
 
 from ortable import dtypes
-from ortablegen.schemas.onnx import OnnxSchema
-from ortablegen.source.diagnostics import Diagnostics, Span
+from ortablegen.language import kinds
+from ortablegen.language.check import CodeChecker
+from ortablegen.language.emit import Emitter, Needs
+from ortablegen.language.kinds import Kind
+from ortablegen.language.narrowing import Value
+from ortablegen.language.parse import parse_expression
+from ortablegen.language.vocabulary import Word, inference_words
+from ortablegen.schemas.onnx import OnnxAttribute, OnnxSchema
+from ortablegen.source.diagnostics import Diagnostics
+from ortablegen.source.yaml_source import YScalar
 
 ASPECTS = ("shape", "dtype", "value")
 # `info(x)` is the whole record of an input, for rules that also need its constant content.
 _ACCESSORS = (*ASPECTS, "info")
-_FACTS = ("n_outputs", "opset", "result")
+_FACTS = {"n_outputs": kinds.INT, "opset": kinds.INT, "result": kinds.ANY}
 _DTYPES = frozenset(n for n, v in vars(dtypes).items() if type(v) is int and not n.startswith("_"))
-_ALLOWED = (
-    ast.Expression, ast.Name, ast.Load, ast.Constant, ast.Call, ast.Tuple, ast.List, ast.Starred,
-    ast.IfExp, ast.Compare, ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Is,
-    ast.IsNot, ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.Not, ast.USub, ast.BinOp, ast.Add,
-    ast.Sub, ast.Mult, ast.FloorDiv, ast.Subscript, ast.Slice, ast.keyword,
-)  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Word:
-    """A word of rules: how many positional arguments it needs and accepts (None: any
-    number)."""
-
-    name: str
-    least: int
-    most: int | None
-
-
-@cache
-def rule_words() -> Mapping[str, Word]:
-    """The public functions of ``ortable/inference/*.py``, read without importing them."""
-    found: dict[str, Word] = {}
-    for path in sorted((Path(dtypes.__file__).parent / "inference").glob("*.py")):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
-                arguments = [*node.args.posonlyargs, *node.args.args]
-                most = None if node.args.vararg else len(arguments)
-                found[node.name] = Word(node.name, len(arguments) - len(node.args.defaults), most)
-    return found
+_ASPECT_KINDS = {"shape": kinds.SYMINTS, "dtype": kinds.DTYPE}
+_ATTRIBUTE_KINDS = {
+    "INT": kinds.INT, "FLOAT": kinds.FLOAT, "STRING": kinds.STR, "INTS": kinds.INTS,
+    "FLOATS": kinds.FLOATS, "STRINGS": kinds.STRS,
+}  # fmt: skip
+# what lowerings may say and rules may not: their words do it
+_NOT_IN_RULES = {
+    ast.ListComp: "list comprehension", ast.Div: "'/'", ast.Mod: "'%'", ast.Pow: "'**'",
+    ast.UAdd: "unary '+'", ast.In: "'in'", ast.NotIn: "'not in'",
+}  # fmt: skip
+_WAY_OUT = (
+    "a rule holds calls, ternaries, comparisons and arithmetic of whole numbers",
+    "say it with a word of ortable.inference, or name a function of it (python: with why:)",
+)
 
 
 @dataclass(frozen=True)
@@ -67,121 +57,108 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     return f"; did you mean '{close[0]}'?" if close else ""
 
 
-class ExpressionReader:
-    """Checks and translates the expressions of one operator; problems go to the diagnostics with
-    their position."""
+def read_expression(
+    scalar: YScalar, versions: tuple[OnnxSchema, ...], aspect: str, diagnostics: Diagnostics
+) -> Expression | None:
+    """The expression of one field of an entry, or None after an error."""
+    code = parse_expression(scalar, diagnostics, _WAY_OUT)
+    if code is None:
+        return None
+    before = len(diagnostics.errors)
+    checker = RuleCode(code, {}, diagnostics, (0, 0), versions=versions, aspect=aspect)
+    if checker.inside_language():
+        checker.value(code.expression)
+    if len(diagnostics.errors) > before:
+        return None
+    emitter = _RuleEmitter(versions, aspect)
+    tree = ast.parse(ast.unparse(code.expression), mode="eval").body
+    return Expression(ast.unparse(emitter.visit(tree)), frozenset(checker.read))
 
-    def __init__(self, versions: tuple[OnnxSchema, ...], diagnostics: Diagnostics) -> None:
-        self.versions = versions
-        self.schema = versions[-1]
-        self.diagnostics = diagnostics
-        self.aspect = "shape"
-        self.start = Span("", 1, 1)
-        self.used: set[str] = set()
-        self.failed = False
 
-    def read(self, text: str, span: Span, aspect: str) -> Expression | None:
-        """The expression, or None after an error."""
-        self.aspect, self.start, self.used, self.failed = aspect, span, set(), False
-        try:
-            tree = ast.parse(text, mode="eval")
-        except SyntaxError as error:
-            self._error(None, f"not an expression: {error.msg}")
-            return None
-        for node in ast.walk(tree):
-            if not isinstance(node, _ALLOWED):
-                self._error(node, f"{type(node).__name__} is outside the language of ONNX rules")
-                break  # what stands inside it is outside too
-        if self.failed:
-            return None
-        translated = self._translate(tree.body)
-        return None if self.failed else Expression(ast.unparse(translated), frozenset(self.used))
+@dataclass
+class RuleCode(CodeChecker):
+    """The code of a rule: names are inputs and attributes in all ``versions`` of an operator."""
 
-    def _error(
-        self, node: ast.AST | None, message: str, notes: Iterable[str] = (), fix: str | None = None
-    ) -> None:
-        column = self.start.column + getattr(node, "col_offset", 0)
-        self.diagnostics.error(Span(self.start.file, self.start.line, column), message, notes, fix)
-        self.failed = True
+    versions: tuple[OnnxSchema, ...] = ()
+    aspect: str = "shape"
+    words: Mapping[str, Word] = field(default_factory=inference_words)
 
-    def _translate(self, node: ast.expr) -> ast.expr:
-        if isinstance(node, ast.Call):
-            return self._call(node)
-        if isinstance(node, ast.Name):
-            return self._name(node)
-        if isinstance(node, ast.Constant) and not isinstance(node.value, (int, str, type(None))):
-            self._error(node, f"a constant is an integer, a string or None, not {node.value!r}")
-        for field, child in ast.iter_fields(node):
-            if isinstance(child, ast.expr):
-                setattr(node, field, self._translate(child))
-            elif isinstance(child, list) and child and isinstance(child[0], ast.expr):
-                setattr(node, field, [self._translate(c) for c in child])
-        return node
+    @property
+    def schema(self) -> OnnxSchema:
+        """The newest version."""
+        return self.versions[-1]
 
-    def _call(self, node: ast.Call) -> ast.expr:
+    def inside_language(self) -> bool:
+        """Report the first construct that only lowerings may use."""
+        for node in ast.walk(self.code.expression):
+            operator = getattr(node, "op", None)
+            for each in (node, operator, *getattr(node, "ops", ())):
+                name = _NOT_IN_RULES.get(type(each))
+                if name is not None:
+                    self.error(node, f"{name} is outside the language of ONNX rules")
+                    return False
+        return True
+
+    def _constant(self, node: ast.Constant) -> Value:
+        if not isinstance(node.value, int | str | None):
+            self.error(node, f"a constant is an integer, a string or None, not {node.value!r}")
+            return Value(Kind(kinds.ANY))
+        return super()._constant(node)
+
+    def _call(self, node: ast.Call, outputs: int | None) -> Value:
         if not isinstance(node.func, ast.Name):
-            self._error(node, "only words can be called")
-            return node
+            self.error(node, "only words can be called")
+            return Value(Kind(kinds.ANY))
         name = node.func.id
         if node.keywords:
-            self._error(node, f"'{name}' takes its arguments by position")
+            self.error(node, f"'{name}' takes its arguments by position")
+            return Value(Kind(kinds.ANY))
         if name in _ACCESSORS:
-            return self._accessor(node, name)
+            return self.accessor(node, name)
         if name == "same":
-            return self._same(node)
-        word = rule_words().get(name)
-        if word is None:
-            notes = ("words are the public functions of ortable/inference/*.py",)
-            self._error(node, f"unknown word '{name}'{suggestion(name, rule_words())}", notes)
-            return node
-        count = len(node.args)
-        starred = any(isinstance(a, ast.Starred) for a in node.args)
-        if not starred and (count < word.least or (word.most is not None and count > word.most)):
-            wanted = (
-                str(word.least)
-                if word.least == word.most
-                else f"{word.least} to {word.most or 'any number'}"
-            )
-            self._error(node, f"'{name}' takes {wanted} arguments, not {count}")
-        arguments = [self._translate(a) for a in node.args]
-        return ast.Call(_attribute(ast.Name("inference"), name), arguments, [])
+            if len(node.args) == 1 and isinstance(node.args[0], ast.Name):
+                return self.value(node.args[0])
+            self.error(node, "'same' takes the name of one input")
+            return Value(Kind(kinds.ANY))
+        if name in self.words:
+            return self.word(node, self.words[name])
+        notes = ("words are the public functions of ortable/inference/*.py",)
+        self.error(node, f"unknown word '{name}'{suggestion(name, self.words)}", notes)
+        return Value(Kind(kinds.ANY))
 
-    def _same(self, node: ast.Call) -> ast.expr:
-        if len(node.args) != 1 or not isinstance(node.args[0], ast.Name):
-            self._error(node, "'same' takes the name of one input")
-            return node
-        return self._name(node.args[0])
-
-    def _accessor(self, node: ast.Call, aspect: str) -> ast.expr:
+    def accessor(self, node: ast.Call, aspect: str) -> Value:
+        """``shape(x)``, ``value(x, default)``."""
         if not 1 <= len(node.args) <= 2 or not isinstance(node.args[0], ast.Name):
-            self._error(
+            self.error(
                 node,
                 f"'{aspect}' takes the name of an input, and what stands for it when it is omitted",
             )
-            return node
-        default = self._translate(node.args[1]) if len(node.args) == 2 else None
-        return self._input(node.args[0], aspect, default)
+            return Value(Kind(kinds.ANY))
+        default = node.args[1] if len(node.args) == 2 else None
+        if default is not None:
+            self.value(default)
+        return self.input(node.args[0], aspect, default)
 
-    def _name(self, node: ast.Name) -> ast.expr:
+    def _name(self, node: ast.Name) -> Value:
         name = node.id
         is_input = any(s.input_index(name) is not None for s in self.versions)
         is_attribute = any(s.attribute(name) for s in self.versions)
         if is_input and is_attribute:
-            self._error(
+            self.error(
                 node,
                 f"'{name}' is an attribute of some versions and an input of others",
                 fix="use python:",
             )
         elif is_input:
-            return self._input(node, self.aspect, None)
+            return self.input(node, self.aspect, None)
         elif is_attribute:
-            return self._attribute(node)
+            return self.attribute(node)
         elif name in _FACTS:
-            return ast.Name(name)
+            return Value(Kind(_FACTS[name]))
         elif name in _DTYPES:
-            return _attribute(ast.Name("dtypes"), name)
+            return Value(Kind(kinds.DTYPE), frozenset({getattr(dtypes, name)}))
         elif name == "unknown":
-            return ast.Constant(None)
+            return Value(Kind(kinds.NONE, True))
         else:
             inputs = [f.name for f in self.schema.inputs]
             attributes = [a.name for a in self.schema.attributes]
@@ -190,70 +167,127 @@ class ExpressionReader:
                 f"attributes are {', '.join(attributes) or 'none'}",
             ]
             close = suggestion(name, [*inputs, *attributes, *_FACTS])
-            self._error(node, f"{self.schema.key} has no input or attribute '{name}'{close}", notes)
-        return node
+            self.error(node, f"{self.schema.key} has no input or attribute '{name}'{close}", notes)
+        return Value(Kind(kinds.ANY))
 
-    def _input(self, node: ast.Name, aspect: str, default: ast.expr | None) -> ast.expr:
+    def input(self, node: ast.Name, aspect: str, default: ast.expr | None) -> Value:
+        """An aspect of an input, which must stand at one position in every version."""
         name = node.id
-        places = {s.input_index(name) for s in self.versions} - {None}
-        formal = next(
-            (f for s in reversed(self.versions) for f in s.inputs if f.name == name), None
-        )
-        if formal is None:
+        found = _input(self.versions, name)
+        if found is None:
             close = suggestion(name, [f.name for f in self.schema.inputs])
-            self._error(node, f"{self.schema.key} has no input '{name}'{close}")
-            return node
-        if len(places) != 1:
-            self._error(
+            self.error(node, f"{self.schema.key} has no input '{name}'{close}")
+            return Value(Kind(kinds.ANY))
+        if len({s.input_index(name) for s in self.versions} - {None}) != 1:
+            self.error(
                 node, f"input '{name}' has another position in other versions", fix="use python:"
             )
-        missing = any(s.input_index(name) is None for s in self.versions)
-        self.used.add(name)
-        if formal.variadic:
-            return _parse(
-                f"[v.{aspect} for v in {_rest(name, min(p for p in places if p is not None))}]"
-            )
-        optional = formal.optional or missing
-        if optional and default is None and aspect != "info":
-            self._error(
+        self.read.add(name)
+        if found.variadic:
+            return Value(Kind(kinds.ANY))
+        if found.optional and default is None and aspect != "info":
+            self.error(
                 node,
                 f"input '{name}' is optional",
                 fix=f"say what stands for it when it is omitted: {aspect}({name}, ())",
             )
-        if not optional and default is not None:
-            self._error(node, f"input '{name}' is never omitted, so it needs no second argument")
+        if not found.optional and default is not None:
+            self.error(node, f"input '{name}' is never omitted, so it needs no second argument")
+        return Value(Kind(_ASPECT_KINDS.get(aspect, kinds.ANY), aspect in _ASPECT_KINDS))
+
+    def attribute(self, node: ast.Name) -> Value:
+        """An attribute, whose default must be the same in every version."""
+        found = _attributes(self.versions, node.id)
+        if len({repr(a.default) for a in found}) > 1:
+            self.error(
+                node,
+                f"attribute '{node.id}' has other defaults in other versions",
+                fix="use python:",
+            )
+        return Value(Kind(_ATTRIBUTE_KINDS.get(found[-1].type, kinds.ANY)))
+
+
+class _RuleEmitter(Emitter):
+    """A checked rule as Python: names become what they mean, words functions of
+    ``inference``."""
+
+    def __init__(self, versions: tuple[OnnxSchema, ...], aspect: str) -> None:
+        super().__init__(Needs(words=inference_words()))
+        self.versions = versions
+        self.aspect = aspect
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        assert isinstance(node.func, ast.Name)
+        name = node.func.id
+        if name in (*_ACCESSORS, "same"):
+            given = node.args[0]
+            assert isinstance(given, ast.Name)
+            if name == "same":
+                return self.visit(given)
+            default = self.visit(node.args[1]) if len(node.args) == 2 else None
+            return self.input(given.id, name, default)
+        word = ast.Attribute(ast.Name("inference"), name)
+        return ast.Call(word, [self.visit(argument) for argument in node.args], [])
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        """Rules compare attributes and facts, which are never symbolic."""
+        comparators = [self.visit(each) for each in node.comparators]
+        return ast.Compare(self.visit(node.left), node.ops, comparators)
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if _input(self.versions, node.id) is not None:
+            return self.input(node.id, self.aspect, None)
+        if _attributes(self.versions, node.id):
+            return self.attribute(node.id)
+        if node.id in _DTYPES:
+            return ast.Attribute(ast.Name("dtypes"), node.id)
+        return ast.Constant(None) if node.id == "unknown" else node
+
+    def input(self, name: str, aspect: str, default: ast.expr | None) -> ast.expr:
+        """``x.shape``, or what stands for it when it is omitted; a list for a variadic input."""
+        found = _input(self.versions, name)
+        assert found is not None
+        if found.variadic:
+            rest = f"inputs[{found.position}:]" if found.position else "inputs"
+            return _parse(f"[v.{aspect} for v in {rest}]")
         if aspect == "info":
             return ast.Name(name)
-        if not optional:
-            return _attribute(ast.Name(name), aspect)
-        assert default is None or isinstance(default, ast.expr)
-        return _parse(
-            f"({ast.unparse(default) if default else None} if {name} is None else {name}.{aspect})"
-        )
+        if not found.optional:
+            return ast.Attribute(ast.Name(name), aspect)
+        omitted = ast.unparse(default) if default is not None else None
+        return _parse(f"({omitted} if {name} is None else {name}.{aspect})")
 
-    def _attribute(self, node: ast.Name) -> ast.expr:
-        name = node.id
-        attributes = [a for a in (s.attribute(name) for s in self.versions) if a is not None]
-        defaults = {repr(a.default) for a in attributes}
-        if len(defaults) > 1:
-            self._error(
-                node, f"attribute '{name}' has other defaults in other versions", fix="use python:"
-            )
-        if attributes[-1].required:
-            return _parse(f"inference.required(attrs, {name!r}, {self.schema.key!r})")
-        default = attributes[-1].default
-        return _parse(
-            f"attrs.get({name!r})" if default is None else f"attrs.get({name!r}, {default!r})"
-        )
+    def attribute(self, name: str) -> ast.expr:
+        """The attribute or its default."""
+        newest = _attributes(self.versions, name)[-1]
+        if newest.required:
+            return _parse(f"inference.required(attrs, {name!r}, {self.versions[-1].key!r})")
+        default = "" if newest.default is None else f", {newest.default!r}"
+        return _parse(f"attrs.get({name!r}{default})")
 
 
-def _attribute(value: ast.expr, name: str) -> ast.expr:
-    return ast.Attribute(value, name)
+@dataclass(frozen=True)
+class _Input:
+    """An input over all versions: the first position that it has, and whether it may be left
+    out."""
+
+    position: int
+    optional: bool
+    variadic: bool
+
+
+def _input(versions: tuple[OnnxSchema, ...], name: str) -> _Input | None:
+    places = [s.input_index(name) for s in versions]
+    formal = next((f for s in reversed(versions) for f in s.inputs if f.name == name), None)
+    if formal is None:
+        return None
+    first = min(place for place in places if place is not None)
+    return _Input(first, formal.optional or None in places, formal.variadic)
+
+
+def _attributes(versions: tuple[OnnxSchema, ...], name: str) -> list[OnnxAttribute]:
+    return [a for a in (s.attribute(name) for s in versions) if a is not None]
 
 
 def _parse(text: str) -> ast.expr:
     return ast.parse(text, mode="eval").body
-
-
-def _rest(name: str, start: int) -> str:
-    return f"inputs[{start}:]" if start else "inputs"

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ortable import dtypes
+from ortablegen.language.vocabulary import inference_words
 from ortablegen.schemas.onnx import (
     OnnxSchema,
     element_type,
@@ -17,7 +18,7 @@ from ortablegen.schemas.onnx import (
 from ortablegen.source.diagnostics import Diagnostics, Span
 from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq, load
 
-from .check import Expression, ExpressionReader, rule_words, suggestion
+from .check import Expression, read_expression, suggestion
 from .model import OnnxModel, OnnxRule, Output
 
 _KEYS = ("onnx", "domain", "shape", "shapes", "dtype", "value", "values", "python", "why", "note")
@@ -82,7 +83,6 @@ class _EntryReader:
         if schema is None:
             return None
         self.versions = schema
-        self.reader = ExpressionReader(schema, self.diagnostics)
         rule = OnnxRule(
             schema[-1].key, self.family, schema, why=self._text("why"), note=self._text("note")
         )
@@ -139,13 +139,15 @@ class _EntryReader:
                 node.span, "python: needs 'why:', the reason why no expression will do"
             )
         name = text.removeprefix(_PYTHON)
-        if not text.startswith(_PYTHON) or name not in rule_words():
+        if not text.startswith(_PYTHON) or name not in inference_words():
             self.diagnostics.error(
                 node.span,
-                f"'{text}' is not a function of ortable.inference{suggestion(name, rule_words())}",
+                f"'{text}' is not a function of ortable.inference"
+                f"{suggestion(name, inference_words())}",
             )
             return None
-        if rule_words()[name].least != 4:
+        parameters = inference_words()[name].parameters
+        if sum(each.required for each in parameters) != 4:
             self.diagnostics.error(
                 node.span, f"'{name}' must take (inputs, attrs, n_outputs, opset)"
             )
@@ -189,7 +191,7 @@ class _EntryReader:
         if not isinstance(node, YScalar):
             self.diagnostics.error(node.span, "an expression is needed here")
             return None
-        return self.reader.read(node.text, node.span, aspect)
+        return read_expression(node, self.versions, aspect, self.diagnostics)
 
     def _per_output(self, key: str, aspect: str, required: bool) -> dict[str, Expression | None]:
         """Expression of each output that ``key`` names; a plain expression is that of the only
