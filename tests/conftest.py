@@ -5,11 +5,17 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 import torch
 from hypothesis import settings
+from onnx.reference import ReferenceEvaluator
+
+from ortable import GraphBuilder
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -96,3 +102,28 @@ def fresh_dynamo() -> Iterator[None]:
 def all_opsets(request: pytest.FixtureRequest) -> bool:
     """True when ``--opsets all`` was given."""
     return request.config.getoption("--opsets") == "all"
+
+
+def run_ort(
+    builder: GraphBuilder, feeds: dict[str, np.ndarray], **options: Any
+) -> list[np.ndarray]:
+    model = builder.to_onnx(**options)
+    onnx.checker.check_model(model, full_check=True)
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    return session.run(None, feeds)
+
+
+def run_reference(builder: GraphBuilder, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
+    return ReferenceEvaluator(builder.to_onnx()).run(None, feeds)
+
+
+@pytest.fixture
+def ort():
+    return run_ort
+
+
+@pytest.fixture
+def reference():
+    return run_reference

@@ -6,7 +6,9 @@ import copy
 
 import pytest
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
 
+from ortable import get_decomposition_table
 from ortable.backend.aot.foreach import foreach_table
 
 TABLE = {op.name().removeprefix("aten::_foreach_"): op for op in foreach_table()}
@@ -74,3 +76,28 @@ def test_a_compiled_step_of_an_optimizer(kind, fresh_dynamo):
             each(x).pow(2).sum().backward()
             step()
     torch.testing.assert_close(list(model.parameters()), list(eager.parameters()))
+
+
+def factors_of_a_tensor(tensors, factors):
+    product = torch._foreach_addcmul(tensors, tensors, tensors, factors)
+    quotient = torch._foreach_addcdiv(tensors, product, tensors, factors)
+    return *product, *quotient
+
+
+def test_factors_that_are_elements_of_a_tensor_are_traced_with_the_table():
+    """`get_decomposition_table` is for `make_fx` too, which traces with real tensors."""
+    tensors, factors = [torch.rand(3, 2) + 0.5, torch.rand(2) + 0.5], torch.tensor([0.5, -2.0])
+    table = get_decomposition_table()
+    traced = make_fx(factors_of_a_tensor, table)(tensors, factors)
+    called = {str(node.target) for node in traced.graph.nodes if node.op == "call_function"}
+    assert "aten.mul.Tensor" in called and not any("foreach" in name for name in called)
+    other = torch.tensor([-1.5, 3.0])
+    torch.testing.assert_close(traced(tensors, other), factors_of_a_tensor(tensors, other))
+
+
+@pytest.mark.parametrize("backend", ["eager", "ortable"])
+def test_torch_compile_cannot_trace_factors_of_a_tensor_itself(backend, fresh_dynamo):
+    """Why no compiled optimizer gets there: torch looks for the factors among the numbers."""
+    compiled = torch.compile(factors_of_a_tensor, backend=backend, fullgraph=True)
+    with pytest.raises(Exception, match="Expected scalars to be on CPU, got meta"):
+        compiled([torch.rand(2)], torch.tensor([0.5]))

@@ -234,6 +234,23 @@ def test_weights_that_always_change_are_frozen_ever_more_seldom(backends):
     assert len(backends[-1].sessions) <= 6
 
 
+@pytest.mark.parametrize("change", [in_place, data_set, ortable.refresh])
+def test_constants_come_back_after_as_many_calls_at_rest_as_asked(change, backends):
+    model = make_model()
+    compiled = compile_frozen(model, backends)
+    change(model)
+    asked = 4  # twice as many as before any were given up
+    for rested in (*range(asked), *range(asked)):  # the first one comes after a change
+        assert backends[-1]._back_off.asked in (2, asked)
+        if rested == 0:
+            change(model)
+        check(compiled, model)
+        assert not is_frozen(backends[-1]), rested
+    check(compiled, model)
+    assert is_frozen(backends[-1])
+    assert backends[-1].sessions == [True, False, True]
+
+
 def test_a_weight_that_is_shared_with_another_process_stays_an_input(backends):
     model = make_model()
     model[0].weight.data.share_memory_()

@@ -85,13 +85,33 @@ def test_moving_averages_of_torch(backends):
     assert len(backends) == 1
 
 
-def test_a_write_into_one_row_needs_refresh(backends):
+def row(model):
+    model.q.weight.data[1] = 3  # between two samples
+
+
+def a_fifth(model):
+    model.q.weight.data[5:18] *= -2
+
+
+def mask(model):
+    kept = torch.ones(64, 64)
+    kept[3::7, 33::5] = -2
+    model.q.weight.data *= kept
+
+
+@pytest.mark.parametrize("write", [row, a_fifth, mask], ids=lambda f: f.__name__)
+def test_samples_miss_what_docs_say_and_refresh_is_the_remedy(write, backends):
     model = Wide().eval()
     compiled = torch.compile(model, backend="ortable")
     check(compiled, model, X)
-    model.q.weight.data[1] = 3  # between two samples
+    with torch.no_grad():
+        before = model(X)
+        write(model)
+        assert not torch.allclose(model(X), before, rtol=1e-3)
+        torch.testing.assert_close(compiled(X), before)
     ortable.refresh(model)
     check(compiled, model, X)
+    rests(lambda batch: compiled(X), lambda batch: model(X), backends)
 
 
 def test_a_session_of_before_is_not_shared(backends):

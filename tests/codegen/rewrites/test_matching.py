@@ -13,7 +13,7 @@ from ortablegen.rewrites.model import Rewrite, RewriteCase
 from ortablegen.rewrites.names import opset_range
 from ortablegen.rewrites.read import read_rewrites_text
 from ortablegen.source.diagnostics import Diagnostics
-from tests.rewrites.harness import Trial
+from tests.passes.rewrite.harness import Trial
 
 from . import golden
 

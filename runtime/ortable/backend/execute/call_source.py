@@ -93,7 +93,8 @@ class CallSource:
 
     def _checks(self) -> list[str]:
         """The weights are the objects, in the memory, with the versions that the session has, and
-        samples of them are what they were."""
+        what is compared of their values is what it was: small weights whole, of large ones samples,
+        which miss a write elsewhere that torch does not count (`weights.refresh` is for that)."""
         each = [f"a{i}" for i in self.constants]
         same = " and ".join(f"a{i} is w{i}" for i in self.constants)
         pointers = ", ".join(f"{a}.data_ptr()" for a in each)

@@ -1,5 +1,10 @@
 """What tells that a weight has changed, or that nobody uses it any more: its memory, its version,
-samples of its values, an optimizer's step, `refresh`, and the count of references to it."""
+samples of its values, an optimizer's step, `refresh`, and the count of references to it.
+
+Writes that torch does not count (`weight.data[3] = 0`) show in the values alone, and of a weight of
+more than 4 KB a call compares samples: four places of 64 bytes.  A write that leaves all four as
+they were is not seen, and the constants are stale; `refresh` after it is the remedy.
+"""
 
 from __future__ import annotations
 
@@ -84,9 +89,10 @@ def windows_of(tensors: Sequence[torch.Tensor]) -> list[memoryview]:
     """What a call compares of the memory of weights: all of the small ones, of others a few places
     from the first element to the last.
 
-    `weight.data += delta` leaves no trace in torch, but changes what lies there, unless it writes
-    single rows.  `b"".join` reads them all faster than their versions are read.  They do not hold
-    the memory: compare pointers first.
+    `weight.data += delta` leaves no trace in torch, but changes what lies there.  What is written
+    between these places only is missed: single elements, rows or columns, up to a third of a large
+    weight in one piece.  `b"".join` reads them all faster than their versions are read.  They do
+    not hold the memory: compare pointers first.
     """
     found = []
     for tensor in tensors:
@@ -186,8 +192,12 @@ _COUNTING = _references([object()])[0]
 def refresh(target: Any = None) -> None:
     """Makes compiled graphs read their weights again at the next call.
 
-    For writes that torch does not count and that change single rows or elements of a large weight:
-    `p.data[3] = 0`, a write through numpy.  All other changes are noticed without it.
+    Call it after writes that torch does not count, through `p.data`, numpy or dlpack, into a part
+    of a weight of more than 4 KB: `p.data[3] = 0`, `p.data *= mask`.  Of such a weight a call
+    compares four samples of 64 bytes, from the first element to the last; without `refresh` a write
+    that changes none of them is not noticed, and results are those of the weight before.  Changes
+    that torch counts, assignments, optimizers' steps, and writes that change a whole weight are
+    noticed without it, unless rounding leaves all four samples as they were.
 
     :param target: a module, compiled or not, or a tensor: only graphs that hold its memory as
         constants are concerned; None: all graphs

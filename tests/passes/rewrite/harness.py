@@ -27,7 +27,7 @@ from .graphs import Built, build
 from .runs import Runner, checked_model, declared, same_declarations, same_inference, same_values
 from .values import concrete_shape, draw, is_free, several_sizes
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "specs" / "rewrites"
 FLOOR = 18
 DRAWS = 2
