@@ -13,15 +13,9 @@ from ortable.cli.main import main
 from ortable.debug.rewrites_text import fired_lines, made_by_rules, refused_lines
 from ortable.passes.rewrite import choose
 from ortable.passes.rewrite.rule import STAGES
-<<<<<<< HEAD:tests/rewrites/test_explain.py
 from ortablegen.rewrites.read import read_rewrites_text
 from ortablegen.source.diagnostics import Diagnostics
-from tests.rewrites.harness import Trial, operators
-=======
-from ortablegen.diagnostics import Diagnostics
-from ortablegen.rewrites_read import read_rewrites_text
 from tests.passes.rewrite.harness import Trial, operators
->>>>>>> main:tests/passes/rewrite/test_explain.py
 
 ROOT = Path(__file__).parents[3]
 BERT_RULES = ROOT / "examples" / "bert_rules.yaml"

@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks.conversion.measure import difference
 from benchmarks.measure import count_for
 from benchmarks.models.inference import MODELS
 from benchmarks.rewrites import report
-from benchmarks.rewrites.__main__ import merged
 from benchmarks.rewrites.measure import LONGER, Size, figures, rounds_for, size_of
+from benchmarks.sessions import difference
 
 SERIES = {
     "torch.onnx": [2.0, 4.0, 2.0, 2.0, 2.0],
@@ -160,7 +159,7 @@ def test_later_files_replace_what_earlier_ones_say(tmp_path: Path) -> None:
     paths = [tmp_path / f"{number}.json" for number in range(len(parts))]
     for path, part in zip(paths, parts, strict=True):
         path.write_text(json.dumps({**part, "depths": []}))
-    assert merged(paths)["records"] == [{"name": "bert", "nodes": 1, "ablation": {"r": 2}}]
+    assert report.merged(paths)["records"] == [{"name": "bert", "nodes": 1, "ablation": {"r": 2}}]
 
 
 def test_differences_see_what_is_not_a_number() -> None:
