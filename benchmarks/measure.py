@@ -21,18 +21,18 @@ from typing import Any
 
 __all__ = [
     "band", "count_for", "geomean", "in_process", "interleave", "machine", "median_ratio",
-    "seconds", "settle",
+    "reason", "settle", "timed",
 ]  # fmt: skip
 
 Call = Callable[[], object]
 
 
-def seconds(function: Call) -> float:
-    """Seconds of one call, garbage collected before."""
+def timed(function: Callable[[], Any]) -> tuple[float, Any]:
+    """Seconds of one call, garbage collected before; and what it returned."""
     gc.collect()
-    begin = time.perf_counter()
-    function()
-    return time.perf_counter() - begin
+    started = time.perf_counter()
+    result = function()
+    return time.perf_counter() - started, result
 
 
 def settle() -> None:
@@ -103,6 +103,11 @@ def band(found: Mapping[str, Sequence[float]], name: str, again: str) -> float:
 def geomean(values: Sequence[float]) -> float:
     """Geometric mean; NaN for no values."""
     return statistics.geometric_mean(values) if values else float("nan")
+
+
+def reason(error: Exception) -> str:
+    """Why a candidate has no figures, in one line: a cell of the table."""
+    return f"{type(error).__name__}: {(str(error).strip().splitlines() or ['no message'])[0]}"
 
 
 def in_process(module: str, job: str, passed: Sequence[str], threads: int) -> dict[str, Any]:

@@ -19,6 +19,8 @@ from typing import Any
 
 import torch
 
+from benchmarks.sessions import session_options
+
 __all__ = ["Candidate", "bare", "eager", "floor", "has_compiler", "inductor", "ortable", "prepare"]
 
 Candidate = Callable[[], Any]
@@ -49,7 +51,7 @@ def _register() -> None:
     """The name "ortable", where the package is on the path and not installed."""
     from torch._dynamo.backends.registry import _BACKENDS, list_backends, register_backend
 
-    from ortable.backend.aot.entry import ortable as function
+    from ortable.backend import ortable as function
 
     if "ortable" not in list_backends() and "ortable" not in _BACKENDS:
         register_backend(function, name="ortable")
@@ -132,16 +134,12 @@ def bare(model: torch.nn.Module, arguments: Arguments, threads: int) -> Candidat
     threads as the backend sets them; the inputs are numpy arrays that are there already."""
     import onnxruntime
 
-    quiet = contextlib.redirect_stdout(io.StringIO())
-    with torch.no_grad(), quiet, warnings.catch_warnings():
+    silent = contextlib.redirect_stdout(io.StringIO())
+    with torch.no_grad(), silent, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         program = torch.onnx.export(model, arguments, dynamo=True, optimize=True, verbose=False)
     assert program is not None
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.log_severity_level = 3
-    # as in the backend: otherwise its threads keep a processor busy after each call
-    options.add_session_config_entry("session.force_spinning_stop", "1")
+    options = session_options(threads)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         program.save(path, external_data=True)  # past 2 GB no other way exists

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import geomean
+from benchmarks.report import table
 
-__all__ = ["insert", "markdown", "one_line", "plot", "table"]
+__all__ = ["markdown", "one_line", "plot"]
 
 Record = Mapping[str, Any]
 COLUMNS = ("bare session", "inductor", "inductor, freezing", "ortable", "ortable, grad on")
@@ -25,12 +26,6 @@ def one_line(record: Record) -> str:
     ratios = ", ".join(f"{name} {value:.2f}" for name, value in record["ratio"].items())
     errors = "".join(f"; {name}: {text}" for name, text in record["errors"].items())
     return f"{record['name']}: ratios to eager: {ratios}{errors}"
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown."""
-    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
-    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
 
 
 def _cell(values: Mapping[str, float], errors: Mapping[str, str], name: str, digits: int) -> str:
@@ -124,19 +119,6 @@ def markdown(records: Sequence[Record], machine: str) -> str:
     if lost:
         parts.append("Did not run:\n\n" + "\n".join(f"- {line}" for line in lost))
     return "\n\n".join(parts)
-
-
-def insert(page: Path, text: str, script: str = "benchmarks.backend") -> None:
-    """Replaces what stands between the two marks of a script in a page.
-
-    :raises ValueError: the page has no such marks
-    """
-    first, last = f"<!-- {script}: begin -->", f"<!-- {script}: end -->"
-    before, begin, rest = page.read_text().partition(first)
-    _, end, after = rest.partition(last)
-    if not begin or not end:
-        raise ValueError(f"{page} has no part between {first} and {last}")
-    page.write_text(f"{before}{first}\n\n{text}\n\n{last}{after}")
 
 
 def plot(records: Sequence[Record], machine: str, path: Path) -> None:

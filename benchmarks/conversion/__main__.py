@@ -9,106 +9,32 @@ deeper. Every model runs in a process of its own. See benchmarks/README.md.
 from __future__ import annotations
 
 import argparse
-import cProfile
-import gc
 import json
 import os
-import pstats
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
+from benchmarks.measure import in_process, machine
+from benchmarks.models.architectures import ARCHITECTURES
+from benchmarks.report import RESULTS, insert, save
+
+from . import report
+from .measure import measure, measure_depth
+from .profile import profile_models
 
 MODULE = "benchmarks.conversion"
-RESULTS = ROOT / "benchmarks" / "results"
 DEPTHS = (12, 24, 48, 96)
-
-# Where time goes, by the path of the function: the first part that matches names the phase.
-PHASES = (
-    ("ortable/interpreter/", "walk the FX graph"),
-    ("ortable/export/", "export: inputs, outputs, options"),
-    ("ortable/builder/serialize", "write the protobuf"),
-    ("ortable/builder/", "builder: nodes, names, passes"),
-    ("ortable/rewrite/", "rewrites"),
-    ("ortable_generated/onnx/", "ONNX shape and type rules"),
-    ("ortable_generated/aten/", "converters"),
-    ("ortable/lowerings/", "converters"),
-    ("ortable/prelude", "converters"),
-    ("ortable/promotion", "converters"),
-    ("ortable/dims", "symbolic dimensions"),
-    ("ortable/rules", "ONNX shape and type rules"),
-    ("ortable/", "ortable, the rest"),
-    ("google/protobuf", "write the protobuf"),
-    ("/onnx/", "onnx"),
-    ("numpy/", "numpy"),
-    ("/sympy/", "sympy"),
-    ("/torch/", "torch"),
-)
-
-
-def phase(filename: str) -> str:
-    """The phase of :data:`PHASES` that a function's file belongs to."""
-    path = filename.replace("\\", "/")
-    if path == "~":
-        return "C functions (built-ins, protobuf, torch)"
-    return next((label for part, label in PHASES if part in path), "Python's library")
-
-
-def profile(ep: Any, opset: int, large: bool, top: int) -> None:
-    """One conversion under cProfile: own time by phase, then the functions that cost most.
-
-    The profiler charges every Python call, so the shares lean towards small functions.
-    """
-    import ortable
-
-    gc.collect()
-    profiler = cProfile.Profile()
-    profiler.runcall(ortable.to_onnx, ep, target_opset=opset, large_model=large)
-    stats = pstats.Stats(profiler)
-    rows = [(*key, *value[:4]) for key, value in stats.stats.items()]  # type: ignore[attr-defined]
-    total = sum(row[5] for row in rows)
-    phases: dict[str, tuple[int, float]] = {}
-    for filename, _line, _name, _primitive, calls, own, _cumulative in rows:
-        count, seconds = phases.get(phase(filename), (0, 0.0))
-        phases[phase(filename)] = count + calls, seconds + own
-    title = "weights left in torch" if large else "one ModelProto"
-    print(f"\nprofile, {title}: {total:.3f} s under cProfile")
-    for label, (count, seconds) in sorted(phases.items(), key=lambda item: -item[1][1]):
-        print(f"  {seconds:8.4f} s  {100 * seconds / total:5.1f} %  {count:9d} calls  {label}")
-    print("  own time, function")
-    for filename, line, name, _, calls, own, _ in sorted(rows, key=lambda row: -row[5])[:top]:
-        place = "" if filename == "~" else f" ({'/'.join(Path(filename).parts[-2:])}:{line})"
-        print(f"  {own:8.4f} s  {calls:9d} calls  {name}{place}")
-
-
-def profile_models(options: argparse.Namespace) -> None:
-    """--profile: ortable alone, in this process."""
-    import ortable
-    from benchmarks.conversion.measure import exported, quiet
-
-    quiet()
-    for name in options.names:
-        for dynamic in options.modes:
-            _, _, ep = exported(name, options.small, dynamic, options.layers)
-            print(f"\n{name}, {'free' if dynamic else 'fixed'} dimensions")
-            ortable.to_onnx(ep, target_opset=options.opset, large_model=True)  # imports, caches
-            profile(ep, options.opset, large=True, top=options.top)
-            profile(ep, options.opset, large=False, top=options.top)
 
 
 def run_in_process(job: str, passed: list[str], threads: int) -> dict[str, Any]:
     """The record of one job, ``name:mode`` or ``layers:mode``, measured by a process of its own."""
-    from benchmarks import measure as harness
-
     name, _, mode = job.partition(":")
-    found = harness.in_process(MODULE, job, passed, threads)
+    found = in_process(MODULE, job, passed, threads)
     return {"name": name, "dynamic": mode == "dynamic", **found}
 
 
 def run_one(job: str, options: argparse.Namespace) -> dict[str, Any]:
     """What the process of one job does."""
-    from benchmarks.conversion.measure import measure, measure_depth
-
     name, _, mode = job.partition(":")
     if name.isdigit():
         return measure_depth(int(name), mode == "dynamic", options)
@@ -152,8 +78,6 @@ def parse() -> argparse.Namespace:
     options.modes = [mode for mode in (False, True) if _wanted(mode, options)]
     if options.one or options.from_json:
         return options
-    from benchmarks.models.architectures import ARCHITECTURES
-
     options.names = list(ARCHITECTURES) if options.models == "all" else options.models.split(",")
     unknown = [name for name in options.names if name not in ARCHITECTURES]
     if unknown:
@@ -180,9 +104,6 @@ def main() -> None:
     if options.one:
         options.json.write_text(json.dumps(run_one(options.one, options)))
         return
-    from benchmarks import measure as harness
-    from benchmarks.backend.report import insert
-    from benchmarks.conversion import report
 
     if options.from_json:
         found = json.loads(options.from_json.read_text())
@@ -190,7 +111,7 @@ def main() -> None:
         profile_models(options)
         return
     else:
-        found = {"machine": harness.machine(options.threads), "records": [], "depths": []}
+        found = {"machine": machine(options.threads), "records": [], "depths": []}
         passed = passed_on(options)
         whole = options.models == "all"
         jobs = [(n, m) for n in options.names for m in options.modes]
@@ -207,12 +128,11 @@ def main() -> None:
             RESULTS / "conversion.json" if whole and not options.small else None
         )
         if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(found, indent=1) + "\n")
+            save(path, found)
     text = report.markdown(found)
     print("\n" + text)
     if options.docs is not None:
-        insert(options.docs, text, "benchmarks.conversion")
+        insert(options.docs, text, MODULE)
 
 
 if __name__ == "__main__":

@@ -5,57 +5,36 @@ from __future__ import annotations
 
 import argparse
 import collections
-import contextlib
 import ctypes
 import gc
-import io
-import logging
 import statistics
-import tempfile
-import time
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from benchmarks import measure as harness
+from benchmarks.measure import band, interleave, median_ratio, reason, timed
+from benchmarks.models.architectures import ARCHITECTURES, build_architecture
+from benchmarks.models.bert import bert, narrow_bert
+from benchmarks.sessions import difference, operators, quiet, session, torch_onnx
 
-__all__ = [
-    "deep_bert", "difference", "exported", "measure", "measure_depth", "operators", "quiet",
-    "session", "timed", "torch_onnx",
-]  # fmt: skip
+__all__ = ["deep_bert", "exported", "measure", "measure_depth"]
 
 OURS, THEIRS = "ortable", "torch.onnx"
 LARGE, WHOLE = "weights left in torch", "one ModelProto"
 Record = dict[str, Any]
 
 
-def quiet() -> None:
-    """No warnings and no progress lines: they are not what is measured."""
-    warnings.simplefilter("ignore")
-    for name in ("torch.onnx", "onnxscript", "transformers", "torch.export"):
-        logging.getLogger(name).setLevel(logging.ERROR)
-
-
-def timed(function: Callable[[], Any]) -> tuple[float, Any]:
-    """Seconds of one call, garbage collected before; and what it returned."""
-    gc.collect()
-    started = time.perf_counter()
-    result = function()
-    return time.perf_counter() - started, result
-
-
 def exported(
     name: str, small: bool, dynamic: bool, layers: int | None = None
 ) -> tuple[torch.nn.Module, Any, torch.export.ExportedProgram]:
     """Module, call and ExportedProgram of an architecture; ``layers`` is read by bert alone."""
-    from benchmarks.models.architectures import ARCHITECTURES, build
-    from benchmarks.models.bert import bert
-
     architecture = ARCHITECTURES[name]
-    module = build(name, small) if layers is None else bert(layers).requires_grad_(False)
+    if layers is None:
+        module = build_architecture(name, small)
+    else:
+        module = bert(layers).requires_grad_(False)
     sizes = architecture.small if small else architecture.sizes
     if dynamic:  # torch.export takes a size of 1 for a constant
         sizes = {name: max(size, 2) for name, size in sizes.items()}
@@ -63,18 +42,6 @@ def exported(
     dims: Any = architecture.dynamic_shapes(small) if dynamic else None
     program = torch.export.export(module, args, kwargs, dynamic_shapes=dims, strict=False)
     return module, call, program
-
-
-def torch_onnx(
-    ep: torch.export.ExportedProgram, opset: int | None = None
-) -> torch.onnx.ONNXProgram:
-    """``torch.onnx.export(ep, dynamo=True)`` with its optimizer, without its progress lines; None
-    is the opset that torch takes by default."""
-    with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        program = torch.onnx.export(ep, dynamo=True, opset_version=opset, verbose=False)
-    assert program is not None
-    return program
 
 
 def one_round(
@@ -135,7 +102,7 @@ def _measure_conversions(
     except Exception as error:  # torch.onnx lacks operators of some models
         if not theirs or "torch" not in type(error).__module__:
             raise
-        record["errors"][THEIRS] = f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
+        record["errors"][THEIRS] = reason(error)
         theirs = False
         one_round(ep, options.opset, {}, theirs)
     found: dict[str, list[float]] = {}
@@ -151,7 +118,7 @@ def _measure_conversions(
     }
     if theirs:
         record["ratio"] = {
-            label: harness.median_ratio(found, f"{THEIRS}, {label}", f"{OURS}, {label}")
+            label: median_ratio(found, f"{THEIRS}, {label}", f"{OURS}, {label}")
             for label in (LARGE, WHOLE)
         }
 
@@ -183,36 +150,6 @@ def _measure_models(
         _measure_latency(module, call, models, options, record)
 
 
-def operators(graph: Any) -> list[str]:
-    """Operators of the graph and of the graphs inside its nodes."""
-    found = []
-    for node in graph.node:
-        found.append(node.op_type)
-        for attribute in node.attribute:
-            for inner in (attribute.g, *attribute.graphs):
-                found += operators(inner)
-    return found
-
-
-def session(model: Any, threads: int) -> Any:
-    """A session whose threads go to sleep after a call; weights beside the model in a file, when
-    they do not fit into one."""
-    import onnx
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.log_severity_level = 3
-    options.add_session_config_entry("session.force_spinning_stop", "1")
-    providers = ["CPUExecutionProvider"]
-    if model.ByteSize() < 2**31:
-        return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=providers)
-    with tempfile.TemporaryDirectory() as folder:
-        path = str(Path(folder) / "model.onnx")
-        onnx.save(model, path, save_as_external_data=True, convert_attribute=False)
-        return onnxruntime.InferenceSession(path, options, providers=providers)
-
-
 def _measure_latency(
     module: torch.nn.Module,
     call: Any,
@@ -239,22 +176,11 @@ def _measure_latency(
         feeds = dict(zip([x.name for x in made.get_inputs()], values, strict=True))
         calls[label] = lambda made=made, feeds=feeds: made.run(None, feeds)
         record["difference"][label] = max(map(difference, calls[label](), expected), default=0.0)
-    found = harness.interleave(calls, options.latency_rounds)
+    found = interleave(calls, options.latency_rounds)
     record["latency"] = {label: statistics.median(times) for label, times in found.items()}
-    record["band"] = harness.band(found, OURS, f"{OURS}, again")
+    record["band"] = band(found, OURS, f"{OURS}, again")
     if THEIRS in found:
-        record["latency_ratio"] = harness.median_ratio(found, OURS, THEIRS)
-
-
-def difference(value: Any, wanted: torch.Tensor) -> float:
-    """Largest difference, relative to the largest value."""
-    if not wanted.is_floating_point() or not wanted.numel():
-        return float(not torch.equal(torch.as_tensor(value), wanted))
-    given = torch.as_tensor(value)
-    same = (given == wanted) | (given.isnan() & wanted.isnan())
-    gap = (given - wanted).abs().nan_to_num(float("inf")).masked_fill(same, 0.0)
-    finite = wanted[wanted.isfinite()].abs()
-    return float(gap.max() / (finite.max().clamp_min(1e-12) if finite.numel() else 1.0))
+        record["latency_ratio"] = median_ratio(found, OURS, THEIRS)
 
 
 def reset_peak() -> int | None:
@@ -281,20 +207,11 @@ def _status(field: str) -> int:
 
 
 def deep_bert(layers: int, dynamic: bool) -> torch.export.ExportedProgram:
-    """A BERT of that many narrow layers: what a node costs does not depend on how wide it is."""
-    from benchmarks.models.architectures import ARCHITECTURES
-    from benchmarks.models.bert import bert
-
-    narrow: dict[str, Any] = {
-        "hidden_size": 64,
-        "num_attention_heads": 4,
-        "intermediate_size": 128,
-        "vocab_size": 1000,
-    }
+    """The program of a narrow BERT of that many layers, small inputs."""
     architecture = ARCHITECTURES["bert"]
     args, kwargs = architecture.call(small=True)
     return torch.export.export(
-        bert(layers, **narrow),
+        narrow_bert(layers),
         args,
         kwargs,
         dynamic_shapes=architecture.dynamic_shapes() if dynamic else None,

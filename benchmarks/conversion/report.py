@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from benchmarks.backend.report import table
 from benchmarks.measure import geomean
+from benchmarks.report import number, table
 
 __all__ = ["markdown", "one_line"]
 
@@ -34,13 +34,9 @@ def one_line(record: Record) -> str:
     return "; ".join(parts)
 
 
-def _number(value: float | None, digits: int) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"
-
-
 def _mean(records: Sequence[Record], get: Callable[[Record], float | None], digits: int) -> str:
     values = [value for record in records if (value := get(record)) is not None]
-    return _number(geomean(values) if values else None, digits)
+    return number(geomean(values) if values else None, digits)
 
 
 def _ratio(label: str) -> Callable[[Record], float | None]:
@@ -60,10 +56,10 @@ def conversions(records: Sequence[Record]) -> str:
     rows = []
     for record in records:
         cells = [record["name"], f"{record['megabytes']:.0f}", str(record["fx_nodes"])]
-        for number, (column, label) in enumerate(columns):
-            cells.append(_number(_seconds(column)(record), 3 if number % 2 == 0 else 2))
-            if number % 2:
-                cells.append(_number(_ratio(label)(record), 1))
+        for position, (column, label) in enumerate(columns):
+            cells.append(number(_seconds(column)(record), 3 if position % 2 == 0 else 2))
+            if position % 2:
+                cells.append(number(_ratio(label)(record), 1))
         rows.append(cells)
     for title, chosen in (
         ("geometric mean", list(records)),
@@ -101,14 +97,14 @@ def graphs(records: Sequence[Record]) -> str:
     for record in records:
         theirs = record["nodes"].get(THEIRS)
         cells = [record["name"], str(record["nodes"][OURS]), "-" if theirs is None else str(theirs)]
-        cells.append(_number(_node_ratio(record), 2))
+        cells.append(number(_node_ratio(record), 2))
         if timed:
             latency = record.get("latency", {})
             for who in ("eager", OURS, THEIRS):
                 cells.append(f"{1e3 * latency[who]:.3g}" if who in latency else "-")
-            cells.append(_number(record.get("latency_ratio"), 3))
+            cells.append(number(record.get("latency_ratio"), 3))
             cells.append(f"{100 * record['band']:.1f} %" if "band" in record else "-")
-        cells += [_number(record["memory"].get(who), 0) for who in (OURS, THEIRS)]
+        cells += [number(record["memory"].get(who), 0) for who in (OURS, THEIRS)]
         rows.append(cells)
     both = [record for record in records if THEIRS in record["nodes"]]
     means = ["geometric mean", _mean(both, _nodes_of(OURS), 0), _mean(both, _nodes_of(THEIRS), 0)]

@@ -8,10 +8,16 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.export import Dim
 
-__all__ = ["Architecture", "Call", "named"]
+__all__ = ["BATCH", "COLUMNS", "LENGTH", "ROWS", "Architecture", "Call", "named"]
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
+
+BATCH = Dim("batch", max=64)
+LENGTH = Dim("length", min=2, max=256)
+# Heights and widths are multiples of 32, so that every stage halves them evenly.
+ROWS, COLUMNS = 32 * Dim("rows", min=1, max=32), 32 * Dim("columns", min=1, max=32)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Architectures that people export: models from configurations with random weights, inputs for
 them at more than one size, and the dimensions that may vary. Nothing is downloaded.
 
-``ARCHITECTURES`` has them by name, ``build`` makes a module.
+``ARCHITECTURES`` has them by name, ``build_architecture`` makes a module.
 """
 
 from __future__ import annotations
@@ -9,18 +9,19 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from . import language, networks, pictures
 from .architecture import Architecture
+from .language import LANGUAGE_MODELS
+from .networks import NETWORKS
+from .pictures import PICTURE_MODELS
 
-__all__ = ["ARCHITECTURES", "Architecture", "build"]
+__all__ = ["ARCHITECTURES", "Architecture", "build_architecture"]
 
 ARCHITECTURES: dict[str, Architecture] = {
-    found.name: found
-    for found in (*language.ARCHITECTURES, *pictures.ARCHITECTURES, *networks.ARCHITECTURES)
+    found.name: found for found in (*LANGUAGE_MODELS, *PICTURE_MODELS, *NETWORKS)
 }
 
 
-def build(name: str, small: bool = True) -> nn.Module:
+def build_architecture(name: str, small: bool = True) -> nn.Module:
     """The module of an architecture, for inference: in eval mode, without gradients. The
     same call gives the same weights; running statistics are random too, since those of a new module
     change nothing."""

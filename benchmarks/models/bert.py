@@ -17,6 +17,12 @@ def bert(layers: int = 12, *, attention: str = "sdpa", **config: object) -> torc
     return BertModel(settings).eval()
 
 
+def narrow_bert(layers: int) -> torch.nn.Module:
+    """A BERT of narrow layers: what a node of the graph costs does not depend on how wide it is."""
+    narrow = {"hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 128}
+    return bert(layers, **narrow, vocab_size=1000)
+
+
 def bert_inputs(
     batch: int = 2, length: int = 16, *, vocabulary: int = 30522, padded: bool = True
 ) -> dict[str, torch.Tensor]:

@@ -1,4 +1,5 @@
-"""The model set: architectures people run, built from configurations with random weights.
+"""The models of the benchmarks of the backend and of rewrites: architectures people run, with
+random weights and arguments that are tensors.
 
 ``MODELS[name]`` builds a model and example arguments at the size of the benchmark, or at a small
 one for tests. Nothing is downloaded; transformers is a development dependency.
@@ -11,6 +12,10 @@ from dataclasses import dataclass
 
 import torch
 from torch import nn
+
+from .architectures import ARCHITECTURES
+from .bert import bert
+from .other import LstmTagger
 
 __all__ = ["MODELS", "Case", "build"]
 
@@ -73,36 +78,6 @@ def _tiny(small: bool) -> nn.Module:
     return nn.Sequential(nn.Linear(16, 16), nn.ReLU())
 
 
-def _resnet18(small: bool) -> nn.Module:
-    from benchmarks.models.vision import resnet18
-
-    return resnet18(width=8, classes=10) if small else resnet18()
-
-
-def _resnet50(small: bool) -> nn.Module:
-    from benchmarks.models.vision import resnet50
-
-    return resnet50(width=8, classes=10) if small else resnet50()
-
-
-def _densenet(small: bool) -> nn.Module:
-    from benchmarks.models.densenet import DenseNet, densenet121
-
-    return DenseNet(layers=(2, 2), growth=8, stem=16) if small else densenet121()
-
-
-def _mobilenet(small: bool) -> nn.Module:
-    from benchmarks.models.vision import MobileNet
-
-    return MobileNet(width=0.25, classes=10) if small else MobileNet()
-
-
-def _unet(small: bool) -> nn.Module:
-    from benchmarks.models.vision import UNet
-
-    return UNet(width=8, depth=3) if small else UNet()
-
-
 def _vit(small: bool) -> nn.Module:
     from transformers import ViTConfig, ViTModel
 
@@ -140,8 +115,6 @@ def _swin(small: bool) -> nn.Module:
 
 
 def _bert(small: bool) -> nn.Module:
-    from benchmarks.models.bert import bert
-
     tiny = {"hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 128}
     settings: dict[str, int] = {**tiny, "vocab_size": 100} if small else {}
     return Wrapped(bert(2 if small else 12, **settings), "input_ids", "attention_mask")
@@ -208,15 +181,7 @@ def _whisper_inputs(small: bool, batch: int) -> tuple[torch.Tensor, ...]:
 
 
 def _lstm(small: bool) -> nn.Module:
-    from benchmarks.models.other import LstmTagger
-
     return LstmTagger(100, 16) if small else LstmTagger()
-
-
-def _dlrm(small: bool) -> nn.Module:
-    from benchmarks.models.other import Dlrm
-
-    return Dlrm(tables=3, rows=100, width=8) if small else Dlrm()
 
 
 def _dlrm_inputs(small: bool, batch: int) -> tuple[torch.Tensor, ...]:
@@ -230,11 +195,11 @@ def _dlrm_inputs(small: bool, batch: int) -> tuple[torch.Tensor, ...]:
 _CASES = (
     Case("tiny_mlp", _tiny, lambda small, batch: (torch.randn(batch, 16),), batch=2),
     Case("mlp", _mlp, _mlp_inputs, batch=8),
-    Case("resnet18", _resnet18, _images(224, 64)),
-    Case("resnet50", _resnet50, _images(224, 64)),
-    Case("densenet121", _densenet, _images(224, 64)),
-    Case("mobilenet", _mobilenet, _images(224, 64)),
-    Case("unet", _unet, _images(128, 32)),
+    Case("resnet18", ARCHITECTURES["resnet18"].make, _images(224, 64)),
+    Case("resnet50", ARCHITECTURES["resnet50"].make, _images(224, 64)),
+    Case("densenet121", ARCHITECTURES["densenet121"].make, _images(224, 64)),
+    Case("mobilenet", ARCHITECTURES["mobilenet"].make, _images(224, 64)),
+    Case("unet", ARCHITECTURES["unet"].make, _images(128, 32)),
     Case("vit", _vit, _images(224, 32)),
     Case("convnext", _convnext, _images(224, 64)),
     Case("swin", _swin, _images(224, 56)),
@@ -244,7 +209,7 @@ _CASES = (
     Case("t5_encoder", _t5, _tokens(128)),
     Case("whisper_encoder", _whisper, _whisper_inputs),
     Case("lstm", _lstm, _tokens(32), batch=4),
-    Case("dlrm", _dlrm, _dlrm_inputs, batch=64),
+    Case("dlrm", ARCHITECTURES["dlrm"].make, _dlrm_inputs, batch=64),
 )
 
 MODELS = {case.name: case for case in _CASES}

@@ -9,14 +9,12 @@ import torch
 from torch import nn
 from torch.export import Dim
 
-from .architecture import Architecture, Call, named
+from .architecture import BATCH, LENGTH, Architecture, Call, named
 
-BATCH = Dim("batch", max=64)
-LENGTH = Dim("length", min=2, max=256)
 WORDS = 99
 
 # Settings that most configurations share, at the size of the tests.
-SMALL = {
+SMALL_CONFIG = {
     "vocab_size": WORDS,
     "hidden_size": 32,
     "num_hidden_layers": 2,
@@ -96,7 +94,7 @@ def decoder(model: str, config: str, **more: Any) -> Callable[[bool], nn.Module]
         "vocab_size": 32000,
     }
     settings = {"use_cache": False, **ENDS, **more}
-    return plain(model, config, SMALL, full, **settings)
+    return plain(model, config, SMALL_CONFIG, full, **settings)
 
 
 class Cached(nn.Module):
@@ -182,20 +180,20 @@ QUIET = {"use_cache": False, **ENDS}
 MAMBA_SMALL = {"vocab_size": WORDS, "hidden_size": 32, "num_hidden_layers": 2, "state_size": 4}
 MAMBA_FULL = {"hidden_size": 256, "num_hidden_layers": 4}
 
-ARCHITECTURES = (
-    text("bert", plain("BertModel", "BertConfig", SMALL, BERT_FULL)),
+LANGUAGE_MODELS = (
+    text("bert", plain("BertModel", "BertConfig", SMALL_CONFIG, BERT_FULL)),
     text("distilbert", plain("DistilBertModel", "DistilBertConfig", DISTIL_SMALL, {})),
-    text("roberta", plain("RobertaForSequenceClassification", "RobertaConfig", SMALL, HALF)),
+    text("roberta", plain("RobertaForSequenceClassification", "RobertaConfig", SMALL_CONFIG, HALF)),
     text(
         "electra",
-        plain("ElectraModel", "ElectraConfig", {**SMALL, "embedding_size": 16}, {}),
+        plain("ElectraModel", "ElectraConfig", {**SMALL_CONFIG, "embedding_size": 16}, {}),
     ),
     text(
         "albert",
         plain(
             "AlbertModel",
             "AlbertConfig",
-            {**SMALL, "embedding_size": 16},
+            {**SMALL_CONFIG, "embedding_size": 16},
             {"hidden_size": 768, "num_attention_heads": 12, "intermediate_size": 3072},
         ),
     ),
@@ -204,7 +202,7 @@ ARCHITECTURES = (
         plain(
             "DebertaV2Model",
             "DebertaV2Config",
-            SMALL,
+            SMALL_CONFIG,
             {
                 "hidden_size": 384,
                 "num_hidden_layers": 6,

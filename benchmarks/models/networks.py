@@ -11,15 +11,12 @@ from torch import nn
 from torch.export import Dim
 from torch.nn import functional as F
 
-from .architecture import Architecture, Call, named
+from .architecture import BATCH, COLUMNS, LENGTH, ROWS, Architecture, Call, named
 from .densenet import DenseNet, densenet121
 from .diffusion import DiffusionUNet, Vae
-from .language import BATCH, LENGTH
 from .mlp import MLP
 from .other import Dlrm, LstmTagger
 from .vision import MobileNet, SqueezeExcite, UNet, conv_bn, resnet18, resnet50
-
-ROWS, COLUMNS = 32 * Dim("rows", min=1, max=32), 32 * Dim("columns", min=1, max=32)
 
 
 class GruTagger(nn.Module):
@@ -226,7 +223,7 @@ def states(name: str, make: Callable[[bool], nn.Module], word: str) -> Architect
 
 LATENT = 4 * Dim("rows", min=1, max=64), 4 * Dim("columns", min=1, max=64)
 
-ARCHITECTURES = (
+NETWORKS = (
     Architecture(
         "mlp",
         lambda small: MLP() if small else MLP(256, 1024, 10),

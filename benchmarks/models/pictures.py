@@ -8,12 +8,10 @@ import torch
 from torch import nn
 from torch.export import Dim
 
-from .architecture import Architecture, Call, named
-from .language import BATCH, LENGTH, ids, padded, plain
+from .architecture import BATCH, COLUMNS, LENGTH, ROWS, Architecture, Call, named
+from .language import ENDS, ids, padded, plain
 
 IMAGE = {"pixel_values": {0: BATCH}}
-# Heights and widths are multiples of 32, so that every stage halves them evenly.
-ROWS, COLUMNS = 32 * Dim("rows", min=1, max=32), 32 * Dim("columns", min=1, max=32)
 FREE_IMAGE = {"pixel_values": {0: BATCH, 2: ROWS, 3: COLUMNS}}
 
 
@@ -140,7 +138,6 @@ WHISPER_SMALL = {
         for key, value in (("layers", 2), ("attention_heads", 4), ("ffn_dim", 48))
     },
 }
-WHISPER_ENDS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
 
 
 def speech(small: bool, batch: int, target: int) -> Call:
@@ -170,7 +167,7 @@ def waves(small: bool, batch: int, samples: int) -> Call:
     return named(input_values=torch.randn(batch, samples))
 
 
-ARCHITECTURES = (
+PICTURE_MODELS = (
     square("vit", plain("ViTForImageClassification", "ViTConfig", VIT_SMALL, VIT_FULL), 224, 32),
     square("swin", plain("SwinModel", "SwinConfig", SWIN_SMALL, {}), 224, 56),
     free("convnext", plain("ConvNextModel", "ConvNextConfig", CONVNEXT_SMALL, {}), 224),
@@ -195,7 +192,7 @@ ARCHITECTURES = (
     ),
     Architecture(
         "whisper",
-        plain("WhisperModel", "WhisperConfig", WHISPER_SMALL, {}, use_cache=False, **WHISPER_ENDS),
+        plain("WhisperModel", "WhisperConfig", WHISPER_SMALL, {}, use_cache=False, **ENDS),
         speech,
         {"input_features": {0: BATCH}, "decoder_input_ids": {0: BATCH, 1: LENGTH}},
         {"batch": 1, "target": 16},

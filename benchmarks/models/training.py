@@ -35,7 +35,7 @@ class Classifier(nn.Module):
         return F.cross_entropy(self.model(x), target)
 
 
-def images(size: int, classes: int = 10) -> Callable[[int], Batch]:
+def image_batches(size: int, classes: int = 10) -> Callable[[int], Batch]:
     """Batches of square images, and their classes."""
 
     def batch(count: int) -> Batch:
@@ -44,7 +44,7 @@ def images(size: int, classes: int = 10) -> Callable[[int], Batch]:
     return batch
 
 
-def mlp(width: int = 32, hidden: int = 64) -> nn.Module:
+def mlp_classifier(width: int = 32, hidden: int = 64) -> nn.Module:
     layers = [nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.GELU()]
     return Classifier(nn.Sequential(*layers, nn.LayerNorm(hidden), nn.Linear(hidden, 10)))
 
@@ -68,7 +68,7 @@ class Residual(nn.Module):
         return F.relu(self.norm2(self.conv2(y)) + self.short(x))
 
 
-def resnet(width: int = 8, blocks: int = 1) -> nn.Module:
+def resnet_classifier(width: int = 8, blocks: int = 1) -> nn.Module:
     """ResNet with basic blocks in four stages."""
     layers: list[nn.Module] = [nn.Conv2d(3, width, 7, 2, 3, bias=False), nn.BatchNorm2d(width)]
     layers += [nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)]
@@ -149,7 +149,7 @@ class NextBlock(nn.Module):
         return x + y.permute(0, 3, 1, 2)
 
 
-def convnext(width: int = 16, blocks: int = 1) -> nn.Module:
+def convnext_classifier(width: int = 16, blocks: int = 1) -> nn.Module:
     """ConvNeXt of three stages; the norm over channels is GroupNorm of one group between them."""
     layers: list[nn.Module] = [nn.Conv2d(3, width, 4, 4), nn.GroupNorm(1, width)]
     for stage in range(3):
@@ -200,7 +200,7 @@ class Recommender(nn.Module):
         return F.binary_cross_entropy_with_logits(found.squeeze(1), target)
 
 
-def recommendations(tables: int = 4, rows: int = 50, bag: int = 3) -> Callable[[int], Batch]:
+def recommendation_batches(tables: int = 4, rows: int = 50, bag: int = 3) -> Callable[[int], Batch]:
     """Dense features, indices of each table's bag, and clicks."""
 
     def batch(count: int) -> Batch:
@@ -210,7 +210,7 @@ def recommendations(tables: int = 4, rows: int = 50, bag: int = 3) -> Callable[[
     return batch
 
 
-def words(length: int, vocabulary: int, classes: int = 10) -> Callable[[int], Batch]:
+def word_batches(length: int, vocabulary: int, classes: int = 10) -> Callable[[int], Batch]:
     """Rows of words, and the class of each row."""
 
     def batch(count: int) -> Batch:
@@ -230,7 +230,7 @@ class Loss(nn.Module):
         return self.model(input_ids=ids, attention_mask=mask, labels=labels).loss
 
 
-def masked_words(length: int, vocabulary: int) -> Callable[[int], Batch]:
+def masked_word_batches(length: int, vocabulary: int) -> Callable[[int], Batch]:
     """Rows of words of which the last one is padded, and labels for each place (-100: none)."""
 
     def batch(count: int) -> Batch:
@@ -242,7 +242,9 @@ def masked_words(length: int, vocabulary: int) -> Callable[[int], Batch]:
     return batch
 
 
-def bert(layers: int = 2, width: int = 32, vocabulary: int = 60, **more: Any) -> nn.Module:
+def bert_masked_lm(
+    layers: int = 2, width: int = 32, vocabulary: int = 60, **more: Any
+) -> nn.Module:
     """BertForMaskedLM of transformers; its decoder is tied to the embedding."""
     from transformers import BertConfig, BertForMaskedLM
 
@@ -259,7 +261,7 @@ def bert(layers: int = 2, width: int = 32, vocabulary: int = 60, **more: Any) ->
     return Loss(BertForMaskedLM(config))
 
 
-def gpt2(layers: int = 2, width: int = 32, vocabulary: int = 60, **more: Any) -> nn.Module:
+def gpt2_lm(layers: int = 2, width: int = 32, vocabulary: int = 60, **more: Any) -> nn.Module:
     """GPT2LMHeadModel of transformers; its head is tied to the embedding."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
@@ -280,21 +282,47 @@ def gpt2(layers: int = 2, width: int = 32, vocabulary: int = 60, **more: Any) ->
     return Loss(model)
 
 
-def vector_inputs(count: int) -> Batch:
-    return torch.randn(count, 32), torch.randint(10, (count,))
+def vector_batches(width: int) -> Callable[[int], Batch]:
+    """Rows of numbers, and their classes."""
+
+    def batch(count: int) -> Batch:
+        return torch.randn(count, width), torch.randint(10, (count,))
+
+    return batch
 
 
-SMALL = {
-    "mlp": Trainable(mlp, vector_inputs),
-    "resnet": Trainable(resnet, images(32)),
+# At the size of the tests.
+SMALL_TRAINABLES = {
+    "mlp": Trainable(mlp_classifier, vector_batches(32)),
+    "resnet": Trainable(resnet_classifier, image_batches(32)),
     "densenet": Trainable(
         lambda: Classifier(DenseNet((2, 2), 8, 8, 2, 10)),
-        images(32),
+        image_batches(32),
     ),
-    "bert": Trainable(bert, masked_words(8, 60)),
-    "gpt2": Trainable(gpt2, masked_words(8, 60)),
-    "vit": Trainable(lambda: Classifier(VisionTransformer(16, 4, 32, 4, 2)), images(16)),
-    "convnext": Trainable(convnext, images(32)),
-    "lstm": Trainable(lambda: Classifier(Recurrent(40, 12, 16)), words(7, 40)),
-    "dlrm": Trainable(lambda: Recommender(4, 50, 8), recommendations()),
+    "bert": Trainable(bert_masked_lm, masked_word_batches(8, 60)),
+    "gpt2": Trainable(gpt2_lm, masked_word_batches(8, 60)),
+    "vit": Trainable(lambda: Classifier(VisionTransformer(16, 4, 32, 4, 2)), image_batches(16)),
+    "convnext": Trainable(convnext_classifier, image_batches(32)),
+    "lstm": Trainable(lambda: Classifier(Recurrent(40, 12, 16)), word_batches(7, 40)),
+    "dlrm": Trainable(lambda: Recommender(4, 50, 8), recommendation_batches()),
+}
+
+# At the size of the benchmark, with that of a batch: small enough to step in milliseconds, large
+# enough that operators cost more than calls.
+TRAINABLES = {
+    "mlp": (Trainable(lambda: mlp_classifier(256, 512), vector_batches(256)), 64),
+    "resnet": (Trainable(lambda: resnet_classifier(32, 2), image_batches(64)), 4),
+    "densenet": (
+        Trainable(lambda: Classifier(DenseNet((3, 6, 4), 16, 32, 4, 10)), image_batches(64)),
+        4,
+    ),
+    "bert": (Trainable(lambda: bert_masked_lm(4, 256, 2000), masked_word_batches(64, 2000)), 4),
+    "gpt2": (Trainable(lambda: gpt2_lm(4, 256, 2000), masked_word_batches(64, 2000)), 4),
+    "vit": (
+        Trainable(lambda: Classifier(VisionTransformer(64, 8, 192, 3, 4)), image_batches(64)),
+        4,
+    ),
+    "convnext": (Trainable(lambda: convnext_classifier(48, 2), image_batches(64)), 4),
+    "lstm": (Trainable(lambda: Classifier(Recurrent(2000, 64, 64)), word_batches(32, 2000)), 8),
+    "dlrm": (Trainable(lambda: Recommender(8, 5000, 32), recommendation_batches(8, 5000, 10)), 128),
 }

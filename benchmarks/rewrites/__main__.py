@@ -14,18 +14,20 @@ import os
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
+from benchmarks.measure import in_process, machine
+from benchmarks.models.inference import MODELS
+from benchmarks.report import RESULTS, insert, save
+
+from . import report
+from .measure import LONGER, measure, measure_depth, size_of
 
 MODULE = "benchmarks.rewrites"
-RESULTS = ROOT / "benchmarks" / "results" / "rewrites.json"
 DEPTHS = (12, 24, 48, 96)
 MODES = ("static", "dynamic")
 
 
 def run_one(job: str, options: argparse.Namespace) -> dict[str, Any]:
     """What the process of one job does: ``bert``, ``bert@4x128``, or ``96:dynamic``, a depth."""
-    from benchmarks.rewrites.measure import measure, measure_depth
-
     name, _, mode = job.partition(":")
     if name.isdigit():
         return measure_depth(int(name), mode == "dynamic", options)
@@ -34,50 +36,26 @@ def run_one(job: str, options: argparse.Namespace) -> dict[str, Any]:
 
 def run_all(options: argparse.Namespace) -> dict[str, Any]:
     """The records of every model and depth that was asked for."""
-    from benchmarks import measure as harness
-    from benchmarks.rewrites import report
-
     passed = passed_on(options)
-    found: dict[str, Any] = {"machine": machine(options.threads), "records": [], "depths": []}
+    found: dict[str, Any] = {"machine": described(options.threads), "records": [], "depths": []}
     found["set"] = options.set
     for name in options.names:
-        record = harness.in_process(MODULE, name, passed, options.threads)
+        record = in_process(MODULE, name, passed, options.threads)
         found["records"].append({"name": name, **record})
         print(report.one_line(found["records"][-1]), flush=True)
     for layers, mode in options.depths:
         job = f"{layers}:{mode}"
-        record = harness.in_process(MODULE, job, passed, options.threads)
+        record = in_process(MODULE, job, passed, options.threads)
         found["depths"].append({"layers": layers, "dynamic": mode == "dynamic", **record})
         print(report.one_line(found["depths"][-1]), flush=True)
     return found
 
 
-def machine(threads: int) -> str:
+def described(threads: int) -> str:
     """Processors and versions."""
     import onnxruntime
 
-    from benchmarks import measure as harness
-
-    return f"{harness.machine(threads)}, ONNX Runtime {onnxruntime.__version__}"
-
-
-def merged(paths: list[Path]) -> dict[str, Any]:
-    """The records of several runs as one: what a later file has of a model replaces what an earlier
-    one has."""
-    records: dict[str, dict[str, Any]] = {}
-    depths: dict[tuple[int, bool], dict[str, Any]] = {}
-    found: dict[str, Any] = {}
-    for path in paths:
-        part = json.loads(path.read_text())
-        for record in part["records"]:
-            known = records.setdefault(record["name"], {})
-            if "failed" not in record:
-                known.pop("failed", None)
-            known.update(record)
-        for record in part["depths"]:
-            depths[record["layers"], record["dynamic"]] = record
-        found.update(part)
-    return {**found, "records": list(records.values()), "depths": list(depths.values())}
+    return f"{machine(threads)}, ONNX Runtime {onnxruntime.__version__}"
 
 
 def passed_on(options: argparse.Namespace) -> list[str]:
@@ -142,12 +120,10 @@ def parse() -> argparse.Namespace:
 
 def _choose(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
     """The models and depths to measure, and checks of the names."""
-    from benchmarks.rewrites.measure import LONGER, MODELS, size_of
-    from ortable.errors import OrtableError
-    from ortable.passes.rewrite.choose import rules
+    from ortable import OrtableError, OrtOptions
 
     try:
-        rules([*options.set, *(name for name in options.rules if name != "all")])
+        OrtOptions(rewrites=[*options.set, *(name for name in options.rules if name != "all")])
         everything = options.models == "all"
         options.names = [*MODELS, *LONGER] if everything else options.models.split(",")
         for name in options.names:
@@ -173,21 +149,17 @@ def main() -> None:
     if options.one:
         options.json.write_text(json.dumps(run_one(options.one, options)))
         return
-    from benchmarks.backend.report import insert
-    from benchmarks.rewrites import report
-
     if options.from_json:
-        found = merged(options.from_json)
+        found = report.merged(options.from_json)
     else:
         found = run_all(options)
-        path = options.json or (RESULTS if options.whole else None)
+        path = options.json or (RESULTS / "rewrites.json" if options.whole else None)
         if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(found, indent=1) + "\n")
+            save(path, found)
     text = report.markdown(found)
     print("\n" + text)
     if options.docs is not None:
-        insert(options.docs, text, "benchmarks.rewrites")
+        insert(options.docs, text, MODULE)
 
 
 if __name__ == "__main__":

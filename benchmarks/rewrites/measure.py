@@ -16,17 +16,10 @@ from typing import Any
 
 import torch
 
-from benchmarks import measure as harness
-from benchmarks.conversion.measure import (
-    deep_bert,
-    difference,
-    operators,
-    quiet,
-    session,
-    timed,
-    torch_onnx,
-)
+from benchmarks.conversion.measure import deep_bert
+from benchmarks.measure import band, count_for, interleave, reason, timed
 from benchmarks.models.inference import MODELS, build
+from benchmarks.sessions import difference, operators, quiet, session, torch_onnx
 
 __all__ = ["LONGER", "Size", "measure", "measure_depth", "rounds_for", "size_of"]
 
@@ -79,8 +72,8 @@ def size_of(text: str) -> Size:
 
 
 def rounds_for(calls: Sequence[float], count: int, budget: float, most: int) -> int:
-    """How many rounds of `harness.interleave` fit into a budget, when one call takes these seconds
-    and each candidate has `count` in a row.
+    """How many rounds of `interleave` fit into a budget, when one call takes these seconds and each
+    candidate has `count` in a row.
 
     Every candidate begins equally often, so it is a multiple of their number; never none.
     """
@@ -157,9 +150,9 @@ class Subject:
         """
         once = {name: min(timed(call)[0] for _ in range(2)) for name, call in calls.items()}
         usual = statistics.median(once.values())
-        count = harness.count_for(usual, BLOCK)
+        count = count_for(usual, BLOCK)
         rounds = rounds_for(list(once.values()), count, budget, self.options.repeat)
-        return harness.interleave(calls, rounds, BLOCK, dict.fromkeys(calls, usual))
+        return interleave(calls, rounds, BLOCK, dict.fromkeys(calls, usual))
 
 
 def ours(
@@ -213,7 +206,7 @@ def measure_graphs(subject: Subject, errors: dict[str, str]) -> Record:
         try:
             protos[THEIRS] = torch_onnx(subject.ep).model_proto
         except Exception as error:  # torch.onnx lacks operators of some models
-            errors[THEIRS] = f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
+            errors[THEIRS] = reason(error)
     protos[WITHOUT], _ = subject.ours(["none"])
     protos[WITH], rewrites = subject.ours(options.set)
     record: Record = {"nodes": {}, "operators": {}, "opset": {}, "functions": {}, "kernels": {}}
@@ -285,9 +278,7 @@ def figures(found: Mapping[str, Sequence[float]]) -> Record:
         "rounds": len(next(iter(found.values()))),
         "latency": {label: statistics.median(times) for label, times in found.items()},
         "band": {
-            label: harness.band(found, label, label + AGAIN)
-            for label in found
-            if label + AGAIN in found
+            label: band(found, label, label + AGAIN) for label in found if label + AGAIN in found
         },
         "ratio": {},
         "spread": {},

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import collections
+import json
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from benchmarks.backend.report import table
 from benchmarks.measure import geomean
+from benchmarks.report import number, percent, table
 
-__all__ = ["markdown", "one_line"]
+__all__ = ["markdown", "merged", "one_line"]
 
 Record = Mapping[str, Any]
 THEIRS, WITHOUT, WITH = "torch.onnx", "without", "with"
@@ -52,14 +54,6 @@ def band(record: Record, ratio: str) -> float:
     return max((record["band"].get(each, 0.0) for each in ratio.split(" / ")), default=0.0)
 
 
-def _number(value: float | None, digits: int) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"
-
-
-def _percent(value: float) -> str:
-    return f"{100 * value:.1f} %"
-
-
 def graphs(records: Sequence[Record]) -> str:
     """Nodes as they are written, and as ONNX Runtime runs them."""
     head = ["model", "first input", "nodes: torch.onnx", WITHOUT, WITH]
@@ -74,7 +68,7 @@ def graphs(records: Sequence[Record]) -> str:
     for kind in ("nodes", "kernels"):
         for label in (THEIRS, WITHOUT, WITH):
             full = [r[kind][label] for r in records if THEIRS in r[kind]]
-            means.append(_number(geomean(full) if full else None, 0))
+            means.append(number(geomean(full) if full else None, 0))
     return table(head, [*rows, means])
 
 
@@ -85,9 +79,9 @@ def latency(records: Sequence[Record]) -> str:
     for record in records:
         theirs = record["latency"].get(THEIRS)
         cells = [record["name"], "-" if theirs is None else f"{1e3 * theirs:.3g}"]
-        cells += [_number(record["ratio"].get(name), 3) for name in RATIOS]
+        cells += [number(record["ratio"].get(name), 3) for name in RATIOS]
         shown = RATIOS[1] if RATIOS[1] in record["ratio"] else RATIOS[2]
-        cells += [_percent(record["spread"][shown]), _percent(band(record, shown))]
+        cells += [percent(record["spread"][shown]), percent(band(record, shown))]
         rows.append([*cells, *(f"{record['difference'][each]:.0e}" for each in (WITHOUT, WITH))])
     others = [record for record in records if record["name"] != APART]
     chosen: list[tuple[str, Callable[[Sequence[float]], float], Sequence[Record]]]
@@ -96,7 +90,7 @@ def latency(records: Sequence[Record]) -> str:
         chosen.insert(1, (f"geometric mean without {APART}", geomean, others))
     for title, summary, some in chosen:
         values = [[r["ratio"][name] for r in some if name in r["ratio"]] for name in RATIOS]
-        means = [_number(summary(each) if each else None, 3) for each in values]
+        means = [number(summary(each) if each else None, 3) for each in values]
         rows.append([title, "", *means, "", "", "", ""])
     return table(head, rows)
 
@@ -109,7 +103,7 @@ def outside(records: Sequence[Record], ratio: str) -> tuple[list[str], list[str]
         if value is None:
             continue
         noise = band(record, ratio)
-        text = f"`{record['name']}` ({value:.3f}, band {_percent(noise)})"
+        text = f"`{record['name']}` ({value:.3f}, band {percent(noise)})"
         if value > 1 + noise:
             above.append(text)
         elif value < 1 - noise:
@@ -161,12 +155,31 @@ def conversions(records: Sequence[Record]) -> str:
         plain, full = record["conversion"][WITHOUT], record["conversion"][WITH]
         times = (plain["total"], full["total"], full["rules"])
         cells = [record["name"], str(record["fx_nodes"]), *(f"{1e3 * t:.1f}" for t in times)]
-        rows.append([*cells, _percent(full["share"])])
+        rows.append([*cells, percent(full["share"])])
     shares = [record["conversion"][WITH]["share"] for record in records]
     if shares:
         mean = sum(shares) / len(shares)
-        rows.append(["mean; most", "", "", "", "", f"{_percent(mean)}; {_percent(max(shares))}"])
+        rows.append(["mean; most", "", "", "", "", f"{percent(mean)}; {percent(max(shares))}"])
     return table(head, rows)
+
+
+def merged(paths: list[Path]) -> dict[str, Any]:
+    """The records of several runs as one: what a later file has of a model replaces what an earlier
+    one has."""
+    records: dict[str, dict[str, Any]] = {}
+    depths: dict[tuple[int, bool], dict[str, Any]] = {}
+    found: dict[str, Any] = {}
+    for path in paths:
+        part = json.loads(path.read_text())
+        for record in part["records"]:
+            known = records.setdefault(record["name"], {})
+            if "failed" not in record:
+                known.pop("failed", None)
+            known.update(record)
+        for record in part["depths"]:
+            depths[record["layers"], record["dynamic"]] = record
+        found.update(part)
+    return {**found, "records": list(records.values()), "depths": list(depths.values())}
 
 
 def _kind(record: Record) -> str:
@@ -224,8 +237,8 @@ def ablation(records: Sequence[Record]) -> str:
         title = f"`{rule}`, off by default" if each[0][1]["added"] else f"`{rule}`"
         cells = [title, str(len(each))]
         cells += [str(sum(m[key] for _, m in each)) for key in ("fired", "nodes_saved")]
-        cells.append(_number(geomean([m["ratio"] for _, m in each]), 3))
-        cells.append(_percent(bands[len(bands) // 2]))
+        cells.append(number(geomean([m["ratio"] for _, m in each]), 3))
+        cells.append(percent(bands[len(bands) // 2]))
         rows.append([*cells, ", ".join(faster) or "-", ", ".join(slower) or "-"])
     return table(head, rows)
 

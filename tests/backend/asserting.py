@@ -38,6 +38,18 @@ def size_found(x):
     return found * 2
 
 
+def size_chosen(x):
+    found = torch.masked_select(x, torch.stack([x, -x, x]) > 0)
+    torch._check(found.size(0) <= 5)
+    return found * 2
+
+
+def size_chosen_by_itself(x):
+    found = torch.masked_select(x, torch.stack([x, -x, x]) > 0)
+    torch._check(found.size(0) <= x.numel())
+    return found * 2
+
+
 def rows(x):
     n = x.sum().to(torch.int64).item()
     torch._check(n >= 0)

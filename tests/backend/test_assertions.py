@@ -39,6 +39,7 @@ def outcome(fn, backend, x):
         (asserting.number, [1.0, 2.0], [[1.0, 9.0], [1.0, -9.0]]),
         (asserting.size_from_data, [1.0, 3.0], [[-1.0, -4.0], [9.0, 1.0], [1.0, 2.0]]),
         (asserting.size_found, [1.0, 0.0, 1.0], [[1.0, 1.0, 1.0]]),
+        (asserting.size_chosen_by_itself, [0.0, 0.0, 1.0], [[1.0, 1.0, -1.0]]),
         (asserting.rows, [1.0, 1.0, 0.0], [[1.0, 9.0, 0.0], [-9.0, 1.0, 0.0]]),
         (asserting.written, [1.0, 2.0], [[-5.0, 1.0]]),
         (asserting.between_draws, [1.0, 2.0], [[-5.0, 1.0]]),
@@ -87,6 +88,17 @@ def test_a_condition_that_always_holds_is_not_fetched():
     torch.testing.assert_close(fn(x), x.nonzero() * 2)
     (record,) = storage["instance"]
     assert len(record["onnx"].graph.output) == 1  # torch asserts that the size is 0 to 3
+
+
+def test_a_mask_may_choose_more_elements_than_its_tensor_has():
+    """Torch bounds what is chosen by the size of the tensor: its own backends raise here. What the
+    model itself asserts is kept."""
+    fn = torch.compile(asserting.size_chosen, backend="ortable", fullgraph=True)
+    x = torch.tensor([1.0, -1.0, 1.0, 0.0])
+    torch.testing.assert_close(fn(x), asserting.size_chosen(x))
+    assert len(fn(x)) == 5
+    with pytest.raises(RuntimeError, match="u0 <= 5"):
+        fn(torch.tensor([1.0, 1.0, -1.0, 1.0]))
 
 
 def test_what_asserts_in_a_branch_runs_in_torch():

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from benchmarks.models.training import SMALL
+from benchmarks.models.training import SMALL_TRAINABLES
 
 
 def relative_errors(model: nn.Module, exact: nn.Module) -> dict[str, float]:
@@ -27,7 +27,7 @@ def relative_errors(model: nn.Module, exact: nn.Module) -> dict[str, float]:
 def test_models_train_under_autocast(name, dtype):
     """Eager rounds at other places than ONNX Runtime: both are compared with float64, and ours may
     be twice as far off."""
-    trainable = SMALL[name]
+    trainable = SMALL_TRAINABLES[name]
     torch.manual_seed(3)
     eager = trainable.build().train()
     other, exact = copy.deepcopy(eager), copy.deepcopy(eager).double()

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from benchmarks.models.training import SMALL, Trainable
+from benchmarks.models.training import SMALL_TRAINABLES, Trainable
 
 STEPS = 3
 RTOL, ATOL = 1e-3, 1e-5  # of gradients in float32, as the guarantee has it
@@ -76,16 +76,16 @@ def train(trainable: Trainable, *, dynamic: bool, make_optimizer) -> None:
         got.load_state_dict(eager.state_dict())
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", SMALL_TRAINABLES)
 def test_model_trains_like_eager(name, rnn_in_graph):
     def sgd(parameters):
         return torch.optim.SGD(parameters, lr=0.05, momentum=0.9)
 
-    train(SMALL[name], dynamic=False, make_optimizer=sgd)
+    train(SMALL_TRAINABLES[name], dynamic=False, make_optimizer=sgd)
 
 
 @pytest.mark.parametrize("name", ["mlp", "resnet", "gpt2", "convnext", "dlrm"])
 def test_model_trains_with_any_batch(name):
     """One graph for every size of the batch, and another optimizer."""
     with torch._dynamo.config.patch(error_on_recompile=True):
-        train(SMALL[name], dynamic=True, make_optimizer=torch.optim.AdamW)
+        train(SMALL_TRAINABLES[name], dynamic=True, make_optimizer=torch.optim.AdamW)

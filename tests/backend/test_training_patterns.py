@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from benchmarks.models.training import SMALL, gpt2, masked_words
+from benchmarks.models.training import SMALL_TRAINABLES, gpt2_lm, masked_word_batches
 
 
 def network() -> nn.Module:
@@ -207,9 +207,9 @@ def test_sparse_gradients_are_refused_by_name():
 
 
 def test_tied_weights_get_the_sum_of_their_gradients():
-    eager, other, compiled = pair(lambda: gpt2(1, 16, 20))
+    eager, other, compiled = pair(lambda: gpt2_lm(1, 16, 20))
     assert other.model.lm_head.weight is other.model.transformer.wte.weight
-    arguments = masked_words(6, 20)(2)
+    arguments = masked_word_batches(6, 20)(2)
     eager(*arguments).backward()
     compiled(*arguments).backward()
     assert_same_gradients(eager, other)
@@ -280,7 +280,7 @@ def test_backward_called_inside_the_compiled_function():
 
 @pytest.mark.parametrize("name", ["mlp", "vit", "dlrm"])
 def test_parameters_in_float64(name):
-    trainable = SMALL[name]
+    trainable = SMALL_TRAINABLES[name]
     eager, other, compiled = pair(lambda: trainable.build().double())
     arguments = [x.double() if x.is_floating_point() else x for x in trainable.batch(3)]
     eager(*arguments).backward()
@@ -344,7 +344,7 @@ def test_no_grad_between_training_steps():
 
 def test_lstm_trains_with_dynamo_s_own_break():
     """dynamo leaves nn.LSTM to torch unless `allow_rnn` is set."""
-    trainable = SMALL["lstm"]
+    trainable = SMALL_TRAINABLES["lstm"]
     eager, other, compiled = pair(trainable.build, fullgraph=False)
     arguments = trainable.batch(3)
     eager(*arguments).backward()

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import ortable
-from benchmarks.models.architectures import ARCHITECTURES, build
+from benchmarks.models.architectures import ARCHITECTURES, build_architecture
 
 from .helpers import assert_same
 
@@ -20,7 +20,7 @@ from .helpers import assert_same
 @functools.lru_cache(maxsize=1)
 def module_of(name: str) -> torch.nn.Module:
     """Tests of one architecture stand together and share its module."""
-    return build(name)
+    return build_architecture(name)
 
 
 def exported(name: str, dynamic: bool) -> torch.export.ExportedProgram:

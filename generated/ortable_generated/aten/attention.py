@@ -25,15 +25,15 @@ def aten__scaled_dot_product_attention_math(graph: GraphBuilder, res: Res, query
     if dropout_p > 0 or dropout_mask is not None:
         raise UnsupportedCase('aten::_scaled_dot_product_attention_math: dropout inside attention draws random numbers that only torch can draw')
     # this form adds a bool mask, too
-    turned = permuted(graph, cast(graph, key, kind), swapped(rank_of(graph, key), -2, -1))
+    transposed = permuted(graph, cast(graph, key, kind), swapped(rank_of(graph, key), -2, -1))
     x, values = (cast(graph, query, kind), cast(graph, value, kind))
-    products = grouped_product(graph, x, turned) if enable_gqa else graph.make_node('MatMul', [x, turned])
+    products = grouped_product(graph, x, transposed) if enable_gqa else graph.make_node('MatMul', [x, transposed])
     scores = attention_scaled(graph, products, scale, dim_of(graph, query, -1))
     mask = cast(graph, attn_mask, kind) if attn_mask is not None else None
     masked = attention_mask(graph, scores, mask, is_causal, sizes)
-    chances = zero_where_masked(graph, graph.make_node('Softmax', [masked], axis=-1), mask)
-    found = grouped_product(graph, chances, values) if enable_gqa else graph.make_node('MatMul', [chances, values])
-    return (cast(graph, found, dtype_of(graph, query)), cast(graph, chances, dtype_of(graph, query)))
+    probs = zero_where_masked(graph, graph.make_node('Softmax', [masked], axis=-1), mask)
+    found = grouped_product(graph, probs, values) if enable_gqa else graph.make_node('MatMul', [probs, values])
+    return (cast(graph, found, dtype_of(graph, query)), cast(graph, probs, dtype_of(graph, query)))
 
 
 def aten__scaled_dot_product_flash_attention_for_cpu(graph: GraphBuilder, res: Res, query: Result, key: Result, value: Result, dropout_p: Float = 0.0, is_causal: Bool = False, *, attn_mask: Result | None = None, scale: Float | None = None) -> Any:
@@ -49,9 +49,9 @@ def aten__scaled_dot_product_flash_attention_for_cpu(graph: GraphBuilder, res: R
     products = grouped_product(graph, cast(graph, query, kind), permuted(graph, keys, swapped(4, 2, 3)))
     scores = attention_scaled(graph, products, scale, dim_of(graph, query, -1))
     masked = attention_mask(graph, scores, attn_mask, is_causal, sizes)
-    chances = graph.make_node('Softmax', [masked], axis=-1)
-    found = zero_where_masked(graph, grouped_product(graph, chances, values), attn_mask)
-    total = log_of_sums(graph, masked, chances, attn_mask) if is_used(res[1]) else None
+    probs = graph.make_node('Softmax', [masked], axis=-1)
+    found = zero_where_masked(graph, grouped_product(graph, probs, values), attn_mask)
+    total = log_of_sums(graph, masked, probs, attn_mask) if is_used(res[1]) else None
     sums = cast(graph, total, dtype_of(graph, res[1])) if total is not None else None
     return (cast(graph, found, dtype_of(graph, query)), sums)
 
@@ -71,12 +71,12 @@ def aten_scaled_dot_product_attention(graph: GraphBuilder, res: Res, query: Resu
         raise UnsupportedCase('aten::scaled_dot_product_attention: dropout inside attention draws random numbers that only torch can draw')
     repeat = is_causal and enable_gqa
     keys, values = [shared_heads(graph, cast(graph, x, kind), query, repeat) for x in [key, value]]
-    x, turned = (cast(graph, query, kind), permuted(graph, keys, swapped(rank_of(graph, key), -2, -1)))
-    products = grouped_product(graph, x, turned) if enable_gqa else graph.make_node('MatMul', [x, turned])
+    x, transposed = (cast(graph, query, kind), permuted(graph, keys, swapped(rank_of(graph, key), -2, -1)))
+    products = grouped_product(graph, x, transposed) if enable_gqa else graph.make_node('MatMul', [x, transposed])
     scores = attention_scaled(graph, products, scale, dim_of(graph, query, -1))
     masked = attention_mask(graph, scores, attn_mask, is_causal, sizes)
-    chances = graph.make_node('Softmax', [masked], axis=-1)
-    output = grouped_product(graph, chances, values) if enable_gqa else graph.make_node('MatMul', [chances, values])
+    probs = graph.make_node('Softmax', [masked], axis=-1)
+    output = grouped_product(graph, probs, values) if enable_gqa else graph.make_node('MatMul', [probs, values])
     return cast(graph, zero_where_masked(graph, output, attn_mask), dtype_of(graph, query))
 
 

@@ -10,7 +10,7 @@ from ortable.lowerings.complex.arithmetic import c_conj, c_einsum, c_matmul, c_p
 from ortable.lowerings.nn import scaled
 from ortable.lowerings.products import einsum_equation, einsum_product, in_group, matrix_product, untransposed
 from ortable.lowerings.quantize import is_dequantized, rows_of
-from ortable.prelude.factors import fits_attribute, is_wide_float, without_product
+from ortable.prelude.factors import fits_attribute, is_wide, without_product
 from ortable.prelude.facts import differs, dim_of, dtype_of, is_float, product, rank_of, shape_of, swapped
 from ortable.prelude.metadata import known_dtype, known_shape, scalar_shape
 from ortable.prelude.pointwise import opmath
@@ -47,7 +47,7 @@ def aten__grouped_mm(graph: GraphBuilder, res: Res, self: Result, mat2: Result, 
 
 def aten_addbmm(graph: GraphBuilder, res: Res, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
     """aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
-    if alpha == 0 and is_wide_float(graph, batch1):
+    if alpha == 0 and is_wide(graph, batch1):
         # torch does not read the matrices when alpha is 0, except those of half floats
         return without_product(graph, self, beta, [dim_of(graph, batch1, 1), dim_of(graph, batch2, 2)])
     if beta == 0:
@@ -62,7 +62,7 @@ def aten_addbmm(graph: GraphBuilder, res: Res, self: Result, batch1: Result, bat
 
 def aten_addmm(graph: GraphBuilder, res: Res, self: Result, mat1: Result, mat2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
     """aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
-    if alpha == 0 and is_wide_float(graph, mat1):
+    if alpha == 0 and is_wide(graph, mat1):
         # torch does not read the matrices when alpha is 0, except those of half floats
         return without_product(graph, self, beta, [dim_of(graph, mat1, 0), dim_of(graph, mat2, 1)])
     if is_float(graph, mat1) and dim_of(graph, mat1, 1) == 0:
@@ -89,7 +89,7 @@ def aten_addmm(graph: GraphBuilder, res: Res, self: Result, mat1: Result, mat2: 
 
 def aten_addmv(graph: GraphBuilder, res: Res, self: Result, mat: Result, vec: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
     """aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
-    if alpha == 0 and is_wide_float(graph, mat):
+    if alpha == 0 and is_wide(graph, mat):
         # torch does not read the factors when alpha is 0, except those of half floats
         return without_product(graph, self, beta, [dim_of(graph, mat, 0)])
     if beta == 0:

@@ -8,7 +8,7 @@ from ortable.errors import UnsupportedCase
 from ortable.lowerings.nn import batch_norm_known, group_instances, group_normalized, is_short_group, is_short_layer, machine_epsilon, on_channels, or_filled, rms_normalized, rows_normalized, wide_dtype, without
 from ortable.lowerings.normalization import batch_norm_backward, batch_norm_of_batch, batch_norm_single, batch_norm_training, batch_norm_update, layer_norm_backward
 from ortable.prelude.factors import fits_attribute
-from ortable.prelude.facts import axis_of, dim_of, dtype_of, is_used, rank_of, static
+from ortable.prelude.facts import axis_of, dim_of, dtype_of, is_used, rank_of
 from ortable.prelude.metadata import given_shape, known_dtype, known_shape
 from ortable.prelude.promotion import promoted_dtype
 from ortable.prelude.sums import length_over, mean_over
@@ -105,11 +105,11 @@ def aten_instance_norm(graph: GraphBuilder, res: Res, input: Result, weight: Res
         return batch_norm_known(graph, input, weight, bias, running_mean, running_var, eps)
     if running_mean is not None:
         raise UnsupportedCase('aten::instance_norm: training updates the running statistics in place; use track_running_stats=False')
-    if dtype_of(graph, input) == float32 and is_short_group(graph, input, static(dim_of(graph, input, 1))):
+    if dtype_of(graph, input) == float32 and is_short_group(graph, input, dim_of(graph, input, 1)):
         size = [dim_of(graph, input, 1)]
         gain = or_filled(graph, weight, size, 1, float32)
         return graph.make_node('InstanceNormalization', [input, gain, or_filled(graph, bias, size, 0, float32)], res.outputs, epsilon=eps)
-    return group_normalized(graph, input, static(dim_of(graph, input, 1)), weight, bias, eps)[0]
+    return group_normalized(graph, input, dim_of(graph, input, 1), weight, bias, eps)[0]
 
 
 def aten_layer_norm(graph: GraphBuilder, res: Res, input: Result, normalized_shape: SymInts, weight: Result | None = None, bias: Result | None = None, eps: Float = 1e-05, cudnn_enable: Bool = True) -> Result:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match, Rule
 from ortable.passes.rewrite.words.common import is_float32, number_of
-from ortable.passes.rewrite.words.nets import is_near, is_wide, one_axis
+from ortable.passes.rewrite.words.nets import is_near, one_axis
 from ortable.passes.rewrite.words.scalar import is_above_zero, is_at_least, is_known_number
+from ortable.prelude.factors import is_wide
 from ortable.prelude.facts import dtype_of, is_float
 from ortable.prelude.values import const
 

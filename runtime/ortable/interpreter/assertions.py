@@ -4,6 +4,7 @@ conditions beside the results and looks at them, an exported model says which it
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -50,7 +51,7 @@ def run_time_checks(graph: Graph) -> list[Assertion]:
     found = []
     for node in graph.nodes:
         assertion = _assertion(node) if node.op == "call_function" else None
-        if assertion is not None and not _is_settled(assertion.condition):
+        if assertion is not None and not _is_settled(assertion):
             found.append(assertion)
     return found
 
@@ -87,9 +88,12 @@ def _assertion(node: Node) -> Assertion | None:
     return Assertion(node, values[0], str(message() if callable(message) else message))
 
 
-def _is_settled(condition: Node) -> bool:
+def _is_settled(assertion: Assertion) -> bool:
     """Whether a condition holds for every input: torch knew it, or it bounds a size as every size
-    is bounded, from below by 0, or that of what is chosen by what there is."""
+    is bounded, from below by 0, or that of what is chosen by what there is. Or whether torch made
+    it up: it takes for granted that what a mask chooses is no more than its tensor has, which a
+    mask of more axes does."""
+    condition = assertion.condition
     if condition.meta.get("val") is True:
         return True
     if condition.target not in (operator.ge, operator.le) or len(condition.args) != 2:
@@ -102,8 +106,19 @@ def _is_settled(condition: Node) -> bool:
     source = size.args[0]
     if not isinstance(source, Node) or source.target not in _CHOSEN or size.args[1:] != (0,):
         return False
-    whole = source.args[0].meta["val"].numel()  # type: ignore[union-attr]
-    return isinstance(whole, int) and whole <= bound
+    chosen_from = [each.meta["val"] for each in source.args if isinstance(each, Node)]
+    most = _elements(chosen_from)
+    if most is not None and most <= bound:
+        return True
+    return bound == _elements(chosen_from[:1]) and source.stack_trace == assertion.node.stack_trace
+
+
+def _elements(tensors: list[Any]) -> int | None:
+    """How many elements tensors have that are broadcast to each other, where that is known."""
+    sizes = [tensor.shape for tensor in tensors]
+    if not all(isinstance(size, int) for shape in sizes for size in shape):
+        return None
+    return math.prod(torch.broadcast_shapes(*sizes))
 
 
 def _graphs_of(graph_module: GraphModule, node: Node) -> Iterator[GraphModule]:

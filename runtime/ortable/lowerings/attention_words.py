@@ -44,10 +44,10 @@ def packed_attention(
             raise UnsupportedCase("a mask of other values than bools")
         wide = unsqueezed(graph, mask, [1, 2]) if mask_type == 1 else mask
         scores = make("Where", [wide, const(graph, -float("inf"), dtype), scores])
-    chances = make("Softmax", [scores], axis=-1)
-    joined = permuted(graph, make("MatMul", [chances, value]), [0, 2, 1, 3])
+    probs = make("Softmax", [scores], axis=-1)
+    joined = permuted(graph, make("MatMul", [probs, value]), [0, 2, 1, 3])
     shape = [dim_of(graph, inputs[0], 0), dim_of(graph, inputs[0], 1), size * heads]
-    return [reshape_to(graph, joined, shape), chances]
+    return [reshape_to(graph, joined, shape), probs]
 
 
 def layer_normalized(graph: Graph, x: Result, weight: Result, bias: Result, eps: Float) -> Result:

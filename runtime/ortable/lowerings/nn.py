@@ -248,7 +248,7 @@ def batch_norm_known(
 
 
 def group_normalized(
-    graph: Graph, x: Result, groups: Int, gain: Result | None, shift: Result | None, eps: Float
+    graph: Graph, x: Result, groups: SymInt, gain: Result | None, shift: Result | None, eps: Float
 ) -> Results:
     """Group norm of [N, C, ...]: the normalised input, mean and 1/std of each group as [N, groups,
     1]."""
@@ -308,7 +308,7 @@ def is_short_layer(normalized: SymInts) -> Bool:
     return not dims.prod(normalized) > _MOST_LAYER
 
 
-def is_short_group(graph: Graph, x: Result, groups: Int) -> Bool:
+def is_short_group(graph: Graph, x: Result, groups: SymInt) -> Bool:
     """Whether InstanceNormalization of groups of channels is as exact as torch's; what is not known
     is taken to be short."""
     return not dims.prod(shape_of(graph, x)[1:]) // groups > _MOST_INSTANCE

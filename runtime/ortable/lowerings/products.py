@@ -15,6 +15,8 @@ from ortable.prelude.values import cast, consts, squeezed, unsqueezed
 
 __all__ = ["einsum_equation", "einsum_product", "in_group", "matrix_product", "untransposed"]
 
+_MOST_PRODUCTS = 2**15  # products that one MatMul with a vector may add up, one after the other
+
 
 def untransposed(graph: Graph, x: Result) -> Any:
     """``[y, 1]`` when ``x`` is a 2-d ``y`` transposed, else ``[x, 0]``: Gemm reads it the other way
@@ -35,6 +37,10 @@ def matrix_product(graph: Graph, a: Result, b: Result) -> Result:
         (left, turn_left), (right, turn_right) = untransposed(graph, a), untransposed(graph, b)
         if turn_left or turn_right:
             return graph.make_node("Gemm", [left, right], transA=turn_left, transB=turn_right)
+    if rank_of(graph, b) == 1 and dtype == dtypes.float32 and _is_long(graph, b):
+        return summed_over(
+            graph, graph.make_node("Mul", [a, b]), [rank_of(graph, a) - 1], keepdim=False
+        )
     if rank_of(graph, b) == 1 and _is_transposed(graph, a):
         # ONNX Runtime fuses the Transpose of ``a`` into the product, which is then wrong for a
         # vector ``b``, though not for a column
@@ -44,6 +50,12 @@ def matrix_product(graph: Graph, a: Result, b: Result) -> Result:
         return graph.make_node("MatMul", [a, b])
     wide = graph.make_node("MatMul", [cast(graph, a, dtypes.int32), cast(graph, b, dtypes.int32)])
     return cast(graph, wide, dtype)
+
+
+def _is_long(graph: Graph, vector: str) -> bool:
+    """Whether a product with a vector adds up more than MatMul, which does so one by one, can."""
+    count = dim_of(graph, vector, 0)
+    return isinstance(count, int) and count > _MOST_PRODUCTS
 
 
 def _is_transposed(graph: Graph, x: str) -> bool:

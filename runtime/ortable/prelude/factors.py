@@ -18,7 +18,7 @@ __all__ = [
     "fits_attribute",
     "float32_holds",
     "is_nan",
-    "is_wide_float",
+    "is_wide",
     "with_epsilon",
     "without_product",
 ]
@@ -52,9 +52,10 @@ def with_epsilon(graph: Graph, variance: Result, eps: Scalar) -> tuple[Result, f
     return graph.make_node("Add", [variance, const(graph, eps, dtype)]), 0.0
 
 
-def is_wide_float(graph: Graph, x: Result) -> Bool:
-    """True for float32 and float64."""
-    return graph.get_type(x) in (dtypes.float32, dtypes.float64)
+def is_wide(graph: Graph, x: Result) -> Bool:
+    """True for float32 and float64: in a narrower type, two roundings instead of one are more than
+    rounding."""
+    return graph.has_type(x) and graph.get_type(x) in (dtypes.float32, dtypes.float64)
 
 
 def without_product(graph: Graph, x: Result, beta: Scalar, sizes: SymInts) -> Result:

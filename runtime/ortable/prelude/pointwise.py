@@ -29,6 +29,7 @@ from .facts import (
     is_static,
     shape_of,
 )
+from .sums import summed_over
 from .values import as_vec, cast, const, consts, filled, squeezed
 
 __all__ = [
@@ -331,7 +332,7 @@ def log_sum_exp(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
         return x
     most = make("ReduceMax", [x, over], keepdims=1)
     shift = make("Where", [make("IsInf", [most]), const_like(graph, 0, x), most])
-    total = make("ReduceSum", [make("Exp", [make("Sub", [x, shift])]), over], keepdims=1)
+    total = summed_over(graph, make("Exp", [make("Sub", [x, shift])]), axes, True)
     found = make("Add", [make("Log", [total]), shift])
     return found if keepdim else squeezed(graph, found, axes)
 

@@ -186,12 +186,12 @@ def freedom(graph: Graph, count: SymInt, correction: Scalar, dtype: Dtype) -> Re
     return graph.make_node("Max", [left, const(graph, 0, dtype)])
 
 
-def log_of_sums(graph: Graph, scores: Result, chances: Result, mask: Result | None) -> Result:
-    """The logarithm of the sum of exponentials over the last axis, where ``chances`` is the softmax
-    of ``scores``: the largest score less the logarithm of its chance, which takes a tenth of
+def log_of_sums(graph: Graph, scores: Result, probs: Result, mask: Result | None) -> Result:
+    """The logarithm of the sum of exponentials over the last axis, where ``probs`` is the softmax
+    of ``scores``: the largest score less the logarithm of its probability, which takes a tenth of
     ReduceLogSumExp's time. 0 for a row that a mask hides altogether, as torch keeps it."""
     make, last = graph.make_node, consts(graph, [len(shape_of(graph, scores)) - 1], dtypes.int64)
-    top, most = (make("ReduceMax", [x, last], keepdims=0) for x in (scores, chances))
+    top, most = (make("ReduceMax", [x, last], keepdims=0) for x in (scores, probs))
     sums = make("Sub", [top, make("Log", [most])])
     if mask is None:
         return sums
@@ -223,7 +223,8 @@ def _float_sum(graph: Graph, x: str, axes: Ints, keepdim: bool, fine: bool) -> s
     parts of it are added up in float32, and those in float64. ``fine`` does so in any case."""
     if not graph.has_shape(x):
         return _plain_sum(graph, x, axes, keepdim)
-    sizes, x, done = list(shape_of(graph, x)), *_shortened(graph, x, axes, fine)
+    sizes = list(shape_of(graph, x))
+    x, done = _shortened(graph, x, axes, fine)
     if done or _ends_open(graph, x, axes):
         return _plain_sum(graph, cast(graph, x, dtypes.float64), axes, keepdim)
     count = len(axes)
@@ -244,8 +245,7 @@ def _is_long(graph: Graph, x: str, axes: Ints) -> bool:
     """Whether a sum over ``axes`` is added up in parts."""
     sizes = shape_of(graph, x) if graph.has_shape(x) else ()
     return any(
-        dims.prod(sizes[first:end]) > _most(sizes, first, end)
-        for first, end in _pieces(sizes, axes)
+        dims.prod(sizes[first:end]) > _most(sizes, first, end) for first, end in _runs(sizes, axes)
     )
 
 
@@ -262,7 +262,7 @@ def _most(sizes: SymInts, first: int, end: int) -> int:
     return _MOST_ALL if alone else _MOST_LAST
 
 
-def _pieces(sizes: SymInts, axes: Ints) -> list[tuple[int, int]]:
+def _runs(sizes: SymInts, axes: Ints) -> list[tuple[int, int]]:
     """Runs of neighbours among ``axes`` whose sizes are known, and single ones whose size is not:
     (first, behind the last)."""
     found: list[tuple[int, int]] = []
@@ -280,9 +280,9 @@ def _shortened(graph: Graph, x: str, axes: Ints, fine: bool) -> tuple[str, bool]
     whether the rest is to be added up in float64. Of several dynamic sizes all but the first are
     summed up: an image or a batch of texts is long, its sizes are not."""
     sizes = list(shape_of(graph, x))
-    pieces = _pieces(sizes, axes)
+    runs = _runs(sizes, axes)
     unknown = [axis for axis in axes if not isinstance(sizes[axis], int)]
-    for first, end in reversed(pieces):
+    for first, end in reversed(runs):
         count = dims.prod(sizes[first:end])
         if isinstance(count, int) and count > (_PART if fine else _most(sizes, first, end)):
             rows = _is_last(sizes, end) and not fine

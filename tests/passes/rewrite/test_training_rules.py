@@ -13,7 +13,13 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from benchmarks.models.training import SMALL, Classifier, Loss, Trainable, masked_words
+from benchmarks.models.training import (
+    SMALL_TRAINABLES,
+    Classifier,
+    Loss,
+    Trainable,
+    masked_word_batches,
+)
 
 RTOL, ATOL = 1e-3, 1e-5  # of gradients in float32, as tests/backend has it
 
@@ -84,8 +90,8 @@ def llama() -> nn.Module:
 
 
 MODELS = {
-    **{name: SMALL[name] for name in ("mlp", "bert", "gpt2", "vit", "convnext")},
-    "llama": Trainable(llama, masked_words(8, 60)),
+    **{name: SMALL_TRAINABLES[name] for name in ("mlp", "bert", "gpt2", "vit", "convnext")},
+    "llama": Trainable(llama, masked_word_batches(8, 60)),
     **{
         function.__name__: Trainable(
             lambda function=function: Classifier(Activated(function)), vectors

@@ -12,6 +12,7 @@ from ortable import dims, dtypes
 from ortable.ir import Graph, initializers
 from ortable.ir.constants import is_constant as _is_constant
 from ortable.passes.rewrite.matcher import small_constant
+from ortable.prelude.factors import is_wide
 from ortable.prelude.facts import Bool, Float, Int, Ints, Result, Results
 from ortable.prelude.values import consts
 
@@ -30,7 +31,6 @@ __all__ = [
     "is_near",
     "is_sizes_from",
     "is_weight",
-    "is_wide",
     "last_axes",
     "moved_bias",
     "no_pads",
@@ -50,16 +50,9 @@ __all__ = [
 
 _SMALL = 4096  # elements of a constant that may be stored once more for another reader
 _DEEP = 16  # nodes between a constant and the initializers that it is computed from
-_WIDE = (dtypes.float32, dtypes.float64)
 
 
 # -- weights
-
-
-def is_wide(graph: Graph, x: Result) -> Bool:
-    """Whether a result is of float32 or float64: in a narrower type, two roundings instead of one
-    are more than rounding."""
-    return graph.has_type(x) and graph.get_type(x) in _WIDE
 
 
 def is_weight(graph: Graph, x: Result | None) -> Bool:
@@ -83,7 +76,7 @@ def _is_weight(graph: Any, x: str, deep: int) -> bool:
     if not deep or not _is_constant(graph, x) or not graph.has_type(x) or not graph.has_shape(x):
         return False
     size = dims.prod(graph.get_shape(x))
-    if type(size) is not int or graph.get_type(x) not in (*_WIDE, dtypes.int64):
+    if type(size) is not int or not (is_wide(graph, x) or graph.get_type(x) == dtypes.int64):
         return False
     if size > _SMALL and len((graph.readers or {}).get(x, ())) > 1:
         return False

@@ -10,6 +10,7 @@ import numpy as np
 from ortable import dtypes
 from ortable.ir import Graph
 from ortable.passes.rewrite.matcher import small_constant
+from ortable.prelude.factors import float32_holds
 from ortable.prelude.facts import Bool, Int, Result
 
 from .common import number_of
@@ -32,11 +33,11 @@ def is_rounded_in_float32(graph: Graph, c: Result, x: Result, scaled: Result) ->
     if not graph.has_type(x) or graph.get_type(x) != dtypes.float64:
         return False
     value = number_of(graph, c)
-    with np.errstate(over="ignore"):
-        narrow = float(np.float32(value))
-    if math.isnan(value) or narrow == value:
+    if float32_holds(value):
         return False
-    return narrow == 1 or _is_product(graph, x) or _feeds_product(graph, scaled)
+    with np.errstate(over="ignore"):
+        is_one = np.float32(value) == 1
+    return bool(is_one) or _is_product(graph, x) or _feeds_product(graph, scaled)
 
 
 def _is_product(graph: Graph, x: Result) -> bool:

@@ -1,0 +1,69 @@
+"""The benchmarks are packages that run from the root of the repository, and own their models."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from benchmarks.models.architectures import ARCHITECTURES
+from benchmarks.models.inference import MODELS
+from benchmarks.models.training import SMALL_TRAINABLES, TRAINABLES
+from tests.packaging.files import ROOT, imports
+
+FOLDER = ROOT / "benchmarks"
+SOURCES = sorted(FOLDER.rglob("*.py"))
+TOPICS = sorted(path.parent.name for path in FOLDER.glob("*/__main__.py"))
+
+
+def test_the_topics_are_those_of_the_makefile_and_the_readme() -> None:
+    assert TOPICS == ["backend", "conversion", "large_model", "rewrites", "training"]
+    for path in (ROOT / "Makefile", FOLDER / "README.md"):
+        named = re.findall(r"\bbenchmarks\.(\w+)", path.read_text(encoding="utf-8"))
+        assert set(named) == set(TOPICS), path
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_a_topic_runs_as_a_module_from_the_root(topic: str) -> None:
+    path = os.pathsep.join(str(ROOT / part) for part in ("runtime", "generated", "codegen"))
+    done = subprocess.run(
+        [sys.executable, "-m", f"benchmarks.{topic}", "--help"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert f"python -m benchmarks.{topic} [-h]" in done.stdout
+
+
+def test_benchmarks_import_no_tests_and_leave_the_path_alone() -> None:
+    assert len(SOURCES) > 20
+    for path in SOURCES:
+        assert "sys.path" not in path.read_text(encoding="utf-8"), path
+        found = [each.module for each in imports(path, ROOT)]
+        assert not [name for name in found if name.split(".")[0] == "tests"], path
+
+
+def test_models_import_no_benchmark_and_topics_import_measures_alone() -> None:
+    """A topic may take times or programs as another one does; its `__main__` is its own."""
+    for path in SOURCES:
+        below = path.relative_to(FOLDER).parts[0]
+        for each in imports(path, ROOT):
+            parts = each.module.split(".")
+            if parts[0] != "benchmarks" or len(parts) < 2:
+                continue
+            if below == "models":
+                assert parts[1] == "models", (path, each)
+            elif parts[1] in TOPICS and parts[1] != below:
+                assert parts[2:3] == ["measure"], (path, each)
+
+
+def test_the_sets_of_models_share_names() -> None:
+    """A model that two sets have is called the same in both."""
+    assert list(TRAINABLES) == list(SMALL_TRAINABLES)
+    shared = set(MODELS) & set(ARCHITECTURES)
+    assert {"mlp", "resnet18", "densenet121", "vit", "bert", "gpt2", "llama", "dlrm"} <= shared
