@@ -84,6 +84,8 @@ def _check_duplicates(specs: Specs, diagnostics: Diagnostics) -> None:
         (f"hop {h.name}", h.span) for h in specs.hops
     ]
     keyed += [(p.name, p.span) for p in specs.placed if not p.lowered]
+    placed = {p.name for p in specs.placed}
+    keyed += [(t.key, t.span) for t in specs.traits if t.alone and t.name not in placed]
     for key, span in sorted(keyed, key=lambda pair: pair[1]):
         if key in seen:
             diagnostics.error(span, f"duplicate entry for '{key}'", [f"first given at {seen[key]}"])
@@ -98,6 +100,9 @@ def _check_sorted(specs: Specs, diagnostics: Diagnostics) -> None:
     for placed in specs.placed:
         if not placed.lowered and "::" in placed.name:
             groups.setdefault((placed.file, "operators"), []).append((placed.name, placed.span))
+    for each in (traits for traits in specs.traits if traits.alone and traits.kind != "hop"):
+        group = "operators" if "::" in each.name else each.kind
+        groups.setdefault((each.file, group), []).append((each.name, each.span))
     for call in specs.calls:
         groups.setdefault((call.file, call.kind), []).append((call.name, call.span))
     for pairs in groups.values():

@@ -16,6 +16,7 @@ from ortablegen.source.templates import environment
 
 from . import draws, rule_words
 from .model import AliasEntry, CallEntry, ComplexForm, HopEntry, LowerCase, OpEntry, Specs
+from .traits import emit_traits
 
 
 def emit_aten(specs: Specs) -> dict[str, str]:
@@ -25,6 +26,7 @@ def emit_aten(specs: Specs) -> dict[str, str]:
         .get_template("aten_init.py.jinja")
         .render(),
         "ortable_generated/aten/dispatch.py": _dispatch(specs),
+        "ortable_generated/aten/traits.py": emit_traits(specs.traits),
     }
     for file in specs.families():
         files[f"ortable_generated/aten/{family_name(file)}.py"] = family_text(specs, file)
@@ -359,8 +361,13 @@ def _place_rows(specs: Specs) -> list[tuple[str, str]]:
 def _call_rows(calls: tuple[CallEntry, ...], kind: str) -> list[tuple[str, str]]:
     rows = []
     for call in sorted((c for c in calls if c.kind == kind), key=lambda c: c.name):
-        values = (call.of, dict(call.fixed), call.pack, dict(call.python_only))
-        rows.append((call.name, f"CallTarget({', '.join(map(repr, values))})"))
+        given = [repr(call.of), repr(dict(call.fixed)), repr(call.pack)]
+        given.append(repr(dict(call.python_only)))
+        if call.exported_as is not None:
+            given.append(f"exported_as={call.exported_as!r}")
+        if call.several:
+            given.append(f"several={call.several!r}")
+        rows.append((call.name, f"CallTarget({', '.join(given)})"))
     return rows
 
 

@@ -182,6 +182,10 @@ class CallEntry:
     fixed: tuple[tuple[str, object], ...] = ()
     # arguments of the Python function that ATen lacks: the one value that changes nothing, or "any"
     python_only: tuple[tuple[str, object], ...] = ()
+    # the operator of a call on tensors in an exported graph, where that is not `of`
+    exported_as: str | None = None
+    # the operators that the function calls by its arguments; `of` is the usual one
+    several: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -210,6 +214,33 @@ class Placed:
 
 
 @dataclass(frozen=True)
+class TraitUse:
+    """One trait of an entry, with the values of its arguments in order."""
+
+    name: str
+    values: tuple[object, ...]
+    span: Span
+
+
+@dataclass(frozen=True)
+class Traits:
+    """``traits:`` of the operator or Python function ``name``. ``alone`` tells that the entry has
+    no lowering besides: it makes nothing supported."""
+
+    kind: str
+    name: str
+    uses: tuple[TraitUse, ...]
+    file: str
+    span: Span
+    alone: bool = False
+
+    @property
+    def key(self) -> str:
+        """What tells the entry from others: ``aten::lift``, ``hop wrap``."""
+        return self.name if "::" in self.name else f"{self.kind} {self.name}"
+
+
+@dataclass(frozen=True)
 class Specs:
     """All entries, in file order within files sorted by name."""
 
@@ -218,6 +249,7 @@ class Specs:
     calls: tuple[CallEntry, ...] = ()
     hops: tuple[HopEntry, ...] = ()
     placed: tuple[Placed, ...] = ()
+    traits: tuple[Traits, ...] = ()
 
     def operators(self) -> tuple[OpEntry | AliasEntry, ...]:
         """Entries with a torch schema: operators, then aliases."""

@@ -7,6 +7,7 @@ import ast
 import keyword
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from ortable import dtypes
@@ -41,7 +42,9 @@ from .model import (
     Sample,
     ShapeRule,
     Specs,
+    Traits,
 )
+from .traits import read_traits
 
 CASE_KEYS = ("when", "target", "opset", "note", "do", "python", "why", "refuse")
 DRAW_FORM = "draw: bernoulli_(shape=same(input), p=1 - p), or {when: 0 < p, do: bernoulli_(...)}"
@@ -323,13 +326,15 @@ def _readable_else(node: YScalar) -> YScalar:
 
 OP_KEYS = (
     "op", "requires", "torch", "promote", "out", "let", "lower", "complex", "ignore", "mutates",
-    "draw", "place", "why", "cases",
+    "draw", "place", "why", "traits", "cases",
 )  # fmt: skip
-ALIAS_KEYS = ("alias", "requires", "of", "args", "ignore", "cases")
-CALL_KEYS = ("callable", "method", "of", "pack", "fixed", "python_only")
+ALIAS_KEYS = ("alias", "requires", "of", "args", "ignore", "traits", "cases")
+CALL_KEYS = (
+    "callable", "method", "of", "pack", "fixed", "python_only", "exported_as", "several", "traits",
+)  # fmt: skip
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 _OPERATOR = re.compile(r"[A-Za-z_]\w*::[A-Za-z_]\w*(\.\w+)?")
-HOP_KEYS = ("hop", "args", "python", "why", "refuse", "place")
+HOP_KEYS = ("hop", "args", "python", "why", "refuse", "place", "traits")
 _LOWERING_KEYS = {"out", "lower", "complex", "promote", "let", "ignore", "mutates", "draw", "cases"}
 
 
@@ -355,6 +360,7 @@ def _read_all(
     calls: list[CallEntry] = []
     hops: list[HopEntry] = []
     placed: list[Placed] = []
+    traits: list[Traits] = []
     for display, entries in sources:
         for node in entries:
             reader = _Reader(display, diagnostics)
@@ -369,7 +375,10 @@ def _read_all(
             elif isinstance(entry, HopEntry):
                 hops.append(entry)
             placed += reader.placed
-    return Specs(tuple(ops), tuple(aliases), tuple(calls), tuple(hops), tuple(placed))
+            traits += reader.traits
+    return Specs(
+        tuple(ops), tuple(aliases), tuple(calls), tuple(hops), tuple(placed), tuple(traits)
+    )
 
 
 class _Reader(PartReader):
@@ -380,6 +389,7 @@ class _Reader(PartReader):
     def __init__(self, file: str, diagnostics: Diagnostics) -> None:
         super().__init__(file, diagnostics)
         self.placed: list[Placed] = []
+        self.traits: list[Traits] = []
 
     def entry(self, node: YNode) -> OpEntry | AliasEntry | CallEntry | HopEntry | None:
         if not isinstance(node, YMap) or not node.pairs:
@@ -413,8 +423,10 @@ class _Reader(PartReader):
         lowered = any(key.text in _LOWERING_KEYS for key, _ in node.items())
         if node.get("place") is not None or node.get("why") is not None:
             self.place(node, schema.key if schema is not None else None, lowered)
-            if not lowered:
-                return None
+        self.note_traits(node, schema.key if schema is not None else None)
+        if not lowered and any(node.get(key) is not None for key in ("place", "why", "traits")):
+            self.stand_alone()
+            return None
         needed = ("out", "cases") if node.get("complex") is not None else ("out", "lower", "cases")
         missing = [key for key in needed if node.get(key) is None]
         for key in missing:
@@ -451,6 +463,18 @@ class _Reader(PartReader):
             versions=versions,
             draw=self.draw(node.get("draw")),
         )
+
+    def note_traits(self, node: YMap, name: str | None) -> None:
+        """Keep the ``traits:`` of an entry."""
+        found = read_traits(node, name or "", self.file, self.diagnostics)
+        if found is not None and name is not None:
+            self.traits.append(found)
+
+    def stand_alone(self) -> None:
+        """Note that the entry that was read last says nothing but its traits."""
+        if self.traits:
+            at = self.traits[-1]
+            self.traits[-1] = replace(at, alone=True)
 
     def place(self, node: YMap, name: str | None, lowered: bool) -> None:
         """``place: torch`` and its ``why:``."""
@@ -497,6 +521,7 @@ class _Reader(PartReader):
             )
         if schema is None:
             return None
+        self.note_traits(node, schema.key)
         args: list[tuple[str, Code]] = []
         given = node.get("args")
         if isinstance(given, YMap):
@@ -525,10 +550,17 @@ class _Reader(PartReader):
         kind = node.pairs[0][0].text
         name = self.text(node.pairs[0][1], kind)
         of = self.text(node.get("of"), "of")
+        self.note_traits(node, name)
+        if of is None and node.get("traits") is not None:
+            self.stand_alone()
+            return None
         if name is None or of is None:
             self.error(node.span, f"a {kind} entry needs 'of', an ATen operator such as aten::add")
             return None
-        for text, pattern in ((name, _DOTTED), (of, _OPERATOR)):
+        exported_as = self.text(node.get("exported_as"), "exported_as")
+        several = self.words(node.get("several"), "several")
+        operators = [of, *several, *([] if exported_as is None else [exported_as])]
+        for text, pattern in ((name, _DOTTED), *((each, _OPERATOR) for each in operators)):
             if not pattern.fullmatch(text):
                 self.error(node.span, f"'{text}' is no name of a function or operator")
         return CallEntry(
@@ -540,6 +572,8 @@ class _Reader(PartReader):
             self.text(node.get("pack"), "pack"),
             self.literals(node.get("fixed"), "fixed"),
             self.literals(node.get("python_only"), "python_only"),
+            exported_as,
+            several,
         )
 
     def literals(self, node: YNode | None, what: str) -> tuple[tuple[str, object], ...]:
@@ -561,8 +595,12 @@ class _Reader(PartReader):
         python = self.python(node)
         refuse = self.text(node.get("refuse"), "refuse")
         name = self.text(node.pairs[0][1], "hop")
+        self.note_traits(node, name)
         if node.get("place") is not None:
             self.place(node, name, lowered=False)
+            return None
+        if python is None and refuse is None and node.get("traits") is not None:
+            self.stand_alone()
             return None
         if (python is None) == (refuse is None) or name is None:
             self.error(

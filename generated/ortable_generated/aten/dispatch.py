@@ -10,13 +10,17 @@ class CallTarget(NamedTuple):
     """What a Python function or tensor method stands for.
 
     ``fixed``: keyword arguments always given; ``pack``: the list that gathers varargs; ``python_only``: arguments
-    that ATen lacks, with the only value accepted ("any": every value, since it changes nothing).
+    that ATen lacks, with the only value accepted ("any": every value, since it changes nothing);
+    ``exported_as``: the operator of a call on tensors in an exported graph, where that is another one; ``several``:
+    the operators that the function calls by its arguments.
     """
 
     packet: str
     fixed: dict[str, Any]
     pack: str | None
     python_only: dict[str, Any]
+    exported_as: str | None = None
+    several: tuple[str, ...] = ()
 
 
 CONVERTERS = LazyFunctions(__package__, {
@@ -2822,7 +2826,7 @@ HOPS = LazyFunctions(__package__, {
 CALLABLES: dict[str, CallTarget] = {
     "operator.abs": CallTarget('aten::abs', {}, None, {}),
     "operator.add": CallTarget('aten::add', {}, None, {}),
-    "operator.and_": CallTarget('aten::bitwise_and', {}, None, {}),
+    "operator.and_": CallTarget('aten::bitwise_and', {}, None, {}, exported_as='aten::__and__'),
     "operator.eq": CallTarget('aten::eq', {}, None, {}),
     "operator.floordiv": CallTarget('aten::floor_divide', {}, None, {}),
     "operator.ge": CallTarget('aten::ge', {}, None, {}),
@@ -2841,19 +2845,19 @@ CALLABLES: dict[str, CallTarget] = {
     "operator.itruediv": CallTarget('aten::div', {}, None, {}),
     "operator.ixor": CallTarget('aten::bitwise_xor', {}, None, {}),
     "operator.le": CallTarget('aten::le', {}, None, {}),
-    "operator.lshift": CallTarget('aten::bitwise_left_shift', {}, None, {}),
+    "operator.lshift": CallTarget('aten::bitwise_left_shift', {}, None, {}, exported_as='aten::__lshift__'),
     "operator.lt": CallTarget('aten::lt', {}, None, {}),
     "operator.matmul": CallTarget('aten::matmul', {}, None, {}),
     "operator.mod": CallTarget('aten::remainder', {}, None, {}),
     "operator.mul": CallTarget('aten::mul', {}, None, {}),
     "operator.ne": CallTarget('aten::ne', {}, None, {}),
     "operator.neg": CallTarget('aten::neg', {}, None, {}),
-    "operator.or_": CallTarget('aten::bitwise_or', {}, None, {}),
+    "operator.or_": CallTarget('aten::bitwise_or', {}, None, {}, exported_as='aten::__or__'),
     "operator.pow": CallTarget('aten::pow', {}, None, {}),
-    "operator.rshift": CallTarget('aten::bitwise_right_shift', {}, None, {}),
+    "operator.rshift": CallTarget('aten::bitwise_right_shift', {}, None, {}, exported_as='aten::__rshift__'),
     "operator.sub": CallTarget('aten::sub', {}, None, {}),
     "operator.truediv": CallTarget('aten::div', {}, None, {}),
-    "operator.xor": CallTarget('aten::bitwise_xor', {}, None, {}),
+    "operator.xor": CallTarget('aten::bitwise_xor', {}, None, {}, exported_as='aten::__xor__'),
     "torch._C._nn.log_sigmoid": CallTarget('aten::log_sigmoid', {}, None, {}),
     "torch.abs": CallTarget('aten::abs', {}, None, {}),
     "torch.acos": CallTarget('aten::acos', {}, None, {}),
@@ -3112,7 +3116,7 @@ CALLABLES: dict[str, CallTarget] = {
     "torch.nn.functional.softplus": CallTarget('aten::softplus', {}, None, {}),
     "torch.nn.functional.softshrink": CallTarget('aten::softshrink', {}, None, {}),
     "torch.nonzero": CallTarget('aten::nonzero', {}, None, {}),
-    "torch.norm": CallTarget('aten::norm', {}, None, {}),
+    "torch.norm": CallTarget('aten::norm', {}, None, {}, several=('aten::linalg_vector_norm', 'aten::linalg_matrix_norm', 'aten::norm')),
     "torch.not_equal": CallTarget('aten::not_equal', {}, None, {}),
     "torch.numel": CallTarget('aten::numel', {}, None, {}),
     "torch.ones": CallTarget('aten::ones', {}, None, {}),
@@ -3386,7 +3390,7 @@ METHODS: dict[str, CallTarget] = {
     "new_ones": CallTarget('aten::new_ones', {}, 'size', {}),
     "new_zeros": CallTarget('aten::new_zeros', {}, 'size', {}),
     "nonzero": CallTarget('aten::nonzero', {}, None, {}),
-    "norm": CallTarget('aten::norm', {}, None, {}),
+    "norm": CallTarget('aten::norm', {}, None, {}, several=('aten::linalg_vector_norm', 'aten::linalg_matrix_norm', 'aten::norm')),
     "outer": CallTarget('aten::outer', {}, None, {}),
     "permute": CallTarget('aten::permute', {}, 'dims', {}),
     "pow": CallTarget('aten::pow', {}, None, {}),

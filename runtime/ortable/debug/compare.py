@@ -14,16 +14,11 @@ from torch.fx import GraphModule, Interpreter, Node
 
 from ortable.errors import MismatchError
 from ortable.interpreter.diagnostics.failures import describe_node
+from ortable_generated.aten import traits
 
 from .arrays import describe, to_numpy
 
 __all__ = ["EagerValues", "Tolerance"]
-
-# What torch leaves uninitialised has no value to compare.
-_EMPTY = frozenset(
-    f"aten::{name}"
-    for name in ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty")
-) | {"aten::new_empty_strided"}
 
 
 # How far floats may be from eager's where nothing is given: absolute, relative.
@@ -168,6 +163,6 @@ class _Recorder(Interpreter):
 
 
 def _is_empty(node: Node) -> bool:
+    """Whether torch leaves the result uninitialised: it has no value to compare."""
     target = node.target
-    name = target._schema.name if isinstance(target, torch._ops.OpOverload) else ""
-    return name in _EMPTY
+    return isinstance(target, torch._ops.OpOverload) and target.name() in traits.UNINITIALIZED

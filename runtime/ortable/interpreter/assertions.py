@@ -15,22 +15,13 @@ from torch.fx import Graph, GraphModule, Node
 
 from ortable.interpreter.diagnostics.origin import source_line
 from ortable.interpreter.mutation.mutation import find_attribute
+from ortable_generated.aten import traits
 
 from .calls import qualified_name
-from .tables import ASSERTIONS
 
 __all__ = ["Assertion", "asserts_inside", "lost_assertions", "run_time_checks"]
 
-aten = torch.ops.aten
 _UNNAMED = "Expected Tensor with single nonzero value, but got zero"  # what torch says then
-_WITH_MESSAGE = (
-    aten._assert_async.msg,
-    aten._assert_scalar.default,
-    aten._functional_assert_async.msg,
-    aten._functional_assert_scalar.default,
-)
-_SIZES = (aten.sym_size.int, aten.sym_numel.default)
-_CHOSEN = (aten.nonzero.default, aten.masked_select.default)  # no more rows than elements
 
 
 @dataclass(frozen=True)
@@ -77,12 +68,9 @@ def _assertion(node: Node) -> Assertion | None:
     """The check that a node is; None for any other, and for one of a value that torch knew: it
     raises while it traces where that is false."""
     target: Any = node.target
-    if isinstance(target, torch._ops.OpOverload):
-        known = target is aten._assert_async.default or target in _WITH_MESSAGE
-    else:
-        known = qualified_name(target) in ASSERTIONS
+    name = target.name() if isinstance(target, torch._ops.OpOverload) else qualified_name(target)
     values = [*node.args, *node.kwargs.values()]
-    if not known or not isinstance(values[0], Node):
+    if name not in traits.CONDITION or not isinstance(values[0], Node):
         return None
     message = values[1] if len(values) > 1 else _UNNAMED
     return Assertion(node, values[0], str(message() if callable(message) else message))
@@ -99,18 +87,23 @@ def _is_settled(assertion: Assertion) -> bool:
     if condition.target not in (operator.ge, operator.le) or len(condition.args) != 2:
         return False
     size, bound = condition.args
-    if not isinstance(size, Node) or size.target not in _SIZES or not isinstance(bound, int):
+    if not isinstance(size, Node) or not _has(size, traits.EXTENT) or not isinstance(bound, int):
         return False
     if condition.target is operator.ge:
         return bound <= 0
     source = size.args[0]
-    if not isinstance(source, Node) or source.target not in _CHOSEN or size.args[1:] != (0,):
+    if not isinstance(source, Node) or not _has(source, traits.FILTER) or size.args[1:] != (0,):
         return False
     chosen_from = [each.meta["val"] for each in source.args if isinstance(each, Node)]
     most = _elements(chosen_from)
     if most is not None and most <= bound:
         return True
     return bound == _elements(chosen_from[:1]) and source.stack_trace == assertion.node.stack_trace
+
+
+def _has(node: Node, keys: set[str]) -> bool:
+    """Whether a node calls an operator of a trait."""
+    return isinstance(node.target, torch._ops.OpOverload) and node.target.name() in keys
 
 
 def _elements(tensors: list[Any]) -> int | None:

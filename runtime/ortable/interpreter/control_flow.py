@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 from torch.fx import GraphModule, Node
 
+from ortable_generated.aten import traits
+
 from ..errors import ConversionError, UnsupportedCase
 from ..lowerings.control_flow import refuse_effect
 from .outputs import flatten_output
@@ -22,34 +24,17 @@ class Call(NamedTuple):
     packed: bool = False
 
 
-# Higher-order operators that call a graph once and change only how autograd, a backend or the
-# checks of torch see it.
-TRANSPARENT = {
-    "autograd_function_apply": Call(between=1),  # the graph of the backward pass
-    "dynamo_bypassing_wrapper": Call(before=1),
-    "hints_wrapper": Call(packed=True),
-    "invoke_quant": Call(),
-    "invoke_quant_packed": Call(),
-    "invoke_subgraph": Call(between=1),  # the identifier of the graph
-    "local_map_hop": Call(),
-    "run_const_graph": Call(packed=True),
-    "strict_mode": Call(packed=True),
-    "tag_activation_checkpoint": Call(),
-    "wrap": Call(),
-    "wrap_activation_checkpoint": Call(),
-    "wrap_with_autocast": Call(before=4),
-    "wrap_with_set_grad_enabled": Call(before=1),
-}
-# Higher-order operators that compute nothing: what they return is their first argument, all of
-# their arguments, or nothing.
-PASSED_ON = {"_export_tracepoint": "all", "print": "nothing", "register_hook": "first"}
+def call_of(name: str) -> Call | None:
+    """Where a higher-order operator has the graph that it calls once; None for any other one."""
+    found = traits.TRANSPARENT.get(name)
+    return None if found is None else Call(*found)
 
 
 def is_token(node: Node) -> bool:
     """Whether an input only orders effects: torch calls the compiled graph with None for it."""
     users = list(node.users)
     return bool(users) and all(
-        getattr(user.target, "__name__", "") == "with_effects" and user.args[0] is node
+        getattr(user.target, "__name__", "") in traits.CARRIES_TOKEN and user.args[0] is node
         for user in users
     )
 
@@ -58,14 +43,16 @@ def refuse_effects(graph_module: GraphModule) -> None:
     """Raise UnsupportedCase for an effect that an ONNX graph would lose; also where nothing that
     the graph returns depends on it."""
     for node in graph_module.graph.nodes:
-        if getattr(node.target, "__name__", "") == "with_effects":
+        if getattr(node.target, "__name__", "") in traits.CARRIES_TOKEN:
             refuse_effect(node.args[1])
 
 
 def is_token_result(node: Node) -> bool:
     """Whether a node takes the token out of the results of an operator with an effect."""
     source = node.args[0] if len(node.args) == 2 and node.args[1] == 0 else None
-    return isinstance(source, Node) and getattr(source.target, "__name__", "") == "with_effects"
+    return (
+        isinstance(source, Node) and getattr(source.target, "__name__", "") in traits.CARRIES_TOKEN
+    )
 
 
 def transparent_call(node: Node, args: Sequence[Any]) -> tuple[GraphModule, list[Any]] | None:
@@ -76,10 +63,10 @@ def transparent_call(node: Node, args: Sequence[Any]) -> tuple[GraphModule, list
     """
     target: Any = node.target
     name = target.name()
-    call = TRANSPARENT.get(name)
+    call = call_of(name)
     if call is None or not isinstance(args[call.before], GraphModule):
         return None
-    if name == "wrap_with_autocast" and args[2]:
+    if name in traits.CASTS and args[traits.CASTS[name]]:
         raise UnsupportedCase(
             "autocast casts operands where the graph does not show it; `run_decompositions({})` of "
             "the exported program writes the casts out, and to_onnx calls it"
@@ -89,8 +76,8 @@ def transparent_call(node: Node, args: Sequence[Any]) -> tuple[GraphModule, list
 
 
 def passed_on(name: str, args: Sequence[Any]) -> Any:
-    """What a higher-order operator of ``PASSED_ON`` returns."""
-    kind = PASSED_ON[name]
+    """What a higher-order operator that computes nothing returns."""
+    kind = traits.RETURNS[name]
     return list(args) if kind == "all" else args[0] if kind == "first" else None
 
 

@@ -16,6 +16,7 @@ from ortable.interpreter.mutation.in_place import HarmlessWrite
 from ortable.interpreter.mutation.mutation import find_attribute
 from ortable.ir.result import Res
 from ortable.prelude.complex_value import ComplexValue
+from ortable_generated.aten import traits
 
 from .. import dims, dtypes
 from ..errors import BuilderError, ConversionError, UnsupportedCase
@@ -28,7 +29,7 @@ from .modules import is_guard, module_operands
 from .mutation import writing_calls, written
 from .numbers import numbers, symbolic
 from .records import OutputRecord
-from .tables import ASSERTIONS, METADATA_ONLY, Converter
+from .tables import Converter
 
 
 class DynamoInterpreter(InnerGraphs):
@@ -222,9 +223,9 @@ class DynamoInterpreter(InnerGraphs):
         value = results.node_value(node)
         if symbolic.is_size_target(target) and isinstance(value, (int, torch.SymInt)):
             return dims.from_torch(value, self.rename)
-        if name in METADATA_ONLY:
+        if name in traits.METADATA_ONLY:
             return args[0]
-        if name in ASSERTIONS:
+        if name in traits.ASSERTION:
             return None
         raise self.not_found(node)
 
@@ -233,7 +234,7 @@ class DynamoInterpreter(InnerGraphs):
         place."""
         args, kwargs = convert_arguments(node, self.values, self.rename)
         target: Any = node.target
-        if target.name() in writing_calls.NAMES:
+        if target.name() in traits.FUNCTIONALIZED_CALL:
             call = self.guarded(
                 node, writing_calls.functional_call, self.find_converter, args, kwargs
             )
@@ -246,7 +247,7 @@ class DynamoInterpreter(InnerGraphs):
         if called is not None:
             return self.inline(*called)
         name = target.name()
-        if name in control_flow.PASSED_ON:
+        if name in traits.RETURNS:
             return control_flow.passed_on(name, args)
         if name == written.WRAPPER and written.is_wrapped(args):
             name, args = self.guarded(node, written.functional_call, args, kwargs)
@@ -270,7 +271,7 @@ class DynamoInterpreter(InnerGraphs):
             return self.convert(node, getitem, args, kwargs)
         if name == "operator.getitem" and isinstance(args[0], ComplexValue):
             return self.convert(node, complex_numbers.complex_getitem, args, kwargs)
-        if name in ASSERTIONS:
+        if name in traits.ASSERTION:
             return None
         if name == "builtins.getattr" and args[1] in calls.SIZE_PROPERTIES:
             return self.guarded(node, calls.known_size, self.builder, args[1], args)

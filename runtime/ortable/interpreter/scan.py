@@ -10,14 +10,15 @@ import torch
 from torch.fx import GraphModule, Node
 
 from ortable.interpreter.mutation.in_place import harmless_writes
+from ortable_generated.aten import traits
 
 from ..errors import ConversionError
-from . import calls, control_flow, outputs, results
+from . import calls, outputs, results
 from .diagnostics import failures, unsupported
 from .modules import is_guard
 from .mutation import mutation
 from .numbers import symbolic
-from .tables import ASSERTIONS, METADATA_ONLY, Tables
+from .tables import Tables
 
 FindConverter = Callable[[Any], Any]
 AsGraph = Callable[[Any], GraphModule | None]
@@ -78,7 +79,7 @@ def is_known(node: Node, tables: Tables, find_converter: FindConverter) -> bool:
     target = node.target
     if isinstance(target, torch._ops.OpOverload):
         name = target.name()
-        if name in ASSERTIONS or name in METADATA_ONLY or not node.users:
+        if name in traits.ASSERTION or name in traits.METADATA_ONLY or not node.users:
             return True
         if find_converter(target) is not None:
             return True
@@ -90,13 +91,13 @@ def is_known(node: Node, tables: Tables, find_converter: FindConverter) -> bool:
         given = find_converter(target)  # the user's, which is none of the tables
         return given is not None and given not in tables.hops.values()
     if isinstance(target, torch._ops.HigherOrderOperator):
-        ours = (tables.hops, control_flow.TRANSPARENT, control_flow.PASSED_ON)
+        ours = (tables.hops, traits.TRANSPARENT, traits.RETURNS)
         return any(target.name() in known for known in ours) or find_converter(target) is not None
     if outputs.is_number(results.node_value(node)):
         return True
     name = calls.qualified_name(target)
     return (
         calls.alias_of(tables, target) is not None
-        or name in ASSERTIONS
+        or name in traits.ASSERTION
         or name.startswith(calls.PYTHON)
     )

@@ -12,40 +12,6 @@ from typing import Any
 
 Converter = Callable[..., Any]
 
-# Checks that torch inserts in exported graphs.  ONNX has no operator that raises, so they are not
-# converted: the graph
-# computes what torch computes for every input that passes them.
-ASSERTIONS = frozenset(
-    {
-        "aten::_assert_async",
-        "aten::_assert_async.msg",
-        "aten::_assert_scalar",
-        "aten::_assert_tensor_metadata",
-        "aten::sym_constrain_range",
-        "aten::sym_constrain_range_for_size",
-        "torch._assert",
-        "torch._check",
-        "torch._check_is_size",
-    }
-)
-
-# Operators whose result is an integer that FX metadata spells out, so that nothing is emitted for
-# them.
-SYMBOLIC_SIZES = frozenset(
-    {
-        "aten::sym_size.int",
-        "aten::sym_numel",
-        "aten::sym_stride.int",
-        "aten::sym_storage_offset",
-        "aten::sym_size",
-        "aten::size.int",
-        "aten::numel",
-    }
-)
-
-# In-place by schema, but no data is written: only autograd bookkeeping changes.
-METADATA_ONLY = frozenset({"aten::detach_"})
-
 
 @dataclass(frozen=True)
 class Tables:

@@ -3,7 +3,7 @@ of supported operators."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,8 @@ def load_specs(
 
     Args:
         path: a YAML file of ``op`` and ``alias`` entries; their operators must be registered with
-            torch already. An alias means an operator of the file or any supported one.
+            torch already. An alias means an operator of the file or any supported one. An entry of
+            ``traits`` alone adds no converter: it says what is true of an operator.
         lowerings: functions ``f(graph, res, **arguments)`` by the name that ``python:`` uses. A
             user's file never imports a dotted path.
         override: let an entry take the place of a converter that exists.
@@ -63,7 +64,7 @@ def load_specs(
             f"{display}: converters exist for {', '.join(taken)}; pass override=True to replace"
             " them"
         )
-    source = family_text(specs, display, existing)
+    source = family_text(specs, display, existing) + _traits_text(specs.traits)
     namespace: dict[str, Any] = {
         "__name__": f"ortable_specs_{Path(path).stem}",
         **_functions_of(existing),
@@ -81,11 +82,32 @@ def load_specs(
             dispatch.COMPLEX_CONVERTERS[entry.key] = complex_function
         dispatch.RULES[entry.key] = namespace["rule_" + function]
         dispatch.SPEC_FILES[entry.key] = display
+    _add_traits(specs.traits)
     dispatch.PLACE.update((placed.name, placed.why) for placed in specs.placed)
     operators = tuple(entry.key for entry in entries)
     made = LoadedSpecs(display, operators, source, tuple(sorted(given)))
     LOADED.append(made)
     return made
+
+
+def _add_traits(entries: Iterable[Any]) -> None:
+    """Put the traits of a file into the generated tables."""
+    from ortable_generated.aten import traits
+    from ortablegen.aten.traits import value_of
+
+    for entry in entries:
+        for use in entry.uses:
+            table = getattr(traits, use.name.upper())
+            if isinstance(table, set):
+                table.add(entry.name)
+            else:
+                table[entry.name] = value_of(use)
+
+
+def _traits_text(entries: Iterable[Any]) -> str:
+    """The traits of a file as comments, by which caches tell files apart."""
+    rows = ((entry.name, use.name, use.values) for entry in entries for use in entry.uses)
+    return "".join(f"# {name}: {trait} {values}\n" for name, trait, values in rows)
 
 
 def check_spec_file(path: str | Path, lowerings: frozenset[str] = frozenset()) -> tuple[str, ...]:

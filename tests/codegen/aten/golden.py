@@ -26,14 +26,16 @@ def errors_of(path: Path) -> str:
 
 
 def python_of(path: Path) -> str:
-    """What codegen emits for a good spec: its family module, or the dispatch rows of a table
-    without one."""
+    """What codegen emits for a good spec: its family module, or the tables of traits, or the
+    dispatch rows of a table without one."""
     diagnostics = Diagnostics()
     specs = read_text(path.read_text(), path.name, diagnostics)
     check_specs(specs, diagnostics)
     diagnostics.raise_if_any()
     files = emit_aten(specs)
     family = f"ortable_generated/aten/{path.stem}.py"
+    if path.stem == "trait_tables":
+        family = "ortable_generated/aten/traits.py"
     return files.get(family, files["ortable_generated/aten/dispatch.py"])
 
 

@@ -16,6 +16,7 @@ import torch
 from ortable.backend.roles import CompiledGraph, Mutation
 from ortable.dims import SymDim
 from ortable.dims.expression import flatten, rebuild
+from ortable_generated.aten import traits
 
 from ..roles import Check, DimSource, Fetch, InputKind, InputRole, OutputKind, OutputRole, ViewStep
 
@@ -108,10 +109,10 @@ def _encode_record(value: Any) -> dict[str, Any]:
 
 
 def _is_view(op: Any) -> bool:
-    """Whether `op` may be a step from a tensor to a view of it; `_unsafe_view` is one although
+    """Whether `op` may be a step from a tensor to a view of it; an unsafe view is one although
     torch does not count it."""
-    unsafe = torch.ops.aten._unsafe_view.default
-    return isinstance(op, torch._ops.OpOverload) and (op.is_view or op is unsafe)
+    overload = isinstance(op, torch._ops.OpOverload)
+    return overload and (op.is_view or op.name() in traits.UNSAFE_VIEW)
 
 
 def _view_name(op: Any) -> str:

@@ -14,6 +14,7 @@ from torch.fx.node import map_arg
 
 from ortable import dims
 from ortable.backend.roles import ViewStep
+from ortable_generated.aten import traits
 
 __all__ = ["DETACH", "is_view", "trace_views"]
 
@@ -28,13 +29,15 @@ def is_view(node: Node) -> bool:
     if node.target is operator.getitem:
         return is_view(node.args[0]) and isinstance(node.args[0].meta.get("val"), list | tuple)
     target = node.target
-    if target is aten._unsafe_view.default:
+    if not isinstance(target, torch._ops.OpOverload):
+        return False
+    if target.name() in traits.UNSAFE_VIEW:
         return _is_own(node.args[0])
-    return isinstance(target, torch._ops.OpOverload) and bool(target.is_view)
+    return bool(target.is_view)
 
 
 def _is_own(node: Node) -> bool:
-    """Whether a tensor is computed for one reader alone, so that `_unsafe_view`, which promises a
+    """Whether a tensor is computed for one reader alone, so that an unsafe view, which promises a
     tensor of its own, may share its memory."""
     return node.op == "call_function" and len(node.users) == 1 and not is_view(node)
 

@@ -10,21 +10,14 @@ import torch
 from torch.fx import GraphModule, Node
 
 from ortable.interpreter.diagnostics.unsupported import missing_name
+from ortable_generated.aten import traits
 
 from .partition import Region, split
 from .placement import is_draw, is_ordered, mixes_dtypes
 
 __all__ = ["with_islands"]
 
-# What ONNX Runtime computes faster than torch by more than entering a session costs.
-_HEAVY = (
-    "mm", "addmm", "bmm", "baddbmm", "addbmm", "matmul", "linear", "dot", "mv", "addmv", "einsum",
-    "convolution", "conv1d", "conv2d", "conv3d", "_scaled_dot_product_attention_math",
-    "_scaled_dot_product_flash_attention_for_cpu",
-    "_scaled_dot_product_flash_attention_for_cpu_backward", "scaled_dot_product_attention",
-)  # fmt: skip
-_VIEWS = ("view", "reshape", "permute", "t", "transpose", "expand", "squeeze", "unsqueeze", "slice",
-          "select", "alias", "detach", "_unsafe_view", "split", "sym_size")  # fmt: skip
+_ITEM = "operator.getitem"
 _MANY = 24  # so many small operators cost torch's dispatcher more than a session costs
 _WHY = "too little between operators that run in torch to be worth a session"
 
@@ -72,20 +65,20 @@ def _is_worth_it(region: Region) -> bool:
     """Whether a region has a heavy operator, or many small ones, or something that torch cannot run
     from a graph of AOTAutograd as it stands there."""
     names = [_name(node) for node in region.nodes]
-    if "" in names or any(name in _HEAVY for name in names):
+    if "" in names or not traits.HEAVY.isdisjoint(names):
         return True
     if any("drawn" in node.kwargs or mixes_dtypes(node) for node in region.nodes):
         return True
-    return sum(name not in _VIEWS for name in names) > _MANY
+    return sum(name not in traits.VIEW and name != _ITEM for name in names) > _MANY
 
 
 def _name(node: Node) -> str:
-    """The name of an operator without its overload; "" for what torch cannot call by itself: the
+    """The key of an operator; "" for what torch cannot call by itself: the
     rest of an operator whose draw is a node of its own, and Python functions."""
     if "drawn" in node.kwargs:
         return ""
     if node.target is operator.getitem:
-        return "view"
+        return _ITEM
     if isinstance(node.target, torch._ops.OpOverload):
-        return str(node.target._schema.name).rpartition("::")[2]
+        return str(node.target.name())
     return ""

@@ -19,11 +19,11 @@ from ortable.backend.lower.inputs import InputPlan, shape_of
 from ortable.dispatch import Draw
 from ortable.errors import UnsupportedCase
 from ortable.interpreter.diagnostics.unsupported import missing_name
+from ortable_generated.aten import traits
 
 __all__ = ["refuse_lost_dropout", "write_draws"]
 
 aten = torch.ops.aten
-_RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 _ORIGIN = ("stack_trace", "nn_module_stack")
 
 
@@ -75,9 +75,10 @@ def refuse_lost_dropout(graph_module: GraphModule) -> None:
 
     :raises UnsupportedCase: naming the operator, and what to write in its place
     """
+    recurrent = {_plain(key) for key in traits.RECURRENT}
     for node in graph_module.graph.nodes:
         name = getattr(node.target, "__name__", "")
-        if node.op != "call_function" or name not in _RECURRENT or len(node.args) < 9:
+        if node.op != "call_function" or name not in recurrent or len(node.args) < 9:
             continue
         first = 3 if isinstance(node.args[3], bool) else 4  # packed sequences have one more
         _, layers, dropout, train = node.args[first : first + 4]
@@ -87,6 +88,11 @@ def refuse_lost_dropout(graph_module: GraphModule) -> None:
                 "tracing loses this dropout. Use one module per layer and torch.nn.Dropout between "
                 "them, or dropout=0."
             )
+
+
+def _plain(key: str) -> str:
+    """The name of an operator without its library and its overload."""
+    return key.partition("::")[2].partition(".")[0]
 
 
 class _Writer:

@@ -18,6 +18,7 @@ from ortable.interpreter.arguments import ELEMENT_TYPES
 from ortable.interpreter.diagnostics.unsupported import collect, missing_name, not_found_error
 from ortable.interpreter.mutation import mutation
 from ortable.interpreter.tables import generated_tables
+from ortable_generated.aten import traits
 
 __all__ = ["culprits", "missing_error", "refused_error", "unsupported_nodes"]
 
@@ -84,7 +85,7 @@ def _reason(graph_module: GraphModule, node: Node, raise_on: Sequence[str]) -> s
     tables, name = generated_tables(), missing_name(node)
     if _is_named(node, raise_on):
         return "option raise_on names it"
-    if name == "with_effects":
+    if name in traits.CARRIES_TOKEN:
         return "it has an effect, which an ONNX graph would lose"
     written = mutation.writes(node, tables.mutates)
     if written is not None:

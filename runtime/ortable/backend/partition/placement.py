@@ -14,6 +14,7 @@ from torch.fx import GraphModule, Node
 from ortable.interpreter.assertions import asserts_inside
 from ortable.interpreter.diagnostics.origin import source_line
 from ortable.interpreter.diagnostics.unsupported import missing_name
+from ortable_generated.aten import traits
 
 from .draws import write_draws
 
@@ -28,7 +29,6 @@ __all__ = [
 ]
 
 _COLLECTIVES = ("_c10d_functional", "c10d", "fsdp")
-_ORDERED_HOPS = ("run_and_save_rng_state", "with_effects", "print")
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def is_ordered(node: Node) -> bool:
     if isinstance(target, torch._ops.OpOverload):
         changes = target._schema.is_mutable or target.namespace in _COLLECTIVES
         return changes or is_draw(node)
-    return is_draw(node) or getattr(target, "__name__", "") in _ORDERED_HOPS
+    return is_draw(node) or getattr(target, "__name__", "") in traits.ORDERED
 
 
 def is_draw(node: Node) -> bool:

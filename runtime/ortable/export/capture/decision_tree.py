@@ -18,7 +18,7 @@ from torch.utils import _pytree as pytree
 from ortable.errors import ExportError
 from ortable.interpreter.modules import is_guard
 from ortable.interpreter.mutation.mutation import find_attribute
-from ortable.interpreter.tables import METADATA_ONLY
+from ortable_generated.aten import traits
 
 # Constants up to this many elements are compared by value between paths.
 _SMALL = 1 << 20
@@ -168,7 +168,7 @@ def _is_write(node: Node) -> bool:
     return (
         isinstance(target, torch._ops.OpOverload)
         and target._schema.is_mutable
-        and target.name() not in METADATA_ONLY
+        and target.name() not in traits.METADATA_ONLY
     )
 
 
@@ -179,7 +179,10 @@ def _numbered(owner: GraphModule, numbers: _Numbers, weights: frozenset[str]) ->
     for index, node in enumerate(owner.graph.nodes):
         if node.op == "output" or (node.op == "call_module" and is_guard_call(owner, node)):
             continue
-        if isinstance(node.target, torch._ops.OpOverload) and node.target.name() in METADATA_ONLY:
+        if (
+            isinstance(node.target, torch._ops.OpOverload)
+            and node.target.name() in traits.METADATA_ONLY
+        ):
             found[node] = found[node.args[0]]  # detach_: the same tensor
             continue
         key = _key(owner, node, index, found, weights)

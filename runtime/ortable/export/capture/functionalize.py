@@ -17,14 +17,12 @@ from ortable.export.dispatchers.dispatcher import given_converter, own_converter
 from ortable.export.request.options import ExportOptions
 from ortable.interpreter.mutation.mutation import first_write
 from ortable.interpreter.tables import Tables
+from ortable_generated.aten import traits
 
 from .branch_constants import scalars_as_operators
 from .flat_calls import decomposed
 from .region_marks import marked_regions
 
-# Regions that change what the operators inside compute: torch writes the casts out when it
-# decomposes.
-_REGIONS = frozenset({"wrap_with_autocast"})
 # vmap in a graph of torch.export is a pair of calls around operators on one element.
 _VMAP = "torch._functorch.predispatch"
 
@@ -84,7 +82,9 @@ def _refuse_hidden_alias(graph_module: GraphModule) -> None:
         written = node.args[0] if node.args else None
         if not target._schema.is_mutable or not isinstance(written, Node):
             continue
-        if not str(written.target).startswith(("aten.dropout.", "aten.feature_dropout.")):
+        made_by = written.target
+        is_overload = isinstance(made_by, torch._ops.OpOverload)
+        if not is_overload or made_by.name() not in traits.IDENTITY_IN_EVAL:  # type: ignore[union-attr]
             continue
         source: Any = written.args[0]
         if source.op == "placeholder" or len(source.users) > 1:
@@ -104,9 +104,9 @@ def why_rewrite(graph_module: GraphModule, tables: Tables) -> str | None:
         return f"node '{node.name}' writes to its argument, {why}"
     for node in (node for module in _graphs(graph_module) for node in module.graph.nodes):
         target = node.target
-        if isinstance(target, torch._ops.HigherOrderOperator) and target.name() in _REGIONS:
+        if isinstance(target, torch._ops.HigherOrderOperator) and target.name() in traits.CASTS:
             return f"node '{node.name}' is a region of {target.name()}"
-        if target is torch.ops.export.access_subclass_inner_tensor.default:
+        if isinstance(target, torch._ops.OpOverload) and target.name() in traits.SUBCLASS_PART:
             return f"node '{node.name}' reads a part of a tensor subclass"
         if getattr(target, "__module__", None) == _VMAP:
             return f"node '{node.name}' is a part of vmap"

@@ -12,9 +12,9 @@ import torch
 from torch.fx import Graph, GraphModule, Interpreter, Node
 
 from ortable.export.request.module_calls import AUTOCAST
+from ortable.interpreter.control_flow import call_of
 from ortable.interpreter.mutation.mutation import find_attribute
-
-_REGIONS = {"wrap_with_autocast": 4, "wrap_with_set_grad_enabled": 1}  # where the graph is
+from ortable_generated.aten import traits
 
 
 class _Region(torch.nn.Module):
@@ -44,10 +44,12 @@ def marked_regions(graph_module: GraphModule) -> Iterator[None]:
 def _marked(graph_module: GraphModule) -> dict[str, GraphModule]:
     replaced: dict[str, GraphModule] = {}
     for node in graph_module.graph.nodes:
-        place = _REGIONS.get(getattr(node.target, "__name__", ""))
-        if place is None or not isinstance(node.target, torch._ops.HigherOrderOperator):
+        name = getattr(node.target, "__name__", "")
+        if name not in traits.REGION or not isinstance(node.target, torch._ops.HigherOrderOperator):
             continue
-        held: Any = node.args[place]
+        call = call_of(name)
+        assert call is not None
+        held: Any = node.args[call.before]
         path = str(held.target)
         inner = find_attribute(graph_module, path, None)
         if not isinstance(inner, GraphModule) or "." in path:
@@ -65,7 +67,8 @@ def _copy(inner: GraphModule, node: Node) -> GraphModule:
     found: dict[Node, Node] = {}
     returned = graph.graph_copy(inner.graph, found)
     graph.output(returned)
-    if node.target.__name__ == "wrap_with_autocast" and node.args[2]:  # type: ignore[union-attr]
+    flag = traits.CASTS.get(node.target.__name__)  # type: ignore[union-attr]
+    if flag is not None and node.args[flag]:
         around = dict(node.meta.get("nn_module_stack") or {})
         path = next(reversed(around.values()))[0] if around else ""
         for made in found.values():

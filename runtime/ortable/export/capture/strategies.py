@@ -26,7 +26,7 @@ from ortable.export.request.left_as_found import left_as_found, new_buffers_forg
 from ortable.export.request.program import Program, Request
 from ortable.export.signature import dynamic_shapes as shapes
 from ortable.interpreter.calls import find_converter
-from ortable.interpreter.tables import ASSERTIONS, METADATA_ONLY, SYMBOLIC_SIZES
+from ortable_generated.aten import traits
 
 from . import help as advice
 from .check import check_program
@@ -256,7 +256,7 @@ def _draft(attempts: Attempts) -> tuple[ExportedProgram, list[str]]:
 def _refuse_missing(program: Program, request: Request, table: str | None) -> None:
     """Raise MissingConverters when a table of decompositions may mend it; if not, the conversion
     says more about what is missing."""
-    known = ASSERTIONS | SYMBOLIC_SIZES | METADATA_ONLY
+    known = traits.ASSERTION | traits.SIZE | traits.METADATA_ONLY
     missing: dict[str, torch._ops.OpOverload] = {}
     modules = program.graph_module.modules()
     for module in (each for each in modules if isinstance(each, GraphModule)):

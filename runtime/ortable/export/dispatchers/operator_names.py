@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import difflib
 import operator
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -17,17 +18,12 @@ _METHOD = ("Tensor.", "torch.Tensor.")
 _HOME = {"torch": torch, "operator": operator}
 
 
-# Operators of Python whose call on tensors stands in an exported graph under another name than the
-# table's, which is for graphs of torch functions.
-_DUNDER = {
-    "aten::bitwise_and": "aten::__and__",
-    "aten::bitwise_or": "aten::__or__",
-    "aten::bitwise_xor": "aten::__xor__",
-    "aten::bitwise_left_shift": "aten::__lshift__",
-    "aten::bitwise_right_shift": "aten::__rshift__",
-}
-# Functions of which the table names the usual operator; the call may be of another one.
-_SEVERAL = {"norm": "'aten::linalg_vector_norm', 'aten::linalg_matrix_norm' or 'aten::norm'"}
+@lru_cache(maxsize=1)
+def _exported_names() -> dict[str, str]:
+    """Operators of Python whose call on tensors stands in an exported graph under another name than
+    the table's, which is for graphs of torch functions."""
+    calls = generated_tables().callables.values()
+    return {call.packet: call.exported_as for call in calls if call.exported_as is not None}
 
 
 def operator_names(key: Any) -> tuple[str, ...]:
@@ -38,7 +34,8 @@ def operator_names(key: Any) -> tuple[str, ...]:
     """
     name = operator_name(key)
     is_python = key.startswith("operator.") if isinstance(key, str) else _is_python(key)
-    return (name, _DUNDER[name]) if is_python and name in _DUNDER else (name,)
+    exported = _exported_names().get(name) if is_python else None
+    return (name,) if exported is None else (name, exported)
 
 
 def _is_python(key: Any) -> bool:
@@ -112,8 +109,8 @@ def _known(name: str) -> str:
 
 
 def _of_method(method: str) -> str:
-    _refuse_several(f"torch.Tensor.{method}", method)
     call = generated_tables().methods.get(method)
+    _refuse_several(f"torch.Tensor.{method}", call)
     if call is not None and not call.fixed:
         return str(call.packet)
     builtin = type(getattr(torch.Tensor, method, None)).__name__ == "method_descriptor"
@@ -129,9 +126,8 @@ def _of_method(method: str) -> str:
 
 def _of_callable(function: Any) -> str:
     name = qualified_name(function)
-    if name.startswith("torch."):
-        _refuse_several(name, name.removeprefix("torch."))
     call = generated_tables().callables.get(name)
+    _refuse_several(name, call)
     if call is not None:
         if not call.fixed:
             return str(call.packet)
@@ -146,10 +142,13 @@ def _of_callable(function: Any) -> str:
     raise OptionError(_unknown(name, name.rpartition(".")[2]))
 
 
-def _refuse_several(name: str, short: str) -> None:
-    if short in _SEVERAL:
+def _refuse_several(name: str, call: Any) -> None:
+    """Raise OptionError for a function of which the table names the usual operator only."""
+    if call is not None and call.several:
+        *first, last = (f"'{operator}'" for operator in call.several)
         raise OptionError(
-            f"{name} calls one of several operators, by its arguments: name {_SEVERAL[short]}"
+            f"{name} calls one of several operators, by its arguments: name {', '.join(first)} or"
+            f" {last}"
         )
 
 

@@ -31,6 +31,7 @@ from ortable.interpreter.mutation.mutation import find_attribute
 from ortable.interpreter.records import OutputRecord
 from ortable.ir.initializers import content_key, nbytes_of, to_numpy
 from ortable.ir.local_functions import FunctionTable
+from ortable_generated.aten import traits
 
 from .plans import Plan, PlanMaker, fill, input_label
 from .regions import Region, Signature, value_type
@@ -160,8 +161,8 @@ class FunctionInterpreter(DynamoInterpreter):
         functions; repeated subgraphs are functions themselves."""
         target: Any = node.target
         name = target.name()
-        call = control_flow.TRANSPARENT.get(name)
-        if call is None or (name == "wrap_with_autocast" and node.args[2]):
+        call = control_flow.call_of(name)
+        if call is None or (name in traits.CASTS and node.args[traits.CASTS[name]]):
             return super().call_higher_order(node)
         graph_module = self.values[node.args[call.before]]  # type: ignore[index]
         if not isinstance(graph_module, GraphModule):

@@ -14,12 +14,12 @@ from torch.fx import Node
 from ortable.errors import FunctionNotFoundError
 from ortable.interpreter.calls import qualified_name
 from ortable.interpreter.mutation.writing_calls import (
-    NAMES,
     functional_arguments,
     written_arguments,
 )
 from ortable.interpreter.results import is_tensor_like, node_value
 from ortable.interpreter.tables import Tables
+from ortable_generated.aten import traits
 
 from .origin import module_path, source_line
 
@@ -60,7 +60,8 @@ def missing_name(node: Node) -> str:
 def written_overload(node: Node) -> torch._ops.OpOverload | None:
     """The operator that writes into its arguments for which ``node`` is the functional call."""
     target = node.target
-    if isinstance(target, torch._ops.HigherOrderOperator) and target.name() in NAMES and node.args:
+    is_hop = isinstance(target, torch._ops.HigherOrderOperator)
+    if is_hop and target.name() in traits.FUNCTIONALIZED_CALL and node.args:  # type: ignore[union-attr]
         first = node.args[0]
         return first if isinstance(first, torch._ops.OpOverload) else None
     return None

@@ -12,25 +12,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-# Composite operators hide what they return (dropout in eval mode returns its input), so only those
-# known to make a new tensor count.
-_FRESH_COMPOSITES = frozenset(
-    {
-        "aten::batch_norm",
-        "aten::conv1d",
-        "aten::conv2d",
-        "aten::conv3d",
-        "aten::group_norm",
-        "aten::instance_norm",
-        "aten::layer_norm",
-        "aten::linear",
-        "aten::matmul",
-    }
-)
-# Operands of these whose dtype says nothing about the result's.
-_MASKS = frozenset({"aten::masked_fill_"})
-# Their schemas do not say that they return the memory of their input.
-_UNMARKED_VIEWS = frozenset({"aten::_unsafe_view", "aten::lift"})
+from ortable_generated.aten import traits
 
 
 @dataclass(frozen=True)
@@ -105,8 +87,9 @@ def _same_dtype(node: Node) -> bool:
     if not isinstance(result, torch.Tensor):
         return False
     operands = node.all_input_nodes
-    if node.target._schema.name in _MASKS:  # type: ignore[union-attr]
-        operands = [operand for operand in operands if operand is not node.args[1]]
+    mask = traits.MASK.get(node.target.name())  # type: ignore[union-attr]
+    if mask is not None:
+        operands = [operand for operand in operands if operand is not node.args[mask]]
     values = [operand.meta.get("val") for operand in operands]
     return all(
         not isinstance(value, torch.Tensor) or value.dtype == result.dtype for value in values
@@ -145,7 +128,9 @@ def _only_reads(node: Node) -> bool:
         return False
     if any(result.alias_info is not None for result in target._schema.returns):
         return False
-    if target.name() in _UNMARKED_VIEWS:
+    if target.name() in traits.UNMARKED_VIEW:
         return False
+    # Composite operators hide what they return (dropout in eval mode returns its input), so only
+    # those known to make a new tensor count.
     composite = torch._C.DispatchKey.CompositeImplicitAutograd
-    return target.name() in _FRESH_COMPOSITES or not target.has_kernel_for_dispatch_key(composite)
+    return target.name() in traits.FRESH or not target.has_kernel_for_dispatch_key(composite)

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from ortable.interpreter.tables import METADATA_ONLY, Tables
+from ortable.interpreter.tables import Tables
+from ortable_generated.aten import traits
 
 from .in_place import HarmlessWrite, harmless_writes
 from .written import holds_writes
@@ -24,7 +25,7 @@ def writes(node: Node, mutates: Mapping[str, str]) -> str | None:
         return None
     name = target.name()
     if target._schema.is_mutable:
-        return None if name in METADATA_ONLY else f"its schema is {target._schema}"
+        return None if name in traits.METADATA_ONLY else f"its schema is {target._schema}"
     flag = mutates.get(name)
     if flag is not None and _argument(node, target._schema, flag) is True and _has_running(node):
         return f"{flag}=True makes it update its running statistics in place"

@@ -9,9 +9,6 @@ from typing import Any
 from ortable.errors import UnsupportedCase
 from ortable.ir.result import Res
 
-# Higher-order operators that stand for a call of their first argument, an overload that writes.
-NAMES = frozenset({"auto_functionalized", "auto_functionalized_v2"})
-
 Converter = Callable[..., Any]
 
 

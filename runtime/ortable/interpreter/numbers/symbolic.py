@@ -13,7 +13,7 @@ from torch.fx import Node
 
 from ortable import dims
 from ortable.errors import BuilderError, ConversionError
-from ortable.interpreter.tables import ASSERTIONS, SYMBOLIC_SIZES
+from ortable_generated.aten import traits
 
 from . import numbers
 
@@ -32,7 +32,7 @@ _NEGATIONS = frozenset({torch.sym_not, operator.not_})
 def is_size_target(target: Any) -> bool:
     """True for a Python function on integers, and for the ATen operators that read a size."""
     if isinstance(target, torch._ops.OpOverload):
-        return target.name() in SYMBOLIC_SIZES
+        return target.name() in traits.SIZE
     return not isinstance(target, (torch._ops.HigherOrderOperator, torch._ops.OpOverloadPacket))
 
 
@@ -42,7 +42,7 @@ def only_assertions(node: Node) -> bool:
     for user in node.users:
         target = user.target
         if isinstance(target, torch._ops.OpOverload):
-            if target.name() not in ASSERTIONS:
+            if target.name() not in traits.ASSERTION:
                 return False
         elif (
             user.op != "call_function"

@@ -1,0 +1,237 @@
+"""``traits:`` of an entry: what is true of an operator besides how it is lowered. The vocabulary is
+closed; nodes of YAML come in, `ortable_generated/aten/traits.py` goes out: a set of keys for each
+trait, a dict where the trait has arguments."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from ortablegen.source.diagnostics import Diagnostics
+from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq
+
+from .model import Traits, TraitUse
+
+OPERATOR, HOP, CALLABLE = "op", "hop", "callable"
+_OF_KIND = {"op": OPERATOR, "alias": OPERATOR, "hop": HOP, "callable": CALLABLE}
+_NOUNS = {OPERATOR: "an operator", HOP: "a higher-order operator", CALLABLE: "a Python function"}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One argument of a trait: its type, its default (None: it must be given), its values."""
+
+    type: type
+    default: object = None
+    values: tuple[object, ...] = ()
+
+
+@dataclass(frozen=True)
+class Trait:
+    """What a trait means, of which kinds of entry it may be said, and its arguments."""
+
+    meaning: str
+    of: tuple[str, ...] = (OPERATOR,)
+    parameters: dict[str, Parameter] = field(default_factory=dict)
+
+    @property
+    def annotation(self) -> str:
+        """The type of the generated table."""
+        names = [parameter.type.__name__ for parameter in self.parameters.values()]
+        if not names:
+            return "set[str]"
+        value = names[0] if len(names) == 1 else f"tuple[{', '.join(names)}]"
+        return f"dict[str, {value}]"
+
+
+TRAITS = {
+    "assertion": Trait(
+        "a check while the model runs: ONNX has no operator that raises, so nothing is emitted",
+        (OPERATOR, CALLABLE),
+    ),
+    "casts": Trait(
+        "a region that casts the operands of what is inside, where the graph does not show it,"
+        " if the argument at this position is true",
+        (HOP,),
+        {"flag": Parameter(int)},
+    ),
+    "carries_token": Trait("calls an operator with an effect; a token orders it", (HOP,)),
+    "condition": Trait(
+        "its first argument must be true, its second is what torch says where it is false",
+        (OPERATOR, CALLABLE),
+    ),
+    "extent": Trait("how many elements there are, along an axis or in all: never negative"),
+    "filter": Trait("the elements that a condition picks: no more than the tensor has"),
+    "fresh": Trait("composite in torch, but it always returns memory of its own"),
+    "functionalized_call": Trait(
+        "stands for a call of its first argument, an overload that writes", (HOP,)
+    ),
+    "heavy": Trait("ONNX Runtime saves more by computing it than entering a session costs"),
+    "identity_in_eval": Trait("returns its input itself unless it trains"),
+    "mask": Trait(
+        "the dtype of the argument at this position says nothing about the result's",
+        parameters={"at": Parameter(int)},
+    ),
+    "metadata_only": Trait("in-place by its schema, but no data is written"),
+    "ordered": Trait("has an effect: it stays behind those before it", (HOP,)),
+    "recurrent": Trait("a recurrent network of several layers, with dropout between them"),
+    "region": Trait(
+        "sets a mode around the graph that it calls; torch writes it out when it decomposes", (HOP,)
+    ),
+    "returns": Trait(
+        "computes nothing: it returns its first argument, all of them, or nothing",
+        (HOP,),
+        {"what": Parameter(str, None, ("all", "first", "nothing"))},
+    ),
+    "size": Trait("an integer that metadata spells out: nothing is emitted"),
+    "subclass_part": Trait("a tensor inside a tensor subclass; torch writes it out"),
+    "transparent": Trait(
+        "calls a graph once and changes only how torch sees it; the graph stands after `before`"
+        " arguments, the operands (`packed`: one tuple) `between` further ones later",
+        (HOP,),
+        {
+            "before": Parameter(int, 0),
+            "between": Parameter(int, 0),
+            "packed": Parameter(bool, False),
+        },
+    ),
+    "uninitialized": Trait("leaves its result as the memory was: there is no value to compare"),
+    "unmarked_view": Trait("returns memory of its input, which its schema does not say"),
+    "unsafe_view": Trait("may share the memory of a tensor that nobody else reads"),
+    "view": Trait("moves no data in torch, as a rule: not worth a session"),
+}
+
+
+def read_traits(entry: YMap, name: str, file: str, diagnostics: Diagnostics) -> Traits | None:
+    """The traits of one entry; what is wrong is reported where it stands."""
+    node, kind = entry.get("traits"), entry.pairs[0][0].text
+    if node is None:
+        return None
+    found: list[TraitUse] = []
+    if not isinstance(node, YSeq) or not len(node):
+        diagnostics.error(node.span, "traits must be a list of traits", fix="traits: [view]")
+    for each in node if isinstance(node, YSeq) else ():
+        use = _read_one(each, kind, diagnostics)
+        if use is not None and any(use.name == before.name for before in found):
+            diagnostics.error(use.span, f"the trait '{use.name}' is given twice")
+        elif use is not None:
+            found.append(use)
+    return Traits(kind, name, tuple(found), file, entry.pairs[0][1].span)
+
+
+def _read_one(node: YNode, kind: str, diagnostics: Diagnostics) -> TraitUse | None:
+    text = node.text if isinstance(node, YScalar) else ""
+    call = _parsed(text)
+    if call is None:
+        fix = 'write view, or "mask(at=1)" in quotes'
+        diagnostics.error(node.span, f"'{text}' is no trait", fix=fix)
+        return None
+    name, given = call
+    trait = TRAITS.get(name)
+    if trait is None:
+        close = difflib.get_close_matches(name, TRAITS, n=1)
+        hint = f"; did you mean '{close[0]}'?" if close else ""
+        notes = [f"traits are {', '.join(sorted(TRAITS))}"]
+        diagnostics.error(node.span, f"unknown trait '{name}'{hint}", notes)
+        return None
+    if _OF_KIND.get(kind) not in trait.of:
+        nouns = " or ".join(_NOUNS[each] for each in trait.of)
+        diagnostics.error(node.span, f"'{name}' is a trait of {nouns}, not of '{kind}:'")
+        return None
+    values = _values(trait, given)
+    if values is None:
+        fix = f"{name}({', '.join(map(_form, trait.parameters.items()))})".removesuffix("()")
+        diagnostics.error(node.span, f"'{text}' gives wrong arguments", fix=f"write {fix}")
+        return None
+    return TraitUse(name, values, node.span)
+
+
+def _form(parameter: tuple[str, Parameter]) -> str:
+    name, about = parameter
+    return f"{name}={' | '.join(map(str, about.values)) or about.type.__name__}"
+
+
+def _parsed(text: str) -> tuple[str, dict[str | None, object]] | None:
+    """``mask(at=1)`` as its name and arguments; None for what is neither a name nor such a
+    call."""
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+    except SyntaxError:
+        return None
+    if isinstance(tree, ast.Name):
+        return tree.id, {}
+    if not isinstance(tree, ast.Call) or not isinstance(tree.func, ast.Name) or tree.args:
+        return None
+    given: dict[str | None, object] = {}
+    for each in tree.keywords:
+        word = each.value
+        if isinstance(word, ast.Name):  # true, false and words, as YAML writes them
+            given[each.arg] = {"true": True, "false": False}.get(word.id, word.id)
+        elif isinstance(word, ast.Constant):
+            given[each.arg] = word.value
+        else:
+            return None
+    return tree.func.id, given
+
+
+def _values(trait: Trait, given: dict[str | None, object]) -> tuple[object, ...] | None:
+    """The arguments of a trait in order; None where one is unknown, missing or of a wrong kind."""
+    if not given.keys() <= trait.parameters.keys():
+        return None
+    found = []
+    for name, parameter in trait.parameters.items():
+        value = given.get(name, parameter.default)
+        if type(value) is not parameter.type or value not in (parameter.values or (value,)):
+            return None
+        found.append(value)
+    return tuple(found)
+
+
+def value_of(use: TraitUse) -> object:
+    """What the table of a trait with arguments holds for an operator."""
+    return use.values[0] if len(use.values) == 1 else use.values
+
+
+def emit_traits(entries: Iterable[Traits]) -> str:
+    """The text of ``ortable_generated/aten/traits.py``."""
+    rows: dict[str, list[tuple[str, TraitUse]]] = {name: [] for name in TRAITS}
+    for entry in entries:
+        for use in entry.uses:
+            rows[use.name].append((entry.name, use))
+    parts = [_HEADER]
+    for name, trait in sorted(TRAITS.items()):
+        found = sorted(rows[name], key=lambda row: row[0])
+        lines = [f"# {line}" for line in _wrapped(trait.meaning)]
+        opening = f"{name.upper()}: {trait.annotation} = "
+        if trait.parameters:
+            body = [f'    "{key}": {value_of(use)!r},' for key, use in found]
+        else:
+            body = [f'    "{key}",' for key, _ in found]
+        if body:
+            lines += [opening + "{", *body, "}"]
+        else:
+            lines.append(opening + ("{}" if trait.parameters else "set()"))
+        parts.append("\n".join(lines) + "\n")
+    return "\n".join(parts)
+
+
+def _wrapped(text: str) -> list[str]:
+    lines = [""]
+    for word in text.split():
+        if len(lines[-1]) + len(word) > 95:
+            lines.append("")
+        lines[-1] += (" " if lines[-1] else "") + word
+    return lines
+
+
+_HEADER = (
+    "# Generated from specs/aten by codegen. Do not edit: change the spec, then run"
+    ''' `make codegen`.
+"""What is true of operators, by the keys under which nodes are looked up. `load_specs` adds what a
+user's file says."""
+
+from __future__ import annotations
+'''
+)
