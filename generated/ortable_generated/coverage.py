@@ -1066,7 +1066,7 @@ COVERAGE: tuple[tuple[str, str, str, str, str, bool, int, int, int, str, str, st
     ('auto_functionalized', 'specs/aten/control.yaml', '', '18', '', False, 1, 0, 0, '', '', ''),
     ('auto_functionalized_v2', 'specs/aten/control.yaml', '', '18', '', False, 1, 0, 0, '', '', ''),
     ('cond', 'specs/aten/control.yaml', '', '18', '', False, 1, 0, 0, 'control_flow.cond', '5/5', '1/1'),
-    ('flex_attention', 'specs/aten/control.yaml', '', '18', '', False, 1, 0, 0, 'flex_attention.flex_attention', '', ''),
+    ('flex_attention', 'specs/aten/control.yaml', '', '18', '', False, 1, 0, 0, 'attention.flex_attention', '', ''),
     ('flex_attention_backward', 'specs/aten/control.yaml', '', '18', '', False, 1, 0, 0, '', '', ''),
     ('inline_asm_elementwise', 'specs/aten/control.yaml', '', '18', '', False, 1, 0, 0, '', '', ''),
     ('map_impl', 'specs/aten/control.yaml', '', '18', '', False, 1, 0, 0, 'loops.map_impl', '15/15', '3/3'),
