@@ -4,7 +4,7 @@ from a model, be optimized, and be written as a model or a local function."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from onnx import FunctionProto, ModelProto, NodeProto
 
@@ -14,6 +14,11 @@ from ortable.ir.proto import function_protos, read_model, write_model
 from ortable.passes import basic, equal_nodes, qdq
 
 from .ops import Ops
+
+if TYPE_CHECKING:
+    from torch.fx import GraphModule
+
+    from ortable.ir.context import ConversionRecord
 
 
 class GraphBuilder(Graph):
@@ -88,6 +93,29 @@ class GraphBuilder(Graph):
         ``output_names``, its other results get free names starting with ``prefix``.
         Returns the name of the output, or a tuple of names."""
         return inline_graph.make_nodes(self, other, input_names, output_names, prefix)
+
+    # -- what a converter asks for besides the graph: all of it is `ctx`
+
+    @property
+    def record(self) -> ConversionRecord | None:
+        """What to_onnx did, for ``return_builder=True``; None for a graph made otherwise."""
+        return self.ctx.record
+
+    def convert_subgraph(
+        self, graph_module: GraphModule, operands: Sequence[Any], *, name: str = "subgraph"
+    ) -> Graph:
+        """A torch graph inside the one that is converted, as a child graph for If or Loop."""
+        return self.ctx.convert_subgraph(graph_module, operands, name=name)
+
+    def convert_into(
+        self,
+        graph: Graph,
+        graph_module: GraphModule,
+        operands: Sequence[Any],
+        rename: Mapping[str, str] | None = None,
+    ) -> list[Any]:
+        """What a torch graph inside the one that is converted returns, computed in ``graph``."""
+        return self.ctx.convert_into(graph, graph_module, operands, rename)
 
     # -- passes
 
