@@ -11,9 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ortable.ir import local_functions
-
-from . import basic, equal_nodes, qdq
+from . import common_subexpressions, folding, identities, qdq, unused, weight_transposes
 from .rewrite import choose
 from .rewrite.engine import rewrite
 from .rewrite.record import RewriteRecord
@@ -112,20 +110,22 @@ def _rewritten(run: _Run) -> bool:
     return bool(run.result.counts.get("rewrites"))
 
 
-_IDENTITIES = Pass("remove_identity_nodes", lambda run: basic.remove_identity_nodes(run.graph))
-_EQUAL_NODES = Pass("merge_equal_nodes", lambda run: equal_nodes.merge_equal_nodes(run.graph))
-_UNUSED = Pass("remove_unused", lambda run: basic.remove_unused(run.graph))
+_IDENTITIES = Pass("remove_identity_nodes", lambda run: identities.remove_identity_nodes(run.graph))
+_EQUAL_NODES = Pass(
+    "merge_equal_nodes", lambda run: common_subexpressions.merge_equal_nodes(run.graph)
+)
+_UNUSED = Pass("remove_unused", lambda run: unused.remove_unused(run.graph))
 
 PASSES: tuple[Pass, ...] = (
     _IDENTITIES,
     Pass(
         "fold_weight_transposes",
-        lambda run: equal_nodes.turn_weights(run.graph),
+        lambda run: weight_transposes.fold_weight_transposes(run.graph),
         when=lambda run: run.options.weight_transposes,
     ),
     Pass(
         "constant_folding",
-        lambda run: basic.constant_folding(run.graph, FOLDED_BYTES),
+        lambda run: folding.constant_folding(run.graph, FOLDED_BYTES),
         when=lambda run: run.options.folding,
     ),
     Pass(_EQUAL_NODES.name, _EQUAL_NODES.run, when=_has_rules),
@@ -134,7 +134,7 @@ PASSES: tuple[Pass, ...] = (
     Pass(_IDENTITIES.name, _IDENTITIES.run, when=_rewritten),
     Pass(
         "constant_folding",
-        lambda run: basic.constant_folding(
+        lambda run: folding.constant_folding(
             run.graph, FOLDED_BYTES, weights=run.options.weight_transposes
         ),
         when=lambda run: _rewritten(run) and run.options.folding,
@@ -148,7 +148,7 @@ PASSES: tuple[Pass, ...] = (
     _UNUSED,
     Pass(
         "merge_equal_initializers",
-        lambda run: equal_nodes.merge_equal_initializers(
+        lambda run: common_subexpressions.merge_equal_initializers(
             run.graph, buffers=run.options.weight_transposes
         ),
         when=lambda run: run.options.equal_initializers,
@@ -158,7 +158,7 @@ PASSES: tuple[Pass, ...] = (
     _UNUSED,
     Pass(
         "remove_unused_functions",
-        lambda run: local_functions.remove_unused_functions(run.graph),
+        lambda run: unused.remove_unused_functions(run.graph),
         when=lambda run: bool(run.graph.functions) and run.graph.is_model,
     ),
 )
