@@ -7,7 +7,7 @@ from ortable.dtypes import int64
 from ortable.lowerings.complex.arithmetic import as_complex, part_dtype
 from ortable.lowerings.complex.parts import each_part
 from ortable.prelude.facts import dim_of, dtype_of, shape_of
-from ortable.prelude.metadata import given_shape, known_dtype, known_shape, scalar_shape
+from ortable.prelude.metadata import dtype_or_none, given_shape, scalar_shape, shape_or_none
 from ortable.prelude.pointwise import arange_of, filled_like, int_range, linspace_values, triangle_indices
 from ortable.prelude.promotion import promoted_dtype, scalar_dtype
 from ortable.prelude.values import as_scalar, cast, const, consts, filled, uninitialized
@@ -272,7 +272,7 @@ def rule_aten_arange_start_step(graph: GraphBuilder, start: Scalar, end: Scalar,
 
 
 def rule_aten_empty_like(graph: GraphBuilder, self: Result, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Rules:
-    return ((known_dtype(graph, self) if dtype is None else dtype, known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self) if dtype is None else dtype, shape_or_none(graph, self)),)
 
 
 def rule_aten_empty_memory_format(graph: GraphBuilder, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Rules:
@@ -300,7 +300,7 @@ def rule_aten_full(graph: GraphBuilder, size: SymInts, fill_value: Scalar, *, dt
 
 
 def rule_aten_full_like(graph: GraphBuilder, self: Result, fill_value: Scalar, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Rules:
-    return ((known_dtype(graph, self) if dtype is None else dtype, known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self) if dtype is None else dtype, shape_or_none(graph, self)),)
 
 
 def rule_aten_linspace(graph: GraphBuilder, start: Scalar, end: Scalar, steps: Int, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
@@ -308,7 +308,7 @@ def rule_aten_linspace(graph: GraphBuilder, start: Scalar, end: Scalar, steps: I
 
 
 def rule_aten_new_empty(graph: GraphBuilder, self: Result, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
-    return ((known_dtype(graph, self) if dtype is None else dtype, given_shape(size)),)
+    return ((dtype_or_none(graph, self) if dtype is None else dtype, given_shape(size)),)
 
 
 def rule_aten_new_empty_strided(graph: GraphBuilder, self: Result, size: SymInts, stride: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
@@ -316,7 +316,7 @@ def rule_aten_new_empty_strided(graph: GraphBuilder, self: Result, size: SymInts
 
 
 def rule_aten_new_full(graph: GraphBuilder, self: Result, size: SymInts, fill_value: Scalar, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
-    return ((known_dtype(graph, self) if dtype is None else dtype, given_shape(size)),)
+    return ((dtype_or_none(graph, self) if dtype is None else dtype, given_shape(size)),)
 
 
 def rule_aten_new_ones(graph: GraphBuilder, self: Result, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
@@ -340,7 +340,7 @@ def rule_aten_scalar_tensor(graph: GraphBuilder, s: Scalar, *, dtype: Dtype | No
 
 
 def rule_aten_tril(graph: GraphBuilder, self: Result, diagonal: SymInt = 0) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_tril_indices(graph: GraphBuilder, row: Int, col: Int, offset: Int = 0, *, dtype: Dtype | None = 7, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
@@ -348,7 +348,7 @@ def rule_aten_tril_indices(graph: GraphBuilder, row: Int, col: Int, offset: Int 
 
 
 def rule_aten_triu(graph: GraphBuilder, self: Result, diagonal: SymInt = 0) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_triu_indices(graph: GraphBuilder, row: Int, col: Int, offset: Int = 0, *, dtype: Dtype | None = 7, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:

@@ -9,7 +9,7 @@ from ortable.lowerings.block_words import as_nibbles
 from ortable.lowerings.nn import machine_epsilon, reduced_extreme, wide_dtype
 from ortable.lowerings.quantize import as_vector_of_one, fits, zero_codes
 from ortable.prelude.facts import axes_of, dim_of, dtype_of, rank_of, shape_of, static
-from ortable.prelude.metadata import known_shape
+from ortable.prelude.metadata import shape_or_none
 from ortable.prelude.types import common_dtype
 from ortable.prelude.values import cast, cast_all, const, consts, reshape_to, unsqueezed
 
@@ -146,16 +146,16 @@ def rule_quantized_decomposed_choose_qparams_tensor(graph: GraphBuilder, input: 
 
 
 def rule_quantized_decomposed_dequantize_per_channel_group(graph: GraphBuilder, input: Result, scales: Result, zero_points: Result | None, quant_min: Int, quant_max: Int, dtype: Dtype, group_size: Int, output_dtype: Dtype) -> Rules:
-    return ((output_dtype, known_shape(graph, input)),)
+    return ((output_dtype, shape_or_none(graph, input)),)
 
 
 def rule_quantized_decomposed_dequantize_per_token(graph: GraphBuilder, input: Result, scales: Result, zero_points: Result, quant_min: Int, quant_max: Int, dtype: Dtype, output_dtype: Dtype) -> Rules:
-    return ((output_dtype, known_shape(graph, input)),)
+    return ((output_dtype, shape_or_none(graph, input)),)
 
 
 def rule_quantized_decomposed_quantize_per_channel_group(graph: GraphBuilder, input: Result, scales: Result, zero_points: Result, quant_min: Int, quant_max: Int, dtype: Dtype, group_size: Int) -> Rules:
-    return ((dtype, known_shape(graph, input)),)
+    return ((dtype, shape_or_none(graph, input)),)
 
 
 def rule_quantized_decomposed_quantize_per_token(graph: GraphBuilder, input: Result, scales: Result, zero_points: Result, quant_min: Int, quant_max: Int, dtype: Dtype) -> Rules:
-    return ((dtype, known_shape(graph, input)),)
+    return ((dtype, shape_or_none(graph, input)),)
