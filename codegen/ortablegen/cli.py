@@ -10,21 +10,22 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from ortablegen.check import check_specs
-from ortablegen.coverage import coverage, emit_coverage, load_measured, operators_page
-from ortablegen.decompositions import emit_decompositions
-from ortablegen.diagnostics import Diagnostics, SpecErrors
-from ortablegen.emit import count_escapes, emit_aten
-from ortablegen.kernels import emit_kernels, write_kernel_table
-from ortablegen.model import Specs
-from ortablegen.onnx_rules import emit_onnx_rules, load_onnx_rules
-from ortablegen.optimizers import emit_optimizers, optimizers_page, read_optimizers
-from ortablegen.read import read_folder
-from ortablegen.rewrites_check import check_rewrites
-from ortablegen.rewrites_emit import emit_rewrites
-from ortablegen.rewrites_model import Rewrite
-from ortablegen.rewrites_read import read_rewrites
-from ortablegen.writer import WriteReport, compare_tree, write_tree
+from ortablegen.aten.check import check_specs
+from ortablegen.aten.coverage import coverage, emit_coverage, load_measured, operators_page
+from ortablegen.aten.emit import count_escapes, emit_aten
+from ortablegen.aten.model import Specs
+from ortablegen.aten.read import read_folder
+from ortablegen.onnx.emit import emit_onnx_rules
+from ortablegen.onnx.read import load_onnx_rules
+from ortablegen.rewrites.check import check_rewrites
+from ortablegen.rewrites.emit import emit_rewrites
+from ortablegen.rewrites.model import Rewrite
+from ortablegen.rewrites.read import read_rewrites
+from ortablegen.runtime_tables.decompositions import emit_decompositions
+from ortablegen.runtime_tables.kernels import emit_kernels, write_kernel_table
+from ortablegen.runtime_tables.optimizers import emit_optimizers, optimizers_page, read_optimizers
+from ortablegen.source.diagnostics import Diagnostics, SpecErrors
+from ortablegen.source.writer import WriteReport, compare_tree, write_tree
 
 
 @dataclass(frozen=True)

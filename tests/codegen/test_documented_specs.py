@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from ortablegen.check import check_specs
-from ortablegen.diagnostics import Diagnostics
-from ortablegen.read import read_text
-from ortablegen.rewrites_check import check_rewrites
-from ortablegen.rewrites_read import read_rewrites_text
+from ortablegen.aten.check import check_specs
+from ortablegen.aten.read import read_text
+from ortablegen.rewrites.check import check_rewrites
+from ortablegen.rewrites.read import read_rewrites_text
+from ortablegen.source.diagnostics import Diagnostics
 
 ROOT = Path(__file__).parents[2]
 LIBRARY = torch.library.Library("my_ops", "DEF")  # what an entry of the pages names

@@ -6,9 +6,9 @@ import ast
 import re
 from pathlib import Path
 
-from ortablegen import vocabulary
-from ortablegen.rule_words import DTYPE_WORDS, MAX_WORDS, SHAPE_WORDS
-from ortablegen.schema import argument_names
+from ortablegen.aten.rule_words import DTYPE_WORDS, MAX_WORDS, SHAPE_WORDS
+from ortablegen.language import vocabulary
+from ortablegen.schemas.torch import argument_names
 
 ROOT = Path(__file__).parents[2]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ortablegen.cli import Generated, generate, main
-from ortablegen.writer import compare_tree, write_tree
+from ortablegen.source.writer import compare_tree, write_tree
 
 ROOT = Path(__file__).parents[2]
 DISPATCH = Path("generated") / "ortable_generated" / "aten" / "dispatch.py"

@@ -19,7 +19,7 @@ import torch
 from rich.console import Console
 from tqdm import tqdm
 
-from ortablegen.onnx_schemas import CEILING, FLOOR
+from ortablegen.schemas.onnx import CEILING, FLOOR
 from tests.conformance import expected, report, workers
 from tests.conformance.samples import DTYPES, op_infos, takes
 

@@ -17,9 +17,9 @@ import torch
 import ortable
 from ortable.debug.plot import to_dot
 from ortable.passes.rewrite.choose import load
-from ortablegen.diagnostics import Diagnostics
-from ortablegen.rewrites_model import Rewrite, RewriteCase
-from ortablegen.rewrites_read import read_rewrites_text
+from ortablegen.rewrites.model import Rewrite, RewriteCase
+from ortablegen.rewrites.read import read_rewrites_text
+from ortablegen.source.diagnostics import Diagnostics
 from tests.passes.rewrite.harness import Trial, operators
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -10,8 +10,8 @@ from onnx import defs
 
 from ortable.inference.value_info import ValueInfo
 from ortable_generated.onnx.dispatch import INFER
-from ortablegen.onnx_rules import bound_dtype, element_type
-from ortablegen.onnx_schemas import OnnxSchema, operators, versions_between
+from ortablegen.onnx.read import bound_dtype
+from ortablegen.schemas.onnx import OnnxSchema, element_type, operators, versions_between
 
 # An attribute may ask these for any type, and some inputs are legal only with one.
 _ASKED = ("BitCast", "Cast", "DequantizeLinear", "RandomNormalLike", "RandomUniformLike")

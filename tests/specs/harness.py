@@ -35,9 +35,10 @@ from ortable.builder import GraphBuilder
 from ortable.interpreter import DynamoInterpreter
 from ortable.prelude.facts import float32_holds
 from ortable_generated.aten.dispatch import RULES
-from ortablegen.model import Sample
-from ortablegen.samples import Expression, TensorSample, evaluate, parse_sample
-from ortablegen.schema import OpSchema
+from ortablegen.aten.model import Sample
+from ortablegen.aten.samples import parse_sample
+from ortablegen.language.samples import Expression, TensorSample, evaluate
+from ortablegen.schemas.torch import OpSchema
 from tests.optimizers.forms import unsafe_nodes
 
 UNKNOWN = object()

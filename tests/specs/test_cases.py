@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from ortablegen.diagnostics import Diagnostics
-from ortablegen.model import AliasEntry, OpEntry
-from ortablegen.onnx_schemas import CEILING, FLOOR
-from ortablegen.read import read_folder
-from ortablegen.schema import import_problem, installed_torch
+from ortablegen.aten.model import AliasEntry, OpEntry
+from ortablegen.aten.read import read_folder
+from ortablegen.schemas.onnx import CEILING, FLOOR
+from ortablegen.schemas.torch import import_problem, installed_torch
+from ortablegen.source.diagnostics import Diagnostics
 
 from . import harness
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from ortable_generated.aten import dispatch
-from ortablegen.check import check_op, check_specs
-from ortablegen.diagnostics import Diagnostics
-from ortablegen.emit import family_text
-from ortablegen.model import LowerCase, OpEntry, Specs
-from ortablegen.onnx_schemas import CEILING, FLOOR
-from ortablegen.read import read_folder, read_text
+from ortablegen.aten.check import check_op, check_specs
+from ortablegen.aten.emit import family_text
+from ortablegen.aten.model import LowerCase, OpEntry, Specs
+from ortablegen.aten.read import read_folder, read_text
+from ortablegen.schemas.onnx import CEILING, FLOOR
+from ortablegen.source.diagnostics import Diagnostics
 
 from . import harness
 from .test_cases import ENTRIES, ROOT, skip_absent

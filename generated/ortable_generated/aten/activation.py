@@ -12,7 +12,7 @@ from ortable.lowerings.pointwise import leaky
 from ortable.prelude.complex_arithmetic import as_complex, c_exp, c_over, c_scaled, c_sum
 from ortable.prelude.error_functions import erf_of
 from ortable.prelude.facts import axis_of, dim_of, dtype_of, is_float, is_used, rank_of, square_root
-from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.pointwise import const_like, log1p_of, softplus_of
 from ortable.prelude.promotion import as_float, opmath, promote_values, promoted_dtype
 from ortable.prelude.shapes import sliced
@@ -243,63 +243,63 @@ def complex_aten_tanh(graph: GraphBuilder, res: Res, self: Result) -> Result:
 
 
 def rule_aten__prelu_kernel(graph: GraphBuilder, self: Result, weight: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_celu(graph: GraphBuilder, self: Result, alpha: Scalar = 1.0) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_elu(graph: GraphBuilder, self: Result, alpha: Scalar = 1, scale: Scalar = 1, input_scale: Scalar = 1) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_gelu(graph: GraphBuilder, self: Result, *, approximate: Str = 'none') -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_glu(graph: GraphBuilder, self: Result, dim: Int = -1) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_hardshrink(graph: GraphBuilder, self: Result, lambd: Scalar = 0.5) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_hardsigmoid(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_hardswish(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_hardtanh(graph: GraphBuilder, self: Result, min_val: Scalar = -1, max_val: Scalar = 1) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_leaky_relu(graph: GraphBuilder, self: Result, negative_slope: Scalar = 0.01) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_log_sigmoid(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_log_sigmoid_forward(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)), (known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)), (dtype_or_none(graph, self), None),)
 
 
 def rule_aten_mish(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_prelu(graph: GraphBuilder, self: Result, weight: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_relu(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_relu6(graph: GraphBuilder, self: Result) -> Rules:
@@ -307,36 +307,36 @@ def rule_aten_relu6(graph: GraphBuilder, self: Result) -> Rules:
 
 
 def rule_aten_rrelu(graph: GraphBuilder, self: Result, lower: Scalar = 0.125, upper: Scalar = 0.3333333333333333, training: Bool = False, generator: Any = None) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_rrelu_with_noise_functional(graph: GraphBuilder, self: Result, noise: Result, lower: Scalar = 0.125, upper: Scalar = 0.3333333333333333, training: Bool = False, generator: Any = None) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)), (known_dtype(graph, noise), known_shape(graph, noise)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)), (dtype_or_none(graph, noise), shape_or_none(graph, noise)),)
 
 
 def rule_aten_selu(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_sigmoid(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
 def rule_aten_silu(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_softplus(graph: GraphBuilder, self: Result, beta: Scalar = 1, threshold: Scalar = 20) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_softshrink(graph: GraphBuilder, self: Result, lambd: Scalar = 0.5) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_tanh(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
 def rule_aten_threshold(graph: GraphBuilder, self: Result, threshold: Scalar, value: Scalar) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)

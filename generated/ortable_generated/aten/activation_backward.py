@@ -8,7 +8,7 @@ from ortable.lowerings.pointwise import natural_log
 from ortable.prelude.complex_arithmetic import as_complex, c_conj, c_sum, c_times
 from ortable.prelude.error_functions import erf_of
 from ortable.prelude.facts import dtype_of, is_used, square_root
-from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.pointwise import const_like, softplus_of
 from ortable.prelude.promotion import opmath
 from ortable.prelude.values import cast
@@ -184,68 +184,68 @@ def complex_aten_tanh_backward(graph: GraphBuilder, res: Res, grad_output: Resul
 
 
 def rule_aten__prelu_kernel_backward(graph: GraphBuilder, grad_output: Result, self: Result, weight: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)), (known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)), (dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_elu_backward(graph: GraphBuilder, grad_output: Result, alpha: Scalar, scale: Scalar, input_scale: Scalar, is_result: Bool, self_or_result: Result) -> Rules:
-    return ((known_dtype(graph, self_or_result), known_shape(graph, self_or_result)),)
+    return ((dtype_or_none(graph, self_or_result), shape_or_none(graph, self_or_result)),)
 
 
 def rule_aten_gelu_backward(graph: GraphBuilder, grad_output: Result, self: Result, *, approximate: Str = 'none') -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_hardshrink_backward(graph: GraphBuilder, grad_out: Result, self: Result, lambd: Scalar) -> Rules:
-    return ((known_dtype(graph, grad_out), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, grad_out), shape_or_none(graph, self)),)
 
 
 def rule_aten_hardsigmoid_backward(graph: GraphBuilder, grad_output: Result, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_hardswish_backward(graph: GraphBuilder, grad_output: Result, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_hardtanh_backward(graph: GraphBuilder, grad_output: Result, self: Result, min_val: Scalar, max_val: Scalar) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_leaky_relu_backward(graph: GraphBuilder, grad_output: Result, self: Result, negative_slope: Scalar, self_is_result: Bool) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_log_sigmoid_backward(graph: GraphBuilder, grad_output: Result, self: Result, buffer: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_logit_backward(graph: GraphBuilder, grad_output: Result, self: Result, eps: Float | None = None) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_mish_backward(graph: GraphBuilder, grad_output: Result, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_sigmoid_backward(graph: GraphBuilder, grad_output: Result, output: Result) -> Rules:
-    return ((known_dtype(graph, output), known_shape(graph, output)),)
+    return ((dtype_or_none(graph, output), shape_or_none(graph, output)),)
 
 
 def rule_aten_silu_backward(graph: GraphBuilder, grad_output: Result, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_softplus_backward(graph: GraphBuilder, grad_output: Result, self: Result, beta: Scalar, threshold: Scalar) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_softshrink_backward(graph: GraphBuilder, grad_output: Result, self: Result, lambd: Scalar) -> Rules:
-    return ((known_dtype(graph, grad_output), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, grad_output), shape_or_none(graph, self)),)
 
 
 def rule_aten_tanh_backward(graph: GraphBuilder, grad_output: Result, output: Result) -> Rules:
-    return ((known_dtype(graph, output), known_shape(graph, output)),)
+    return ((dtype_or_none(graph, output), shape_or_none(graph, output)),)
 
 
 def rule_aten_threshold_backward(graph: GraphBuilder, grad_output: Result, self: Result, threshold: Scalar) -> Rules:
-    return ((known_dtype(graph, grad_output), broadcast(known_shape(graph, grad_output), known_shape(graph, self))),)
+    return ((dtype_or_none(graph, grad_output), broadcast(shape_or_none(graph, grad_output), shape_or_none(graph, self))),)

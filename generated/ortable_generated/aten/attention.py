@@ -7,7 +7,7 @@ from ortable.dtypes import float32, float64
 from ortable.errors import UnsupportedCase
 from ortable.lowerings.attention import attention_mask, attention_scaled, flash_attention_backward, grouped_product, log_of_sums, shared_heads, zero_where_masked
 from ortable.prelude.facts import differs, dim_of, dtype_of, is_used, rank_of, swapped
-from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.promotion import wide_dtype
 from ortable.prelude.values import cast, permuted
 
@@ -80,16 +80,16 @@ def aten_scaled_dot_product_attention(graph: GraphBuilder, res: Res, query: Resu
 
 
 def rule_aten__scaled_dot_product_attention_math(graph: GraphBuilder, query: Result, key: Result, value: Result, attn_mask: Result | None = None, dropout_p: Float = 0.0, is_causal: Bool = False, dropout_mask: Result | None = None, *, scale: Float | None = None, enable_gqa: Bool = False) -> Rules:
-    return ((known_dtype(graph, query), None), (known_dtype(graph, query), None),)
+    return ((dtype_or_none(graph, query), None), (dtype_or_none(graph, query), None),)
 
 
 def rule_aten__scaled_dot_product_flash_attention_for_cpu(graph: GraphBuilder, query: Result, key: Result, value: Result, dropout_p: Float = 0.0, is_causal: Bool = False, *, attn_mask: Result | None = None, scale: Float | None = None) -> Rules:
-    return ((known_dtype(graph, query), known_shape(graph, query)), (float64 if dtype_of(graph, query) == float64 else float32, None),)
+    return ((dtype_or_none(graph, query), shape_or_none(graph, query)), (float64 if dtype_of(graph, query) == float64 else float32, None),)
 
 
 def rule_aten__scaled_dot_product_flash_attention_for_cpu_backward(graph: GraphBuilder, grad_out: Result, query: Result, key: Result, value: Result, out: Result, logsumexp: Result, dropout_p: Float, is_causal: Bool, *, attn_mask: Result | None = None, scale: Float | None = None) -> Rules:
-    return ((known_dtype(graph, query), known_shape(graph, query)), (known_dtype(graph, key), known_shape(graph, key)), (known_dtype(graph, value), known_shape(graph, value)),)
+    return ((dtype_or_none(graph, query), shape_or_none(graph, query)), (dtype_or_none(graph, key), shape_or_none(graph, key)), (dtype_or_none(graph, value), shape_or_none(graph, value)),)
 
 
 def rule_aten_scaled_dot_product_attention(graph: GraphBuilder, query: Result, key: Result, value: Result, attn_mask: Result | None = None, dropout_p: Float = 0.0, is_causal: Bool = False, *, scale: Float | None = None, enable_gqa: Bool = False) -> Rules:
-    return ((known_dtype(graph, query), None),)
+    return ((dtype_or_none(graph, query), None),)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import bfloat16, float32
 from ortable.prelude.facts import axis_of, dtype_of, rank_of
-from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.promotion import wide_dtype
 from ortable.prelude.shapes import without
 from ortable.prelude.sums import length_over, summed_over
@@ -46,11 +46,11 @@ def aten_batch_norm_backward(graph: GraphBuilder, res: Res, grad_out: Result, in
 
 
 def rule_aten__weight_norm_interface(graph: GraphBuilder, v: Result, g: Result, dim: Int = 0) -> Rules:
-    return ((known_dtype(graph, v), known_shape(graph, v)), (float32 if dtype_of(graph, g) == bfloat16 else known_dtype(graph, g), known_shape(graph, g)),)
+    return ((dtype_or_none(graph, v), shape_or_none(graph, v)), (float32 if dtype_of(graph, g) == bfloat16 else dtype_or_none(graph, g), shape_or_none(graph, g)),)
 
 
 def rule_aten__weight_norm_interface_backward(graph: GraphBuilder, grad_w: Result, saved_v: Result, saved_g: Result, saved_norms: Result, dim: Int) -> Rules:
-    return ((known_dtype(graph, saved_v), known_shape(graph, saved_v)), (known_dtype(graph, saved_g), known_shape(graph, saved_g)),)
+    return ((dtype_or_none(graph, saved_v), shape_or_none(graph, saved_v)), (dtype_or_none(graph, saved_g), shape_or_none(graph, saved_g)),)
 
 
 def rule_aten_batch_norm_backward(graph: GraphBuilder, grad_out: Result, input: Result, weight: Result, running_mean: Result | None, running_var: Result | None, save_mean: Result | None, save_var: Result | None, update: Bool, eps: Float, output_mask: Bools, reserve: Result) -> Rules:

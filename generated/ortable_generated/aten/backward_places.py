@@ -11,7 +11,7 @@ from ortable.lowerings.segment_gradient import segment_reduce_backward
 from ortable.lowerings.views import first_elements
 from ortable.prelude.facts import count_of, differs, dim_of, dtype_of, rank_of, shape_of, static
 from ortable.prelude.indexing import put_along, put_elements
-from ortable.prelude.metadata import given_shape, known_dtype, known_shape
+from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none
 from ortable.prelude.pointwise import const_like, triangle_indices
 from ortable.prelude.promotion import opmath
 from ortable.prelude.shapes import as_flat, stretched, zeros_of
@@ -111,7 +111,7 @@ def complex_aten__efficientzerotensor(graph: GraphBuilder, res: Res, size: SymIn
 
 
 def rule_aten__cdist_backward(graph: GraphBuilder, grad: Result, x1: Result, x2: Result, p: Float, cdist: Result) -> Rules:
-    return ((known_dtype(graph, x1), None),)
+    return ((dtype_or_none(graph, x1), None),)
 
 
 def rule_aten__efficientzerotensor(graph: GraphBuilder, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
@@ -119,24 +119,24 @@ def rule_aten__efficientzerotensor(graph: GraphBuilder, size: SymInts, *, dtype:
 
 
 def rule_aten__embedding_bag_backward(graph: GraphBuilder, grad: Result, indices: Result, offsets: Result, offset2bag: Result, bag_size: Result, maximum_indices: Result, num_weights: SymInt, scale_grad_by_freq: Bool, mode: Int, sparse: Bool, per_sample_weights: Result | None, padding_idx: Int = -1) -> Rules:
-    return ((known_dtype(graph, grad), given_shape([num_weights, dim_of(graph, grad, 1)])),)
+    return ((dtype_or_none(graph, grad), given_shape([num_weights, dim_of(graph, grad, 1)])),)
 
 
 def rule_aten__embedding_bag_per_sample_weights_backward(graph: GraphBuilder, grad: Result, weight: Result, indices: Result, offsets: Result, offset2bag: Result, mode: Int, padding_idx: Int = -1) -> Rules:
-    return ((known_dtype(graph, grad), known_shape(graph, indices)),)
+    return ((dtype_or_none(graph, grad), shape_or_none(graph, indices)),)
 
 
 def rule_aten__pdist_backward(graph: GraphBuilder, grad: Result, self: Result, p: Float, pdist: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten__segment_reduce_backward(graph: GraphBuilder, grad: Result, output: Result, data: Result, reduce: Str, *, lengths: Result | None = None, offsets: Result | None = None, axis: Int = 0, initial: Scalar | None = None) -> Rules:
-    return ((known_dtype(graph, data), known_shape(graph, data)),)
+    return ((dtype_or_none(graph, data), shape_or_none(graph, data)),)
 
 
 def rule_aten_masked_scatter_backward(graph: GraphBuilder, grad_output: Result, mask: Result, sizes: SymInts) -> Rules:
-    return ((known_dtype(graph, grad_output), given_shape(sizes)),)
+    return ((dtype_or_none(graph, grad_output), given_shape(sizes)),)
 
 
 def rule_aten_rrelu_with_noise_backward(graph: GraphBuilder, grad_output: Result, self: Result, noise: Result, lower: Scalar, upper: Scalar, training: Bool, self_is_result: Bool) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)

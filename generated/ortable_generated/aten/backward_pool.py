@@ -8,7 +8,7 @@ from ortable.lowerings.pooling import avg_pool2d_backward, avg_pool3d_backward, 
 from ortable.lowerings.resize import adaptive_weights, mean_weights
 from ortable.prelude.facts import dtype_of, product, shape_of
 from ortable.prelude.matrices import summed_back
-from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.values import as_vec, const
 
 if TYPE_CHECKING:
@@ -90,11 +90,11 @@ def aten_max_pool3d_with_indices_backward(graph: GraphBuilder, res: Res, grad_ou
 
 
 def rule_aten__adaptive_avg_pool2d_backward(graph: GraphBuilder, grad_output: Result, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten__adaptive_avg_pool3d_backward(graph: GraphBuilder, grad_output: Result, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_adaptive_max_pool2d_backward(graph: GraphBuilder, grad_output: Result, self: Result, indices: Result) -> Rules:
@@ -106,11 +106,11 @@ def rule_aten_adaptive_max_pool3d_backward(graph: GraphBuilder, grad_output: Res
 
 
 def rule_aten_avg_pool2d_backward(graph: GraphBuilder, grad_output: Result, self: Result, kernel_size: Ints, stride: Ints, padding: Ints, ceil_mode: Bool, count_include_pad: Bool, divisor_override: Int | None) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_avg_pool3d_backward(graph: GraphBuilder, grad_output: Result, self: Result, kernel_size: Ints, stride: Ints, padding: Ints, ceil_mode: Bool, count_include_pad: Bool, divisor_override: Int | None) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_fractional_max_pool2d_backward(graph: GraphBuilder, grad_output: Result, self: Result, kernel_size: Ints, output_size: Ints, indices: Result) -> Rules:
@@ -122,8 +122,8 @@ def rule_aten_fractional_max_pool3d_backward(graph: GraphBuilder, grad_output: R
 
 
 def rule_aten_max_pool2d_with_indices_backward(graph: GraphBuilder, grad_output: Result, self: Result, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: Bool, indices: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_max_pool3d_with_indices_backward(graph: GraphBuilder, grad_output: Result, self: Result, kernel_size: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: Bool, indices: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)

@@ -7,7 +7,7 @@ from ortable.lowerings.grid_gradient import grid_sampler_backward
 from ortable.lowerings.resize import edge_weights, resample_weights
 from ortable.prelude.facts import dtype_of, shape_of
 from ortable.prelude.matrices import summed_back
-from ortable.prelude.metadata import given_shape, known_dtype, known_shape
+from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -119,72 +119,72 @@ def aten_upsample_trilinear3d_backward(graph: GraphBuilder, res: Res, grad_outpu
 
 
 def rule_aten__upsample_bicubic2d_aa_backward(graph: GraphBuilder, grad_output: Result, output_size: SymInts, input_size: SymInts, align_corners: Bool, scales_h: Float | None = None, scales_w: Float | None = None) -> Rules:
-    return ((known_dtype(graph, grad_output), given_shape(input_size)),)
+    return ((dtype_or_none(graph, grad_output), given_shape(input_size)),)
 
 
 def rule_aten__upsample_bilinear2d_aa_backward(graph: GraphBuilder, grad_output: Result, output_size: SymInts, input_size: SymInts, align_corners: Bool, scales_h: Float | None = None, scales_w: Float | None = None) -> Rules:
-    return ((known_dtype(graph, grad_output), given_shape(input_size)),)
+    return ((dtype_or_none(graph, grad_output), given_shape(input_size)),)
 
 
 def rule_aten__upsample_lanczos2d_aa_backward(graph: GraphBuilder, grad_output: Result, output_size: SymInts, input_size: SymInts, align_corners: Bool, scales_h: Float | None = None, scales_w: Float | None = None) -> Rules:
-    return ((known_dtype(graph, grad_output), given_shape(input_size)),)
+    return ((dtype_or_none(graph, grad_output), given_shape(input_size)),)
 
 
 def rule_aten__upsample_nearest_exact1d_backward(graph: GraphBuilder, grad_output: Result, output_size: SymInts, input_size: SymInts, scales: Float | None = None) -> Rules:
-    return ((known_dtype(graph, grad_output), given_shape(input_size)),)
+    return ((dtype_or_none(graph, grad_output), given_shape(input_size)),)
 
 
 def rule_aten__upsample_nearest_exact2d_backward(graph: GraphBuilder, grad_output: Result, output_size: SymInts, input_size: SymInts, scales_h: Float | None = None, scales_w: Float | None = None) -> Rules:
-    return ((known_dtype(graph, grad_output), given_shape(input_size)),)
+    return ((dtype_or_none(graph, grad_output), given_shape(input_size)),)
 
 
 def rule_aten__upsample_nearest_exact3d_backward(graph: GraphBuilder, grad_output: Result, output_size: SymInts, input_size: SymInts, scales_d: Float | None = None, scales_h: Float | None = None, scales_w: Float | None = None) -> Rules:
-    return ((known_dtype(graph, grad_output), given_shape(input_size)),)
+    return ((dtype_or_none(graph, grad_output), given_shape(input_size)),)
 
 
 def rule_aten_grid_sampler_2d_backward(graph: GraphBuilder, grad_output: Result, input: Result, grid: Result, interpolation_mode: Int, padding_mode: Int, align_corners: Bool, output_mask: Bools) -> Rules:
-    return ((known_dtype(graph, input), known_shape(graph, input)), (known_dtype(graph, grid), known_shape(graph, grid)),)
+    return ((dtype_or_none(graph, input), shape_or_none(graph, input)), (dtype_or_none(graph, grid), shape_or_none(graph, grid)),)
 
 
 def rule_aten_grid_sampler_3d_backward(graph: GraphBuilder, grad_output: Result, input: Result, grid: Result, interpolation_mode: Int, padding_mode: Int, align_corners: Bool, output_mask: Bools) -> Rules:
-    return ((known_dtype(graph, input), known_shape(graph, input)), (known_dtype(graph, grid), known_shape(graph, grid)),)
+    return ((dtype_or_none(graph, input), shape_or_none(graph, input)), (dtype_or_none(graph, grid), shape_or_none(graph, grid)),)
 
 
 def rule_aten_replication_pad1d_backward(graph: GraphBuilder, grad_output: Result, self: Result, padding: SymInts) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_replication_pad2d_backward(graph: GraphBuilder, grad_output: Result, self: Result, padding: SymInts) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_replication_pad3d_backward(graph: GraphBuilder, grad_output: Result, self: Result, padding: SymInts) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_upsample_bicubic2d_backward(graph: GraphBuilder, grad_output: Result, output_size: SymInts, input_size: SymInts, align_corners: Bool, scales_h: Float | None = None, scales_w: Float | None = None) -> Rules:
-    return ((known_dtype(graph, grad_output), given_shape(input_size)),)
+    return ((dtype_or_none(graph, grad_output), given_shape(input_size)),)
 
 
 def rule_aten_upsample_bilinear2d_backward(graph: GraphBuilder, grad_output: Result, output_size: SymInts, input_size: SymInts, align_corners: Bool, scales_h: Float | None = None, scales_w: Float | None = None) -> Rules:
-    return ((known_dtype(graph, grad_output), given_shape(input_size)),)
+    return ((dtype_or_none(graph, grad_output), given_shape(input_size)),)
 
 
 def rule_aten_upsample_linear1d_backward(graph: GraphBuilder, grad_output: Result, output_size: SymInts, input_size: SymInts, align_corners: Bool, scales: Float | None = None) -> Rules:
-    return ((known_dtype(graph, grad_output), given_shape(input_size)),)
+    return ((dtype_or_none(graph, grad_output), given_shape(input_size)),)
 
 
 def rule_aten_upsample_nearest1d_backward(graph: GraphBuilder, grad_output: Result, output_size: SymInts, input_size: SymInts, scales: Float | None = None) -> Rules:
-    return ((known_dtype(graph, grad_output), given_shape(input_size)),)
+    return ((dtype_or_none(graph, grad_output), given_shape(input_size)),)
 
 
 def rule_aten_upsample_nearest2d_backward(graph: GraphBuilder, grad_output: Result, output_size: SymInts, input_size: SymInts, scales_h: Float | None = None, scales_w: Float | None = None) -> Rules:
-    return ((known_dtype(graph, grad_output), given_shape(input_size)),)
+    return ((dtype_or_none(graph, grad_output), given_shape(input_size)),)
 
 
 def rule_aten_upsample_nearest3d_backward(graph: GraphBuilder, grad_output: Result, output_size: SymInts, input_size: SymInts, scales_d: Float | None = None, scales_h: Float | None = None, scales_w: Float | None = None) -> Rules:
-    return ((known_dtype(graph, grad_output), given_shape(input_size)),)
+    return ((dtype_or_none(graph, grad_output), given_shape(input_size)),)
 
 
 def rule_aten_upsample_trilinear3d_backward(graph: GraphBuilder, grad_output: Result, output_size: SymInts, input_size: SymInts, align_corners: Bool, scales_d: Float | None = None, scales_h: Float | None = None, scales_w: Float | None = None) -> Rules:
-    return ((known_dtype(graph, grad_output), given_shape(input_size)),)
+    return ((dtype_or_none(graph, grad_output), given_shape(input_size)),)

@@ -7,7 +7,7 @@ from ortable.dtypes import int64
 from ortable.lowerings.embedding_bag import embedding_bag
 from ortable.prelude.facts import dim_of, dtype_of, static
 from ortable.prelude.indexing import marked_places
-from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.promotion import wide_dtype
 from ortable.prelude.reductions import power_norm
 from ortable.prelude.shapes import as_flat
@@ -51,11 +51,11 @@ def aten_embedding_renorm(graph: GraphBuilder, res: Res, self: Result, indices: 
 
 
 def rule_aten__embedding_bag(graph: GraphBuilder, weight: Result, indices: Result, offsets: Result, scale_grad_by_freq: Bool = False, mode: Int = 0, sparse: Bool = False, per_sample_weights: Result | None = None, include_last_offset: Bool = False, padding_idx: Int = -1) -> Rules:
-    return ((known_dtype(graph, weight), None), (known_dtype(graph, indices), None), (known_dtype(graph, indices), None), (known_dtype(graph, indices), None),)
+    return ((dtype_or_none(graph, weight), None), (dtype_or_none(graph, indices), None), (dtype_or_none(graph, indices), None), (dtype_or_none(graph, indices), None),)
 
 
 def rule_aten__embedding_bag_forward_only(graph: GraphBuilder, weight: Result, indices: Result, offsets: Result, scale_grad_by_freq: Bool = False, mode: Int = 0, sparse: Bool = False, per_sample_weights: Result | None = None, include_last_offset: Bool = False, padding_idx: Int = -1) -> Rules:
-    return ((known_dtype(graph, weight), None), (known_dtype(graph, indices), None), (known_dtype(graph, indices), None), (known_dtype(graph, indices), None),)
+    return ((dtype_or_none(graph, weight), None), (dtype_or_none(graph, indices), None), (dtype_or_none(graph, indices), None), (dtype_or_none(graph, indices), None),)
 
 
 def rule_aten_embedding_bag(graph: GraphBuilder, weight: Result, indices: Result, offsets: Result, scale_grad_by_freq: Bool = False, mode: Int = 0, sparse: Bool = False, per_sample_weights: Result | None = None, include_last_offset: Bool = False) -> Rules:
@@ -67,4 +67,4 @@ def rule_aten_embedding_bag_padding_idx(graph: GraphBuilder, weight: Result, ind
 
 
 def rule_aten_embedding_renorm(graph: GraphBuilder, self: Result, indices: Result, max_norm: Float, norm_type: Float) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)

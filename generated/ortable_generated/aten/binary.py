@@ -11,7 +11,7 @@ from ortable.lowerings.complex.functions import c_power
 from ortable.lowerings.pointwise import int_power, is_number
 from ortable.prelude.complex_arithmetic import as_complex, c_over, c_scaled, c_sum, c_times
 from ortable.prelude.facts import dtype_of, is_bool, is_float
-from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.pointwise import atan2_of, const_like, hypot_of, int_pow, is_sign_set, log1p_of
 from ortable.prelude.promotion import in_dtype, opmath, promote_values, promoted_dtype
 from ortable.prelude.values import cast, const
@@ -339,19 +339,19 @@ def rule_aten_add_Scalar(graph: GraphBuilder, self: Result, other: Scalar, alpha
 
 
 def rule_aten_add_Tensor(graph: GraphBuilder, self: Result, other: Result, *, alpha: Scalar = 1) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
 def rule_aten_addcdiv(graph: GraphBuilder, self: Result, tensor1: Result, tensor2: Result, *, value: Scalar = 1) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, tensor1, tensor2), broadcast(known_shape(graph, self), known_shape(graph, tensor1), known_shape(graph, tensor2))),)
+    return ((promoted_dtype(graph, 'default', self, tensor1, tensor2), broadcast(shape_or_none(graph, self), shape_or_none(graph, tensor1), shape_or_none(graph, tensor2))),)
 
 
 def rule_aten_addcmul(graph: GraphBuilder, self: Result, tensor1: Result, tensor2: Result, *, value: Scalar = 1) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, tensor1, tensor2), broadcast(known_shape(graph, self), known_shape(graph, tensor1), known_shape(graph, tensor2))),)
+    return ((promoted_dtype(graph, 'default', self, tensor1, tensor2), broadcast(shape_or_none(graph, self), shape_or_none(graph, tensor1), shape_or_none(graph, tensor2))),)
 
 
 def rule_aten_atan2(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+    return ((promoted_dtype(graph, 'int_to_float', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
 def rule_aten_copysign_Scalar(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:
@@ -359,27 +359,27 @@ def rule_aten_copysign_Scalar(graph: GraphBuilder, self: Result, other: Scalar) 
 
 
 def rule_aten_copysign_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+    return ((promoted_dtype(graph, 'int_to_float', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
 def rule_aten_heaviside(graph: GraphBuilder, self: Result, values: Result) -> Rules:
-    return ((known_dtype(graph, self), broadcast(known_shape(graph, self), known_shape(graph, values))),)
+    return ((dtype_or_none(graph, self), broadcast(shape_or_none(graph, self), shape_or_none(graph, values))),)
 
 
 def rule_aten_hypot(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
 def rule_aten_lerp_Scalar(graph: GraphBuilder, self: Result, end: Result, weight: Scalar) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, end), broadcast(known_shape(graph, self), known_shape(graph, end))),)
+    return ((promoted_dtype(graph, 'default', self, end), broadcast(shape_or_none(graph, self), shape_or_none(graph, end))),)
 
 
 def rule_aten_lerp_Tensor(graph: GraphBuilder, self: Result, end: Result, weight: Result) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, end, weight), broadcast(known_shape(graph, self), known_shape(graph, end), known_shape(graph, weight))),)
+    return ((promoted_dtype(graph, 'default', self, end, weight), broadcast(shape_or_none(graph, self), shape_or_none(graph, end), shape_or_none(graph, weight))),)
 
 
 def rule_aten_logaddexp(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
 def rule_aten_mul_Scalar(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:
@@ -387,7 +387,7 @@ def rule_aten_mul_Scalar(graph: GraphBuilder, self: Result, other: Scalar) -> Ru
 
 
 def rule_aten_mul_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
 def rule_aten_multiply_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
@@ -395,15 +395,15 @@ def rule_aten_multiply_Tensor(graph: GraphBuilder, self: Result, other: Result) 
 
 
 def rule_aten_pow_Scalar(graph: GraphBuilder, self: Scalar, exponent: Result) -> Rules:
-    return ((promoted_dtype(graph, 'pow', self, exponent), known_shape(graph, exponent)),)
+    return ((promoted_dtype(graph, 'pow', self, exponent), shape_or_none(graph, exponent)),)
 
 
 def rule_aten_pow_Tensor_Scalar(graph: GraphBuilder, self: Result, exponent: Scalar) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, exponent), known_shape(graph, self)),)
+    return ((promoted_dtype(graph, 'default', self, exponent), shape_or_none(graph, self)),)
 
 
 def rule_aten_pow_Tensor_Tensor(graph: GraphBuilder, self: Result, exponent: Result) -> Rules:
-    return ((promoted_dtype(graph, 'pow', self, exponent), broadcast(known_shape(graph, self), known_shape(graph, exponent))),)
+    return ((promoted_dtype(graph, 'pow', self, exponent), broadcast(shape_or_none(graph, self), shape_or_none(graph, exponent))),)
 
 
 def rule_aten_rsub_Scalar(graph: GraphBuilder, self: Result, other: Scalar, alpha: Scalar = 1) -> Rules:
@@ -411,7 +411,7 @@ def rule_aten_rsub_Scalar(graph: GraphBuilder, self: Result, other: Scalar, alph
 
 
 def rule_aten_rsub_Tensor(graph: GraphBuilder, self: Result, other: Result, *, alpha: Scalar = 1) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
 def rule_aten_sub_Scalar(graph: GraphBuilder, self: Result, other: Scalar, alpha: Scalar = 1) -> Rules:
@@ -419,7 +419,7 @@ def rule_aten_sub_Scalar(graph: GraphBuilder, self: Result, other: Scalar, alpha
 
 
 def rule_aten_sub_Tensor(graph: GraphBuilder, self: Result, other: Result, *, alpha: Scalar = 1) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
 def rule_aten_subtract_Tensor(graph: GraphBuilder, self: Result, other: Result, *, alpha: Scalar = 1) -> Rules:
@@ -435,4 +435,4 @@ def rule_aten_xlogy_Scalar_Self(graph: GraphBuilder, self: Scalar, other: Result
 
 
 def rule_aten_xlogy_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+    return ((promoted_dtype(graph, 'int_to_float', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)

@@ -7,7 +7,7 @@ from ortable.lowerings.complex.arithmetic import c_like
 from ortable.lowerings.complex.parts import each_part
 from ortable.prelude.complex_arithmetic import c_cast
 from ortable.prelude.facts import dtype_of
-from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.pointwise import expanded_like, filled_like
 from ortable.prelude.promotion import in_dtype
 from ortable.prelude.values import cast
@@ -225,27 +225,27 @@ def rule_aten__assert_tensor_metadata(graph: GraphBuilder, a: Result, size: SymI
 
 
 def rule_aten__functional_assert_async_msg(graph: GraphBuilder, self: Result, assert_msg: Str, dep_token: Result) -> Rules:
-    return ((known_dtype(graph, dep_token), known_shape(graph, dep_token)),)
+    return ((dtype_or_none(graph, dep_token), shape_or_none(graph, dep_token)),)
 
 
 def rule_aten__functional_assert_scalar(graph: GraphBuilder, self: Scalar, assert_msg: Str, dep_token: Result) -> Rules:
-    return ((known_dtype(graph, dep_token), known_shape(graph, dep_token)),)
+    return ((dtype_or_none(graph, dep_token), shape_or_none(graph, dep_token)),)
 
 
 def rule_aten__functional_sym_constrain_range(graph: GraphBuilder, size: Scalar, min: Int | None, max: Int | None, dep_token: Result) -> Rules:
-    return ((known_dtype(graph, dep_token), known_shape(graph, dep_token)),)
+    return ((dtype_or_none(graph, dep_token), shape_or_none(graph, dep_token)),)
 
 
 def rule_aten__functional_sym_constrain_range_for_size(graph: GraphBuilder, size: Scalar, min: Int | None, max: Int | None, dep_token: Result) -> Rules:
-    return ((known_dtype(graph, dep_token), known_shape(graph, dep_token)),)
+    return ((dtype_or_none(graph, dep_token), shape_or_none(graph, dep_token)),)
 
 
 def rule_aten__to_copy(graph: GraphBuilder, self: Result, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, non_blocking: Bool = False, memory_format: Any = None) -> Rules:
-    return ((known_dtype(graph, self) if dtype is None else dtype, known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self) if dtype is None else dtype, shape_or_none(graph, self)),)
 
 
 def rule_aten_clone(graph: GraphBuilder, self: Result, *, memory_format: Any = None) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_contiguous(graph: GraphBuilder, self: Result, *, memory_format: Any = 0) -> Rules:
@@ -253,7 +253,7 @@ def rule_aten_contiguous(graph: GraphBuilder, self: Result, *, memory_format: An
 
 
 def rule_aten_copy(graph: GraphBuilder, self: Result, src: Result, non_blocking: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_detach(graph: GraphBuilder, self: Result) -> Rules:
@@ -261,11 +261,11 @@ def rule_aten_detach(graph: GraphBuilder, self: Result) -> Rules:
 
 
 def rule_aten_fill_Scalar(graph: GraphBuilder, self: Result, value: Scalar) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_fill_Tensor(graph: GraphBuilder, self: Result, value: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_lift(graph: GraphBuilder, self: Result) -> Rules:
@@ -285,20 +285,20 @@ def rule_aten_sym_constrain_range_for_size(graph: GraphBuilder, size: Scalar, *,
 
 
 def rule_aten_to_device(graph: GraphBuilder, self: Result, device: Any, dtype: Dtype, non_blocking: Bool = False, copy: Bool = False, memory_format: Any = None) -> Rules:
-    return ((known_dtype(graph, self) if dtype is None else dtype, known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self) if dtype is None else dtype, shape_or_none(graph, self)),)
 
 
 def rule_aten_to_dtype(graph: GraphBuilder, self: Result, dtype: Dtype, non_blocking: Bool = False, copy: Bool = False, memory_format: Any = None) -> Rules:
-    return ((known_dtype(graph, self) if dtype is None else dtype, known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self) if dtype is None else dtype, shape_or_none(graph, self)),)
 
 
 def rule_aten_to_dtype_layout(graph: GraphBuilder, self: Result, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, non_blocking: Bool = False, copy: Bool = False, memory_format: Any = None) -> Rules:
-    return ((known_dtype(graph, self) if dtype is None else dtype, known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self) if dtype is None else dtype, shape_or_none(graph, self)),)
 
 
 def rule_aten_to_other(graph: GraphBuilder, self: Result, other: Result, non_blocking: Bool = False, copy: Bool = False, memory_format: Any = None) -> Rules:
-    return ((known_dtype(graph, other), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, other), shape_or_none(graph, self)),)
 
 
 def rule_aten_type_as(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((known_dtype(graph, other), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, other), shape_or_none(graph, self)),)

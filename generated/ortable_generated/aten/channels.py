@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from ortable.lowerings.complex.parts import each_part
 from ortable.prelude.facts import shape_of, static, swapped
-from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.values import permuted, reshape_to
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ def complex_aten_channel_shuffle(graph: GraphBuilder, res: Res, self: Result, gr
 
 
 def rule_aten_channel_shuffle(graph: GraphBuilder, self: Result, groups: SymInt) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_conv_tbc(graph: GraphBuilder, self: Result, weight: Result, bias: Result, pad: Int = 0) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)

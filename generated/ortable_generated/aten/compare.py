@@ -10,7 +10,7 @@ from ortable.lowerings.complex.parts import each_part
 from ortable.lowerings.pointwise import is_nan
 from ortable.prelude.complex_arithmetic import im, re
 from ortable.prelude.facts import dtype_of, is_bool, is_float
-from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.pointwise import const_like
 from ortable.prelude.promotion import in_dtype, promote_values, promoted_dtype
 from ortable.prelude.values import cast, const
@@ -269,7 +269,7 @@ def complex_aten_where_self(graph: GraphBuilder, res: Res, condition: Result, se
 
 
 def rule_aten_clamp(graph: GraphBuilder, self: Result, min: Scalar | None = None, max: Scalar | None = None) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, min, max), known_shape(graph, self)),)
+    return ((promoted_dtype(graph, 'default', self, min, max), shape_or_none(graph, self)),)
 
 
 def rule_aten_clamp_Tensor(graph: GraphBuilder, self: Result, min: Result | None = None, max: Result | None = None) -> Rules:
@@ -301,75 +301,75 @@ def rule_aten_clip_Tensor(graph: GraphBuilder, self: Result, min: Result | None 
 
 
 def rule_aten_eq_Scalar(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:
-    return ((boolean, known_shape(graph, self)),)
+    return ((boolean, shape_or_none(graph, self)),)
 
 
 def rule_aten_eq_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((boolean, broadcast(known_shape(graph, self), known_shape(graph, other))),)
+    return ((boolean, broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
 def rule_aten_fmax(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
 def rule_aten_fmin(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
 def rule_aten_ge_Scalar(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:
-    return ((boolean, known_shape(graph, self)),)
+    return ((boolean, shape_or_none(graph, self)),)
 
 
 def rule_aten_ge_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((boolean, broadcast(known_shape(graph, self), known_shape(graph, other))),)
+    return ((boolean, broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
 def rule_aten_gt_Scalar(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:
-    return ((boolean, known_shape(graph, self)),)
+    return ((boolean, shape_or_none(graph, self)),)
 
 
 def rule_aten_gt_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((boolean, broadcast(known_shape(graph, self), known_shape(graph, other))),)
+    return ((boolean, broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
 def rule_aten_le_Scalar(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:
-    return ((boolean, known_shape(graph, self)),)
+    return ((boolean, shape_or_none(graph, self)),)
 
 
 def rule_aten_le_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((boolean, broadcast(known_shape(graph, self), known_shape(graph, other))),)
+    return ((boolean, broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
 def rule_aten_lt_Scalar(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:
-    return ((boolean, known_shape(graph, self)),)
+    return ((boolean, shape_or_none(graph, self)),)
 
 
 def rule_aten_lt_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((boolean, broadcast(known_shape(graph, self), known_shape(graph, other))),)
+    return ((boolean, broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
 def rule_aten_masked_fill_Scalar(graph: GraphBuilder, self: Result, mask: Result, value: Scalar) -> Rules:
-    return ((known_dtype(graph, self), broadcast(known_shape(graph, self), known_shape(graph, mask))),)
+    return ((dtype_or_none(graph, self), broadcast(shape_or_none(graph, self), shape_or_none(graph, mask))),)
 
 
 def rule_aten_masked_fill_Tensor(graph: GraphBuilder, self: Result, mask: Result, value: Result) -> Rules:
-    return ((known_dtype(graph, self), broadcast(known_shape(graph, self), known_shape(graph, mask))),)
+    return ((dtype_or_none(graph, self), broadcast(shape_or_none(graph, self), shape_or_none(graph, mask))),)
 
 
 def rule_aten_maximum(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
 def rule_aten_minimum(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
 def rule_aten_ne_Scalar(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:
-    return ((boolean, known_shape(graph, self)),)
+    return ((boolean, shape_or_none(graph, self)),)
 
 
 def rule_aten_ne_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((boolean, broadcast(known_shape(graph, self), known_shape(graph, other))),)
+    return ((boolean, broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
 def rule_aten_where_Scalar(graph: GraphBuilder, condition: Result, self: Scalar, other: Scalar) -> Rules:
@@ -385,4 +385,4 @@ def rule_aten_where_ScalarSelf(graph: GraphBuilder, condition: Result, self: Sca
 
 
 def rule_aten_where_self(graph: GraphBuilder, condition: Result, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'no_opmath', self, other), broadcast(known_shape(graph, condition), known_shape(graph, self), known_shape(graph, other))),)
+    return ((promoted_dtype(graph, 'no_opmath', self, other), broadcast(shape_or_none(graph, condition), shape_or_none(graph, self), shape_or_none(graph, other))),)

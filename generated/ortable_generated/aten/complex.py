@@ -10,7 +10,7 @@ from ortable.lowerings.complex.parts import each_part
 from ortable.prelude.complex_arithmetic import c_conj, c_polar, complex_of, im, re
 from ortable.prelude.complex_value import complex_type, part_type
 from ortable.prelude.facts import is_complex, rank_of
-from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.pointwise import const_like, filled_like
 from ortable.prelude.promotion import promote_values, promoted_dtype
 
@@ -170,7 +170,7 @@ def complex_aten_view_as_real_copy(graph: GraphBuilder, res: Res, self: Result) 
 
 
 def rule_aten__conj(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten__conj_copy(graph: GraphBuilder, self: Result) -> Rules:
@@ -178,11 +178,11 @@ def rule_aten__conj_copy(graph: GraphBuilder, self: Result) -> Rules:
 
 
 def rule_aten__conj_physical(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten__neg_view(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten__neg_view_copy(graph: GraphBuilder, self: Result) -> Rules:
@@ -190,15 +190,15 @@ def rule_aten__neg_view_copy(graph: GraphBuilder, self: Result) -> Rules:
 
 
 def rule_aten_angle(graph: GraphBuilder, self: Result) -> Rules:
-    return ((part_type(known_dtype(graph, self)) if is_complex(graph, self) else promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+    return ((part_type(dtype_or_none(graph, self)) if is_complex(graph, self) else promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
 def rule_aten_complex(graph: GraphBuilder, real: Result, imag: Result) -> Rules:
-    return ((complex_type(known_dtype(graph, real)), broadcast(known_shape(graph, real), known_shape(graph, imag))),)
+    return ((complex_type(dtype_or_none(graph, real)), broadcast(shape_or_none(graph, real), shape_or_none(graph, imag))),)
 
 
 def rule_aten_conj(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_conj_physical(graph: GraphBuilder, self: Result) -> Rules:
@@ -206,23 +206,23 @@ def rule_aten_conj_physical(graph: GraphBuilder, self: Result) -> Rules:
 
 
 def rule_aten_imag(graph: GraphBuilder, self: Result) -> Rules:
-    return ((part_type(known_dtype(graph, self)), known_shape(graph, self)),)
+    return ((part_type(dtype_or_none(graph, self)), shape_or_none(graph, self)),)
 
 
 def rule_aten_isreal(graph: GraphBuilder, self: Result) -> Rules:
-    return ((boolean, known_shape(graph, self)),)
+    return ((boolean, shape_or_none(graph, self)),)
 
 
 def rule_aten_polar(graph: GraphBuilder, abs: Result, angle: Result) -> Rules:
-    return ((complex_type(known_dtype(graph, abs)), broadcast(known_shape(graph, abs), known_shape(graph, angle))),)
+    return ((complex_type(dtype_or_none(graph, abs)), broadcast(shape_or_none(graph, abs), shape_or_none(graph, angle))),)
 
 
 def rule_aten_real(graph: GraphBuilder, self: Result) -> Rules:
-    return ((part_type(known_dtype(graph, self)), known_shape(graph, self)),)
+    return ((part_type(dtype_or_none(graph, self)), shape_or_none(graph, self)),)
 
 
 def rule_aten_resolve_conj(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_resolve_neg(graph: GraphBuilder, self: Result) -> Rules:
@@ -230,7 +230,7 @@ def rule_aten_resolve_neg(graph: GraphBuilder, self: Result) -> Rules:
 
 
 def rule_aten_view_as_complex(graph: GraphBuilder, self: Result) -> Rules:
-    return ((complex_type(known_dtype(graph, self)), keep_leading(known_shape(graph, self), rank_of(graph, self) - 1, ())),)
+    return ((complex_type(dtype_or_none(graph, self)), keep_leading(shape_or_none(graph, self), rank_of(graph, self) - 1, ())),)
 
 
 def rule_aten_view_as_complex_copy(graph: GraphBuilder, self: Result) -> Rules:
@@ -238,7 +238,7 @@ def rule_aten_view_as_complex_copy(graph: GraphBuilder, self: Result) -> Rules:
 
 
 def rule_aten_view_as_real(graph: GraphBuilder, self: Result) -> Rules:
-    return ((part_type(known_dtype(graph, self)), keep_leading(known_shape(graph, self), rank_of(graph, self), (2,))),)
+    return ((part_type(dtype_or_none(graph, self)), keep_leading(shape_or_none(graph, self), rank_of(graph, self), (2,))),)
 
 
 def rule_aten_view_as_real_copy(graph: GraphBuilder, self: Result) -> Rules:

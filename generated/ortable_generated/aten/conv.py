@@ -7,7 +7,7 @@ from ortable.dtypes import bfloat16, float32, float64
 from ortable.lowerings.convolution import convolution_backward, direct_convolution, direct_transposed, reaches, same_pads, wide_transposed
 from ortable.lowerings.convolution_gradient import direct_convolution_backward
 from ortable.prelude.facts import dtype_of, is_float, rank_of, shape_of, spread, static
-from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.values import cast, squeezed, unsqueezed
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def rule_aten_conv2d(graph: GraphBuilder, input: Result, weight: Result, bias: R
 
 
 def rule_aten_conv2d_padding(graph: GraphBuilder, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1, 1), padding: Str = 'valid', dilation: SymInts = (1, 1), groups: SymInt = 1) -> Rules:
-    return ((known_dtype(graph, input), None),)
+    return ((dtype_or_none(graph, input), None),)
 
 
 def rule_aten_conv3d(graph: GraphBuilder, input: Result, weight: Result, bias: Result | None = None, stride: SymInts = (1, 1, 1), padding: SymInts = (0, 0, 0), dilation: SymInts = (1, 1, 1), groups: SymInt = 1) -> Rules:
@@ -139,8 +139,8 @@ def rule_aten_conv_transpose3d_input(graph: GraphBuilder, input: Result, weight:
 
 
 def rule_aten_convolution(graph: GraphBuilder, input: Result, weight: Result, bias: Result | None, stride: SymInts, padding: SymInts, dilation: SymInts, transposed: Bool, output_padding: SymInts, groups: SymInt) -> Rules:
-    return ((known_dtype(graph, input), None),)
+    return ((dtype_or_none(graph, input), None),)
 
 
 def rule_aten_convolution_backward(graph: GraphBuilder, grad_output: Result, input: Result, weight: Result, bias_sizes: SymInts | None, stride: SymInts, padding: SymInts, dilation: SymInts, transposed: Bool, output_padding: SymInts, groups: SymInt, output_mask: Bools) -> Rules:
-    return ((known_dtype(graph, input), known_shape(graph, input)), (known_dtype(graph, weight), known_shape(graph, weight)), (known_dtype(graph, weight), None),)
+    return ((dtype_or_none(graph, input), shape_or_none(graph, input)), (dtype_or_none(graph, weight), shape_or_none(graph, weight)), (dtype_or_none(graph, weight), None),)

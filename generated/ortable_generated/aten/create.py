@@ -8,7 +8,7 @@ from ortable.lowerings.complex.parts import each_part
 from ortable.lowerings.creation import linspace_values, uninitialized
 from ortable.prelude.complex_arithmetic import as_complex, part_dtype
 from ortable.prelude.facts import dim_of, dtype_of, shape_of
-from ortable.prelude.metadata import given_shape, known_dtype, known_shape, scalar_shape
+from ortable.prelude.metadata import dtype_or_none, given_shape, scalar_shape, shape_or_none
 from ortable.prelude.pointwise import arange_of, filled_like, int_range, triangle_indices
 from ortable.prelude.promotion import promoted_dtype, scalar_dtype
 from ortable.prelude.values import as_scalar, cast, const, consts, filled
@@ -273,7 +273,7 @@ def rule_aten_arange_start_step(graph: GraphBuilder, start: Scalar, end: Scalar,
 
 
 def rule_aten_empty_like(graph: GraphBuilder, self: Result, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Rules:
-    return ((known_dtype(graph, self) if dtype is None else dtype, known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self) if dtype is None else dtype, shape_or_none(graph, self)),)
 
 
 def rule_aten_empty_memory_format(graph: GraphBuilder, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Rules:
@@ -301,7 +301,7 @@ def rule_aten_full(graph: GraphBuilder, size: SymInts, fill_value: Scalar, *, dt
 
 
 def rule_aten_full_like(graph: GraphBuilder, self: Result, fill_value: Scalar, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Rules:
-    return ((known_dtype(graph, self) if dtype is None else dtype, known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self) if dtype is None else dtype, shape_or_none(graph, self)),)
 
 
 def rule_aten_linspace(graph: GraphBuilder, start: Scalar, end: Scalar, steps: Int, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
@@ -309,7 +309,7 @@ def rule_aten_linspace(graph: GraphBuilder, start: Scalar, end: Scalar, steps: I
 
 
 def rule_aten_new_empty(graph: GraphBuilder, self: Result, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
-    return ((known_dtype(graph, self) if dtype is None else dtype, given_shape(size)),)
+    return ((dtype_or_none(graph, self) if dtype is None else dtype, given_shape(size)),)
 
 
 def rule_aten_new_empty_strided(graph: GraphBuilder, self: Result, size: SymInts, stride: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
@@ -317,7 +317,7 @@ def rule_aten_new_empty_strided(graph: GraphBuilder, self: Result, size: SymInts
 
 
 def rule_aten_new_full(graph: GraphBuilder, self: Result, size: SymInts, fill_value: Scalar, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
-    return ((known_dtype(graph, self) if dtype is None else dtype, given_shape(size)),)
+    return ((dtype_or_none(graph, self) if dtype is None else dtype, given_shape(size)),)
 
 
 def rule_aten_new_ones(graph: GraphBuilder, self: Result, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
@@ -341,7 +341,7 @@ def rule_aten_scalar_tensor(graph: GraphBuilder, s: Scalar, *, dtype: Dtype | No
 
 
 def rule_aten_tril(graph: GraphBuilder, self: Result, diagonal: SymInt = 0) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_tril_indices(graph: GraphBuilder, row: Int, col: Int, offset: Int = 0, *, dtype: Dtype | None = 7, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
@@ -349,7 +349,7 @@ def rule_aten_tril_indices(graph: GraphBuilder, row: Int, col: Int, offset: Int 
 
 
 def rule_aten_triu(graph: GraphBuilder, self: Result, diagonal: SymInt = 0) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_triu_indices(graph: GraphBuilder, row: Int, col: Int, offset: Int = 0, *, dtype: Dtype | None = 7, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:

@@ -10,7 +10,7 @@ from ortable.lowerings.complex.parts import each_part
 from ortable.lowerings.cumulative import cummax, cummin, cumprod, differences, logcumsumexp, sum_dtype
 from ortable.prelude.complex_arithmetic import c_cast
 from ortable.prelude.facts import axis_of, dtype_of, rank_of
-from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.promotion import promoted_dtype
 from ortable.prelude.values import cast, const
 
@@ -72,19 +72,19 @@ def complex_aten_cumsum(graph: GraphBuilder, res: Res, self: Result, dim: Int, *
 
 
 def rule_aten_cummax(graph: GraphBuilder, self: Result, dim: Int) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)), (int64, known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)), (int64, shape_or_none(graph, self)),)
 
 
 def rule_aten_cummin(graph: GraphBuilder, self: Result, dim: Int) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)), (int64, known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)), (int64, shape_or_none(graph, self)),)
 
 
 def rule_aten_cumprod(graph: GraphBuilder, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Rules:
-    return ((accumulate(known_dtype(graph, self)) if dtype is None else dtype, known_shape(graph, self)),)
+    return ((accumulate(dtype_or_none(graph, self)) if dtype is None else dtype, shape_or_none(graph, self)),)
 
 
 def rule_aten_cumsum(graph: GraphBuilder, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Rules:
-    return ((accumulate(known_dtype(graph, self)) if dtype is None else dtype, known_shape(graph, self)),)
+    return ((accumulate(dtype_or_none(graph, self)) if dtype is None else dtype, shape_or_none(graph, self)),)
 
 
 def rule_aten_diff(graph: GraphBuilder, self: Result, n: Int = 1, dim: Int = -1, prepend: Result | None = None, append: Result | None = None) -> Rules:
@@ -92,4 +92,4 @@ def rule_aten_diff(graph: GraphBuilder, self: Result, n: Int = 1, dim: Int = -1,
 
 
 def rule_aten_logcumsumexp(graph: GraphBuilder, self: Result, dim: Int) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)

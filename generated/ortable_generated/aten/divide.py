@@ -9,7 +9,7 @@ from ortable.lowerings.complex.arithmetic import promote_complex
 from ortable.lowerings.pointwise import floor_quotient, fmod_of, remainder_of, trunc_quotient
 from ortable.prelude.complex_arithmetic import as_complex, c_over
 from ortable.prelude.facts import dtype_of
-from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.promotion import in_dtype, promote_values, promoted_dtype
 from ortable.prelude.values import const
 
@@ -160,15 +160,15 @@ def rule_aten_div_Scalar(graph: GraphBuilder, self: Result, other: Scalar) -> Ru
 
 
 def rule_aten_div_Scalar_mode(graph: GraphBuilder, self: Result, other: Scalar, *, rounding_mode: Str | None) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other) if rounding_mode else promote_to_float(known_dtype(graph, self)), known_shape(graph, self)),)
+    return ((promoted_dtype(graph, 'default', self, other) if rounding_mode else promote_to_float(dtype_or_none(graph, self)), shape_or_none(graph, self)),)
 
 
 def rule_aten_div_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+    return ((promoted_dtype(graph, 'int_to_float', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
 def rule_aten_div_Tensor_mode(graph: GraphBuilder, self: Result, other: Result, *, rounding_mode: Str | None) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other) if rounding_mode else promoted_dtype(graph, 'int_to_float', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+    return ((promoted_dtype(graph, 'default', self, other) if rounding_mode else promoted_dtype(graph, 'int_to_float', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
 def rule_aten_divide_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
@@ -180,7 +180,7 @@ def rule_aten_divide_Tensor_mode(graph: GraphBuilder, self: Result, other: Resul
 
 
 def rule_aten_floor_divide(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
 def rule_aten_floor_divide_Scalar(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:
@@ -192,7 +192,7 @@ def rule_aten_fmod_Scalar(graph: GraphBuilder, self: Result, other: Scalar) -> R
 
 
 def rule_aten_fmod_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
 def rule_aten_remainder_Scalar(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:
@@ -204,7 +204,7 @@ def rule_aten_remainder_Scalar_Tensor(graph: GraphBuilder, self: Scalar, other: 
 
 
 def rule_aten_remainder_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
 def rule_aten_true_divide_Scalar(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from ortable.inference import unify
 from ortable.lowerings.grouped_mm import grouped_rows
-from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def rule_transformers_grouped_mm_fallback(graph: GraphBuilder, input: Result, weight: Result, offs: Result) -> Rules:
-    return ((known_dtype(graph, input), unify((('s', 'k'), ('e', 'k', 'n'), ('e',)), (('s', 'n'),), [known_shape(graph, input), known_shape(graph, weight), known_shape(graph, offs)])[0]),)
+    return ((dtype_or_none(graph, input), unify((('s', 'k'), ('e', 'k', 'n'), ('e',)), (('s', 'n'),), [shape_or_none(graph, input), shape_or_none(graph, weight), shape_or_none(graph, offs)])[0]),)
 
 
 def transformers_grouped_mm_fallback(graph: GraphBuilder, res: Res, input: Result, weight: Result, offs: Result) -> Result:

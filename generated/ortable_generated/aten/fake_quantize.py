@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ortable.dtypes import boolean, float32
 from ortable.lowerings.quantize import fake_quantized
 from ortable.prelude.facts import axis_of, dtype_of, rank_of
-from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.promotion import wide_dtype
 from ortable.prelude.shapes import along_axis
 from ortable.prelude.values import cast, const, reshape_to
@@ -87,40 +87,40 @@ def aten_fake_quantize_per_tensor_affine_tensor_qparams(graph: GraphBuilder, res
 
 
 def rule_aten__fake_quantize_learnable_per_channel_affine(graph: GraphBuilder, self: Result, scale: Result, zero_point: Result, axis: Int, quant_min: Int, quant_max: Int, grad_factor: Float = 1.0) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten__fake_quantize_learnable_per_tensor_affine(graph: GraphBuilder, self: Result, scale: Result, zero_point: Result, quant_min: Int, quant_max: Int, grad_factor: Float = 1.0) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten__fake_quantize_per_tensor_affine_cachemask_tensor_qparams(graph: GraphBuilder, self: Result, scale: Result, zero_point: Result, fake_quant_enabled: Result, quant_min: Int, quant_max: Int) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)), (boolean, known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)), (boolean, shape_or_none(graph, self)),)
 
 
 def rule_aten_fake_quantize_per_channel_affine(graph: GraphBuilder, self: Result, scale: Result, zero_point: Result, axis: Int, quant_min: Int, quant_max: Int) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_fake_quantize_per_channel_affine_cachemask(graph: GraphBuilder, self: Result, scale: Result, zero_point: Result, axis: Int, quant_min: Int, quant_max: Int) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)), (boolean, known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)), (boolean, shape_or_none(graph, self)),)
 
 
 def rule_aten_fake_quantize_per_channel_affine_cachemask_backward(graph: GraphBuilder, grad: Result, mask: Result) -> Rules:
-    return ((known_dtype(graph, grad), known_shape(graph, grad)),)
+    return ((dtype_or_none(graph, grad), shape_or_none(graph, grad)),)
 
 
 def rule_aten_fake_quantize_per_tensor_affine(graph: GraphBuilder, self: Result, scale: Float, zero_point: Int, quant_min: Int, quant_max: Int) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_fake_quantize_per_tensor_affine_cachemask(graph: GraphBuilder, self: Result, scale: Float, zero_point: Int, quant_min: Int, quant_max: Int) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)), (boolean, known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)), (boolean, shape_or_none(graph, self)),)
 
 
 def rule_aten_fake_quantize_per_tensor_affine_cachemask_backward(graph: GraphBuilder, grad: Result, mask: Result) -> Rules:
-    return ((known_dtype(graph, grad), known_shape(graph, grad)),)
+    return ((dtype_or_none(graph, grad), shape_or_none(graph, grad)),)
 
 
 def rule_aten_fake_quantize_per_tensor_affine_tensor_qparams(graph: GraphBuilder, self: Result, scale: Result, zero_point: Result, quant_min: Int, quant_max: Int) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)

@@ -9,7 +9,7 @@ from ortable.lowerings.fourier import c2c_along, c2r_along, fourier, fourier_axe
 from ortable.prelude.complex_arithmetic import re
 from ortable.prelude.complex_value import complex_type, part_type
 from ortable.prelude.facts import axis_of, dim_of, dtype_of, is_complex, static
-from ortable.prelude.metadata import given_shape, known_dtype, known_shape
+from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none
 from ortable.prelude.promotion import scalar_dtype
 from ortable.prelude.values import consts
 
@@ -172,23 +172,23 @@ def complex_prims_fft_r2c(graph: GraphBuilder, res: Res, self: Result, *, dim: I
 
 
 def rule_aten__fft_c2c(graph: GraphBuilder, self: Result, dim: SymInts, normalization: Int, forward: Bool) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten__fft_c2r(graph: GraphBuilder, self: Result, dim: Ints, normalization: Int, last_dim_size: SymInt) -> Rules:
-    return ((part_type(known_dtype(graph, self)), None),)
+    return ((part_type(dtype_or_none(graph, self)), None),)
 
 
 def rule_aten__fft_r2c(graph: GraphBuilder, self: Result, dim: Ints, normalization: Int, onesided: Bool) -> Rules:
-    return ((complex_type(known_dtype(graph, self)), None),)
+    return ((complex_type(dtype_or_none(graph, self)), None),)
 
 
 def rule_aten_fft_fft(graph: GraphBuilder, self: Result, n: SymInt | None = None, dim: Int = -1, norm: Str | None = None) -> Rules:
-    return ((complex_type(known_dtype(graph, self)), None),)
+    return ((complex_type(dtype_or_none(graph, self)), None),)
 
 
 def rule_aten_fft_fft2(graph: GraphBuilder, self: Result, s: SymInts | None = None, dim: Ints = (-2, -1), norm: Str | None = None) -> Rules:
-    return ((complex_type(known_dtype(graph, self)), None),)
+    return ((complex_type(dtype_or_none(graph, self)), None),)
 
 
 def rule_aten_fft_fftfreq(graph: GraphBuilder, n: Int, d: Float = 1.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
@@ -196,63 +196,63 @@ def rule_aten_fft_fftfreq(graph: GraphBuilder, n: Int, d: Float = 1.0, *, dtype:
 
 
 def rule_aten_fft_fftn(graph: GraphBuilder, self: Result, s: SymInts | None = None, dim: Ints | None = None, norm: Str | None = None) -> Rules:
-    return ((complex_type(known_dtype(graph, self)), None),)
+    return ((complex_type(dtype_or_none(graph, self)), None),)
 
 
 def rule_aten_fft_hfft(graph: GraphBuilder, self: Result, n: SymInt | None = None, dim: Int = -1, norm: Str | None = None) -> Rules:
-    return ((part_type(known_dtype(graph, self)) if is_complex(graph, self) else promote_to_float(known_dtype(graph, self)), None),)
+    return ((part_type(dtype_or_none(graph, self)) if is_complex(graph, self) else promote_to_float(dtype_or_none(graph, self)), None),)
 
 
 def rule_aten_fft_hfft2(graph: GraphBuilder, self: Result, s: SymInts | None = None, dim: Ints = (-2, -1), norm: Str | None = None) -> Rules:
-    return ((part_type(known_dtype(graph, self)) if is_complex(graph, self) else promote_to_float(known_dtype(graph, self)), None),)
+    return ((part_type(dtype_or_none(graph, self)) if is_complex(graph, self) else promote_to_float(dtype_or_none(graph, self)), None),)
 
 
 def rule_aten_fft_hfftn(graph: GraphBuilder, self: Result, s: SymInts | None = None, dim: Ints | None = None, norm: Str | None = None) -> Rules:
-    return ((part_type(known_dtype(graph, self)) if is_complex(graph, self) else promote_to_float(known_dtype(graph, self)), None),)
+    return ((part_type(dtype_or_none(graph, self)) if is_complex(graph, self) else promote_to_float(dtype_or_none(graph, self)), None),)
 
 
 def rule_aten_fft_ifft(graph: GraphBuilder, self: Result, n: SymInt | None = None, dim: Int = -1, norm: Str | None = None) -> Rules:
-    return ((complex_type(known_dtype(graph, self)), None),)
+    return ((complex_type(dtype_or_none(graph, self)), None),)
 
 
 def rule_aten_fft_ifft2(graph: GraphBuilder, self: Result, s: SymInts | None = None, dim: Ints = (-2, -1), norm: Str | None = None) -> Rules:
-    return ((complex_type(known_dtype(graph, self)), None),)
+    return ((complex_type(dtype_or_none(graph, self)), None),)
 
 
 def rule_aten_fft_ifftn(graph: GraphBuilder, self: Result, s: SymInts | None = None, dim: Ints | None = None, norm: Str | None = None) -> Rules:
-    return ((complex_type(known_dtype(graph, self)), None),)
+    return ((complex_type(dtype_or_none(graph, self)), None),)
 
 
 def rule_aten_fft_ihfft(graph: GraphBuilder, self: Result, n: SymInt | None = None, dim: Int = -1, norm: Str | None = None) -> Rules:
-    return ((complex_type(known_dtype(graph, self)), None),)
+    return ((complex_type(dtype_or_none(graph, self)), None),)
 
 
 def rule_aten_fft_ihfft2(graph: GraphBuilder, self: Result, s: SymInts | None = None, dim: Ints = (-2, -1), norm: Str | None = None) -> Rules:
-    return ((complex_type(known_dtype(graph, self)), None),)
+    return ((complex_type(dtype_or_none(graph, self)), None),)
 
 
 def rule_aten_fft_ihfftn(graph: GraphBuilder, self: Result, s: SymInts | None = None, dim: Ints | None = None, norm: Str | None = None) -> Rules:
-    return ((complex_type(known_dtype(graph, self)), None),)
+    return ((complex_type(dtype_or_none(graph, self)), None),)
 
 
 def rule_aten_fft_irfft(graph: GraphBuilder, self: Result, n: SymInt | None = None, dim: Int = -1, norm: Str | None = None) -> Rules:
-    return ((part_type(known_dtype(graph, self)) if is_complex(graph, self) else promote_to_float(known_dtype(graph, self)), None),)
+    return ((part_type(dtype_or_none(graph, self)) if is_complex(graph, self) else promote_to_float(dtype_or_none(graph, self)), None),)
 
 
 def rule_aten_fft_irfft2(graph: GraphBuilder, self: Result, s: SymInts | None = None, dim: Ints = (-2, -1), norm: Str | None = None) -> Rules:
-    return ((part_type(known_dtype(graph, self)) if is_complex(graph, self) else promote_to_float(known_dtype(graph, self)), None),)
+    return ((part_type(dtype_or_none(graph, self)) if is_complex(graph, self) else promote_to_float(dtype_or_none(graph, self)), None),)
 
 
 def rule_aten_fft_irfftn(graph: GraphBuilder, self: Result, s: SymInts | None = None, dim: Ints | None = None, norm: Str | None = None) -> Rules:
-    return ((part_type(known_dtype(graph, self)) if is_complex(graph, self) else promote_to_float(known_dtype(graph, self)), None),)
+    return ((part_type(dtype_or_none(graph, self)) if is_complex(graph, self) else promote_to_float(dtype_or_none(graph, self)), None),)
 
 
 def rule_aten_fft_rfft(graph: GraphBuilder, self: Result, n: SymInt | None = None, dim: Int = -1, norm: Str | None = None) -> Rules:
-    return ((complex_type(known_dtype(graph, self)), None),)
+    return ((complex_type(dtype_or_none(graph, self)), None),)
 
 
 def rule_aten_fft_rfft2(graph: GraphBuilder, self: Result, s: SymInts | None = None, dim: Ints = (-2, -1), norm: Str | None = None) -> Rules:
-    return ((complex_type(known_dtype(graph, self)), None),)
+    return ((complex_type(dtype_or_none(graph, self)), None),)
 
 
 def rule_aten_fft_rfftfreq(graph: GraphBuilder, n: Int, d: Float = 1.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
@@ -260,7 +260,7 @@ def rule_aten_fft_rfftfreq(graph: GraphBuilder, n: Int, d: Float = 1.0, *, dtype
 
 
 def rule_aten_fft_rfftn(graph: GraphBuilder, self: Result, s: SymInts | None = None, dim: Ints | None = None, norm: Str | None = None) -> Rules:
-    return ((complex_type(known_dtype(graph, self)), None),)
+    return ((complex_type(dtype_or_none(graph, self)), None),)
 
 
 def rule_aten_istft(graph: GraphBuilder, self: Result, n_fft: Int, hop_length: Int | None = None, win_length: Int | None = None, window: Result | None = None, center: Bool = True, normalized: Bool = False, onesided: Bool | None = None, length: Int | None = None, return_complex: Bool = False) -> Rules:

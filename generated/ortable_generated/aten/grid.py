@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from ortable.lowerings.grid import grid_sampler
 from ortable.lowerings.resize import grid_steps, on_axis
 from ortable.prelude.facts import dtype_of, product
-from ortable.prelude.metadata import given_shape, known_dtype
+from ortable.prelude.metadata import dtype_or_none, given_shape
 from ortable.prelude.shapes import stretched
 from ortable.prelude.values import const, permuted, reshape_to, unsqueezed
 
@@ -45,16 +45,16 @@ def aten_grid_sampler_3d(graph: GraphBuilder, res: Res, input: Result, grid: Res
 
 
 def rule_aten_affine_grid_generator(graph: GraphBuilder, theta: Result, size: SymInts, align_corners: Bool) -> Rules:
-    return ((known_dtype(graph, theta), given_shape([size[0]] + list(size[2:]) + [len(size) - 2])),)
+    return ((dtype_or_none(graph, theta), given_shape([size[0]] + list(size[2:]) + [len(size) - 2])),)
 
 
 def rule_aten_grid_sampler(graph: GraphBuilder, input: Result, grid: Result, interpolation_mode: Int, padding_mode: Int, align_corners: Bool) -> Rules:
-    return ((known_dtype(graph, input), None),)
+    return ((dtype_or_none(graph, input), None),)
 
 
 def rule_aten_grid_sampler_2d(graph: GraphBuilder, input: Result, grid: Result, interpolation_mode: Int, padding_mode: Int, align_corners: Bool) -> Rules:
-    return ((known_dtype(graph, input), None),)
+    return ((dtype_or_none(graph, input), None),)
 
 
 def rule_aten_grid_sampler_3d(graph: GraphBuilder, input: Result, grid: Result, interpolation_mode: Int, padding_mode: Int, align_corners: Bool) -> Rules:
-    return ((known_dtype(graph, input), None),)
+    return ((dtype_or_none(graph, input), None),)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ortable.dtypes import int64
 from ortable.lowerings.histogram import counted, grid_counts, grid_counts_between, grid_edges, histc, histogram, histogram_between, weight_dtype
 from ortable.prelude.facts import count_of, dtype_of
-from ortable.prelude.metadata import given_shape, known_dtype, known_shape
+from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none
 from ortable.prelude.shapes import zeros_of
 from ortable.prelude.values import as_vec, cast, const
 
@@ -56,15 +56,15 @@ def aten_histogram_bins_tensor(graph: GraphBuilder, res: Res, self: Result, bins
 
 
 def rule_aten__histogramdd_bin_edges(graph: GraphBuilder, self: Result, bins: Ints, *, range: Floats | None = None, weight: Result | None = None, density: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten__histogramdd_from_bin_cts(graph: GraphBuilder, self: Result, bins: Ints, *, range: Floats | None = None, weight: Result | None = None, density: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), given_shape(bins)),)
+    return ((dtype_or_none(graph, self), given_shape(bins)),)
 
 
 def rule_aten__histogramdd_from_bin_tensors(graph: GraphBuilder, self: Result, bins: Results, *, weight: Result | None = None, density: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_bincount(graph: GraphBuilder, self: Result, weights: Result | None = None, minlength: SymInt = 0) -> Rules:
@@ -72,12 +72,12 @@ def rule_aten_bincount(graph: GraphBuilder, self: Result, weights: Result | None
 
 
 def rule_aten_histc(graph: GraphBuilder, self: Result, bins: Int = 100, min: Scalar = 0, max: Scalar = 0) -> Rules:
-    return ((known_dtype(graph, self), given_shape([bins])),)
+    return ((dtype_or_none(graph, self), given_shape([bins])),)
 
 
 def rule_aten_histogram_bin_ct(graph: GraphBuilder, self: Result, bins: Int = 100, *, range: Floats | None = None, weight: Result | None = None, density: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), given_shape([bins])), (known_dtype(graph, self), given_shape([bins + 1])),)
+    return ((dtype_or_none(graph, self), given_shape([bins])), (dtype_or_none(graph, self), given_shape([bins + 1])),)
 
 
 def rule_aten_histogram_bins_tensor(graph: GraphBuilder, self: Result, bins: Result, *, weight: Result | None = None, density: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), None), (known_dtype(graph, self), known_shape(graph, bins)),)
+    return ((dtype_or_none(graph, self), None), (dtype_or_none(graph, self), shape_or_none(graph, bins)),)

@@ -10,7 +10,7 @@ from ortable.lowerings.shapes import alike, sizes_but
 from ortable.prelude.complex_arithmetic import c_truth
 from ortable.prelude.facts import axis_of, count_of, dtype_of, is_int, rank_of, shape_of
 from ortable.prelude.indexing import gather_dtype, nonzero_rows
-from ortable.prelude.metadata import as_list, known_dtype, known_shape
+from ortable.prelude.metadata import as_list, dtype_or_none, shape_or_none
 from ortable.prelude.shapes import as_flat, counting, stretched, zeros_of
 from ortable.prelude.values import as_vec, at_least_1d, cast, const, reshape_to, with_rank_of
 
@@ -199,27 +199,27 @@ def rule_aten_argwhere(graph: GraphBuilder, self: Result) -> Rules:
 
 
 def rule_aten_embedding(graph: GraphBuilder, weight: Result, indices: Result, padding_idx: SymInt = -1, scale_grad_by_freq: Bool = False, sparse: Bool = False) -> Rules:
-    return ((known_dtype(graph, weight), None),)
+    return ((dtype_or_none(graph, weight), None),)
 
 
 def rule_aten_gather(graph: GraphBuilder, self: Result, dim: Int, index: Result, *, sparse_grad: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, index)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, index)),)
 
 
 def rule_aten_index_Tensor(graph: GraphBuilder, self: Result, indices: Results) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_index_put(graph: GraphBuilder, self: Result, indices: Results, values: Result, accumulate: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_index_select(graph: GraphBuilder, self: Result, dim: Int, index: Result) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_masked_select(graph: GraphBuilder, self: Result, mask: Result) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_nonzero(graph: GraphBuilder, self: Result) -> Rules:
@@ -235,11 +235,11 @@ def rule_aten_one_hot(graph: GraphBuilder, self: Result, num_classes: Int = -1) 
 
 
 def rule_aten_take(graph: GraphBuilder, self: Result, index: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, index)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, index)),)
 
 
 def rule_aten_take_along_dim(graph: GraphBuilder, self: Result, indices: Result, dim: Int | None = None) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_where(graph: GraphBuilder, condition: Result) -> Rules:

@@ -12,7 +12,7 @@ from ortable.lowerings.quantize import is_dequantized, rows_of
 from ortable.prelude.complex_arithmetic import c_conj, c_permuted, c_scaled, c_sum, c_times
 from ortable.prelude.facts import differs, dim_of, dtype_of, fits_attribute, is_float, is_wide, product, rank_of, shape_of, swapped
 from ortable.prelude.matrices import matrix_product, untransposed
-from ortable.prelude.metadata import known_dtype, known_shape, scalar_shape
+from ortable.prelude.metadata import dtype_or_none, scalar_shape, shape_or_none
 from ortable.prelude.pointwise import scaled
 from ortable.prelude.promotion import opmath, promote_values, promoted_dtype
 from ortable.prelude.sums import summed_over
@@ -313,39 +313,39 @@ def complex_aten_vdot(graph: GraphBuilder, res: Res, self: Result, other: Result
 
 
 def rule_aten__grouped_mm(graph: GraphBuilder, self: Result, mat2: Result, offs: Result | None = None, bias: Result | None = None, out_dtype: Dtype | None = None) -> Rules:
-    return ((known_dtype(graph, self) if out_dtype is None else out_dtype, None),)
+    return ((dtype_or_none(graph, self) if out_dtype is None else out_dtype, None),)
 
 
 def rule_aten_addbmm(graph: GraphBuilder, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Rules:
-    return ((known_dtype(graph, batch1), unify(('*', ('b', 'm', 'k'), ('b', 'k', 'n')), (('m', 'n'),), [known_shape(graph, self), known_shape(graph, batch1), known_shape(graph, batch2)])[0]),)
+    return ((dtype_or_none(graph, batch1), unify(('*', ('b', 'm', 'k'), ('b', 'k', 'n')), (('m', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, batch1), shape_or_none(graph, batch2)])[0]),)
 
 
 def rule_aten_addmm(graph: GraphBuilder, self: Result, mat1: Result, mat2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Rules:
-    return ((known_dtype(graph, mat1), unify(('*', ('m', 'k'), ('k', 'n')), (('m', 'n'),), [known_shape(graph, self), known_shape(graph, mat1), known_shape(graph, mat2)])[0]),)
+    return ((dtype_or_none(graph, mat1), unify(('*', ('m', 'k'), ('k', 'n')), (('m', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, mat1), shape_or_none(graph, mat2)])[0]),)
 
 
 def rule_aten_addmv(graph: GraphBuilder, self: Result, mat: Result, vec: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Rules:
-    return ((known_dtype(graph, mat), unify(('*', ('m', 'k'), ('k',)), (('m',),), [known_shape(graph, self), known_shape(graph, mat), known_shape(graph, vec)])[0]),)
+    return ((dtype_or_none(graph, mat), unify(('*', ('m', 'k'), ('k',)), (('m',),), [shape_or_none(graph, self), shape_or_none(graph, mat), shape_or_none(graph, vec)])[0]),)
 
 
 def rule_aten_addr(graph: GraphBuilder, self: Result, vec1: Result, vec2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, vec1, vec2), unify(('*', ('m',), ('n',)), (('m', 'n'),), [known_shape(graph, self), known_shape(graph, vec1), known_shape(graph, vec2)])[0]),)
+    return ((promoted_dtype(graph, 'default', self, vec1, vec2), unify(('*', ('m',), ('n',)), (('m', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, vec1), shape_or_none(graph, vec2)])[0]),)
 
 
 def rule_aten_baddbmm(graph: GraphBuilder, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Rules:
-    return ((known_dtype(graph, batch1), unify(('*', ('b', 'm', 'k'), ('b', 'k', 'n')), (('b', 'm', 'n'),), [known_shape(graph, self), known_shape(graph, batch1), known_shape(graph, batch2)])[0]),)
+    return ((dtype_or_none(graph, batch1), unify(('*', ('b', 'm', 'k'), ('b', 'k', 'n')), (('b', 'm', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, batch1), shape_or_none(graph, batch2)])[0]),)
 
 
 def rule_aten_bmm(graph: GraphBuilder, self: Result, mat2: Result) -> Rules:
-    return ((known_dtype(graph, self), unify((('b', 'm', 'k'), ('b', 'k', 'n')), (('b', 'm', 'n'),), [known_shape(graph, self), known_shape(graph, mat2)])[0]),)
+    return ((dtype_or_none(graph, self), unify((('b', 'm', 'k'), ('b', 'k', 'n')), (('b', 'm', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, mat2)])[0]),)
 
 
 def rule_aten_dot(graph: GraphBuilder, self: Result, tensor: Result) -> Rules:
-    return ((known_dtype(graph, self), unify((('n',), ('n',)), ((),), [known_shape(graph, self), known_shape(graph, tensor)])[0]),)
+    return ((dtype_or_none(graph, self), unify((('n',), ('n',)), ((),), [shape_or_none(graph, self), shape_or_none(graph, tensor)])[0]),)
 
 
 def rule_aten_einsum(graph: GraphBuilder, equation: Str, tensors: Results, *, path: Ints | None = None) -> Rules:
-    return ((known_dtype(graph, tensors), None),)
+    return ((dtype_or_none(graph, tensors), None),)
 
 
 def rule_aten_ger(graph: GraphBuilder, self: Result, vec2: Result) -> Rules:
@@ -353,7 +353,7 @@ def rule_aten_ger(graph: GraphBuilder, self: Result, vec2: Result) -> Rules:
 
 
 def rule_aten_inner(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_linalg_matmul(graph: GraphBuilder, self: Result, other: Result) -> Rules:
@@ -361,24 +361,24 @@ def rule_aten_linalg_matmul(graph: GraphBuilder, self: Result, other: Result) ->
 
 
 def rule_aten_linear(graph: GraphBuilder, input: Result, weight: Result, bias: Result | None = None) -> Rules:
-    return ((known_dtype(graph, input), keep_leading(known_shape(graph, input), rank_of(graph, input) - 1, shape_of(graph, weight)[:-1])),)
+    return ((dtype_or_none(graph, input), keep_leading(shape_or_none(graph, input), rank_of(graph, input) - 1, shape_of(graph, weight)[:-1])),)
 
 
 def rule_aten_matmul(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_mm(graph: GraphBuilder, self: Result, mat2: Result) -> Rules:
-    return ((known_dtype(graph, self), unify((('m', 'k'), ('k', 'n')), (('m', 'n'),), [known_shape(graph, self), known_shape(graph, mat2)])[0]),)
+    return ((dtype_or_none(graph, self), unify((('m', 'k'), ('k', 'n')), (('m', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, mat2)])[0]),)
 
 
 def rule_aten_mv(graph: GraphBuilder, self: Result, vec: Result) -> Rules:
-    return ((known_dtype(graph, self), unify((('m', 'k'), ('k',)), (('m',),), [known_shape(graph, self), known_shape(graph, vec)])[0]),)
+    return ((dtype_or_none(graph, self), unify((('m', 'k'), ('k',)), (('m',),), [shape_or_none(graph, self), shape_or_none(graph, vec)])[0]),)
 
 
 def rule_aten_outer(graph: GraphBuilder, self: Result, vec2: Result) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, vec2), unify((('m',), ('n',)), (('m', 'n'),), [known_shape(graph, self), known_shape(graph, vec2)])[0]),)
+    return ((promoted_dtype(graph, 'default', self, vec2), unify((('m',), ('n',)), (('m', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, vec2)])[0]),)
 
 
 def rule_aten_vdot(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((known_dtype(graph, self), scalar_shape()),)
+    return ((dtype_or_none(graph, self), scalar_shape()),)

@@ -9,7 +9,7 @@ from ortable.lowerings.linalg.solvers import matrix_norm, vector_norm
 from ortable.prelude.complex_value import part_type
 from ortable.prelude.facts import axes_of, axis_of, dim_of, dtype_of, is_float, product, rank_of, shape_of
 from ortable.prelude.matrices import matrix_product
-from ortable.prelude.metadata import known_dtype, known_shape, scalar_shape
+from ortable.prelude.metadata import dtype_or_none, scalar_shape, shape_or_none
 from ortable.prelude.pointwise import int_pow
 from ortable.prelude.promotion import as_float, opmath, promote_values, promoted_dtype
 from ortable.prelude.shapes import as_flat, counting
@@ -177,31 +177,31 @@ def complex_aten_linalg_diagonal(graph: GraphBuilder, res: Res, A: Result, *, of
 
 
 def rule_aten__cdist_forward(graph: GraphBuilder, x1: Result, x2: Result, p: Float, compute_mode: Int | None) -> Rules:
-    return ((known_dtype(graph, x1), None),)
+    return ((dtype_or_none(graph, x1), None),)
 
 
 def rule_aten__euclidean_dist(graph: GraphBuilder, x1: Result, x2: Result) -> Rules:
-    return ((known_dtype(graph, x1), None),)
+    return ((dtype_or_none(graph, x1), None),)
 
 
 def rule_aten__int_mm(graph: GraphBuilder, self: Result, mat2: Result) -> Rules:
-    return ((int32, unify((('m', 'k'), ('k', 'n')), (('m', 'n'),), [known_shape(graph, self), known_shape(graph, mat2)])[0]),)
+    return ((int32, unify((('m', 'k'), ('k', 'n')), (('m', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, mat2)])[0]),)
 
 
 def rule_aten__pdist_forward(graph: GraphBuilder, self: Result, p: Float = 2.0) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten__trilinear(graph: GraphBuilder, i1: Result, i2: Result, i3: Result, expand1: Ints, expand2: Ints, expand3: Ints, sumdim: Ints, unroll_dim: Int = 1) -> Rules:
-    return ((known_dtype(graph, i1), None),)
+    return ((dtype_or_none(graph, i1), None),)
 
 
 def rule_aten__weight_int8pack_mm(graph: GraphBuilder, self: Result, mat2: Result, scales: Result) -> Rules:
-    return ((known_dtype(graph, self), unify((('m', 'k'), ('n', 'k'), ('n',)), (('m', 'n'),), [known_shape(graph, self), known_shape(graph, mat2), known_shape(graph, scales)])[0]),)
+    return ((dtype_or_none(graph, self), unify((('m', 'k'), ('n', 'k'), ('n',)), (('m', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, mat2), shape_or_none(graph, scales)])[0]),)
 
 
 def rule_aten_bilinear(graph: GraphBuilder, input1: Result, input2: Result, weight: Result, bias: Result | None = None) -> Rules:
-    return ((known_dtype(graph, input1), None),)
+    return ((dtype_or_none(graph, input1), None),)
 
 
 def rule_aten_cdist(graph: GraphBuilder, x1: Result, x2: Result, p: Float = 2.0, compute_mode: Int | None = None) -> Rules:
@@ -217,7 +217,7 @@ def rule_aten_frobenius_norm_dim(graph: GraphBuilder, self: Result, dim: Ints, k
 
 
 def rule_aten_linalg_cross(graph: GraphBuilder, self: Result, other: Result, *, dim: Int = -1) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
 def rule_aten_linalg_diagonal(graph: GraphBuilder, A: Result, *, offset: Int = 0, dim1: Int = -2, dim2: Int = -1) -> Rules:
@@ -225,31 +225,31 @@ def rule_aten_linalg_diagonal(graph: GraphBuilder, A: Result, *, offset: Int = 0
 
 
 def rule_aten_linalg_matrix_norm(graph: GraphBuilder, self: Result, ord: Scalar, dim: Ints = (-2, -1), keepdim: Bool = False, *, dtype: Dtype | None = None) -> Rules:
-    return ((part_type(known_dtype(graph, self)) if dtype is None else dtype, reduce_shape(known_shape(graph, self), dim, keepdim)),)
+    return ((part_type(dtype_or_none(graph, self)) if dtype is None else dtype, reduce_shape(shape_or_none(graph, self), dim, keepdim)),)
 
 
 def rule_aten_linalg_matrix_norm_str_ord(graph: GraphBuilder, self: Result, ord: Str = 'fro', dim: Ints = (-2, -1), keepdim: Bool = False, *, dtype: Dtype | None = None) -> Rules:
-    return ((part_type(known_dtype(graph, self)) if dtype is None else dtype, reduce_shape(known_shape(graph, self), dim, keepdim)),)
+    return ((part_type(dtype_or_none(graph, self)) if dtype is None else dtype, reduce_shape(shape_or_none(graph, self), dim, keepdim)),)
 
 
 def rule_aten_linalg_norm(graph: GraphBuilder, self: Result, ord: Scalar | None = None, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Rules:
-    return ((part_type(known_dtype(graph, self)) if dtype is None else dtype, None),)
+    return ((part_type(dtype_or_none(graph, self)) if dtype is None else dtype, None),)
 
 
 def rule_aten_linalg_norm_ord_str(graph: GraphBuilder, self: Result, ord: Str, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Rules:
-    return ((part_type(known_dtype(graph, self)) if dtype is None else dtype, None),)
+    return ((part_type(dtype_or_none(graph, self)) if dtype is None else dtype, None),)
 
 
 def rule_aten_linalg_vander(graph: GraphBuilder, x: Result, *, N: SymInt | None = None) -> Rules:
-    return ((accumulate(known_dtype(graph, x)), None),)
+    return ((accumulate(dtype_or_none(graph, x)), None),)
 
 
 def rule_aten_nuclear_norm(graph: GraphBuilder, self: Result, keepdim: Bool = False) -> Rules:
-    return ((part_type(known_dtype(graph, self)), None),)
+    return ((part_type(dtype_or_none(graph, self)), None),)
 
 
 def rule_aten_nuclear_norm_dim(graph: GraphBuilder, self: Result, dim: Ints, keepdim: Bool = False) -> Rules:
-    return ((part_type(known_dtype(graph, self)), reduce_shape(known_shape(graph, self), dim, keepdim)),)
+    return ((part_type(dtype_or_none(graph, self)), reduce_shape(shape_or_none(graph, self), dim, keepdim)),)
 
 
 def rule_aten_pdist(graph: GraphBuilder, self: Result, p: Float = 2.0) -> Rules:

@@ -10,7 +10,7 @@ from ortable.lowerings.linalg.solvers import longer_side, noise_floor, orthogona
 from ortable.prelude.complex_value import part_type
 from ortable.prelude.facts import dim_of, dtype_of, rank_of, shape_of
 from ortable.prelude.matrices import flipped_matrix, leading_part, smaller_side, upper_part
-from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.shapes import zeros_of
 from ortable.prelude.values import as_tensor, cast, const, consts
 
@@ -222,11 +222,11 @@ def complex_aten_linalg_eigvals(graph: GraphBuilder, res: Res, self: Result) -> 
 
 
 def rule_aten__linalg_eigh(graph: GraphBuilder, A: Result, UPLO: Str = 'L', compute_v: Bool = True) -> Rules:
-    return ((part_type(known_dtype(graph, A)), None), (known_dtype(graph, A), None),)
+    return ((part_type(dtype_or_none(graph, A)), None), (dtype_or_none(graph, A), None),)
 
 
 def rule_aten__linalg_svd(graph: GraphBuilder, A: Result, full_matrices: Bool = False, compute_uv: Bool = True, *, driver: Str | None = None) -> Rules:
-    return ((known_dtype(graph, A), None), (part_type(known_dtype(graph, A)), None), (known_dtype(graph, A), None),)
+    return ((dtype_or_none(graph, A), None), (part_type(dtype_or_none(graph, A)), None), (dtype_or_none(graph, A), None),)
 
 
 def rule_aten_chain_matmul(graph: GraphBuilder, matrices: Results) -> Rules:
@@ -234,7 +234,7 @@ def rule_aten_chain_matmul(graph: GraphBuilder, matrices: Results) -> Rules:
 
 
 def rule_aten_geqrf(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)), (known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)), (dtype_or_none(graph, self), None),)
 
 
 def rule_aten_linalg_eig(graph: GraphBuilder, self: Result) -> Rules:
@@ -242,7 +242,7 @@ def rule_aten_linalg_eig(graph: GraphBuilder, self: Result) -> Rules:
 
 
 def rule_aten_linalg_eigh(graph: GraphBuilder, self: Result, UPLO: Str = 'L') -> Rules:
-    return ((part_type(known_dtype(graph, self)), None), (known_dtype(graph, self), known_shape(graph, self)),)
+    return ((part_type(dtype_or_none(graph, self)), None), (dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_linalg_eigvals(graph: GraphBuilder, self: Result) -> Rules:
@@ -250,31 +250,31 @@ def rule_aten_linalg_eigvals(graph: GraphBuilder, self: Result) -> Rules:
 
 
 def rule_aten_linalg_eigvalsh(graph: GraphBuilder, self: Result, UPLO: Str = 'L') -> Rules:
-    return ((part_type(known_dtype(graph, self)), None),)
+    return ((part_type(dtype_or_none(graph, self)), None),)
 
 
 def rule_aten_linalg_householder_product(graph: GraphBuilder, input: Result, tau: Result) -> Rules:
-    return ((known_dtype(graph, input), known_shape(graph, input)),)
+    return ((dtype_or_none(graph, input), shape_or_none(graph, input)),)
 
 
 def rule_aten_linalg_ldl_factor(graph: GraphBuilder, self: Result, *, hermitian: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)), (int32, None),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)), (int32, None),)
 
 
 def rule_aten_linalg_ldl_factor_ex(graph: GraphBuilder, self: Result, *, hermitian: Bool = False, check_errors: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)), (int32, None), (int32, None),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)), (int32, None), (int32, None),)
 
 
 def rule_aten_linalg_ldl_solve(graph: GraphBuilder, LD: Result, pivots: Result, B: Result, *, hermitian: Bool = False) -> Rules:
-    return ((known_dtype(graph, B), None),)
+    return ((dtype_or_none(graph, B), None),)
 
 
 def rule_aten_linalg_matrix_exp(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_linalg_matrix_power(graph: GraphBuilder, self: Result, n: Int) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_linalg_matrix_rank(graph: GraphBuilder, self: Result, tol: Float, hermitian: Bool = False) -> Rules:
@@ -294,7 +294,7 @@ def rule_aten_linalg_matrix_rank_tol_tensor(graph: GraphBuilder, input: Result, 
 
 
 def rule_aten_linalg_multi_dot(graph: GraphBuilder, tensors: Results) -> Rules:
-    return ((known_dtype(graph, tensors), None),)
+    return ((dtype_or_none(graph, tensors), None),)
 
 
 def rule_aten_linalg_pinv(graph: GraphBuilder, self: Result, rcond: Float, hermitian: Bool = False) -> Rules:
@@ -302,27 +302,27 @@ def rule_aten_linalg_pinv(graph: GraphBuilder, self: Result, rcond: Float, hermi
 
 
 def rule_aten_linalg_pinv_atol_rtol_float(graph: GraphBuilder, self: Result, *, atol: Float | None = None, rtol: Float | None = None, hermitian: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_linalg_pinv_atol_rtol_tensor(graph: GraphBuilder, self: Result, *, atol: Result | None = None, rtol: Result | None = None, hermitian: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_linalg_pinv_rcond_tensor(graph: GraphBuilder, self: Result, rcond: Result, hermitian: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_linalg_qr(graph: GraphBuilder, A: Result, mode: Str = 'reduced') -> Rules:
-    return ((known_dtype(graph, A), None), (known_dtype(graph, A), None),)
+    return ((dtype_or_none(graph, A), None), (dtype_or_none(graph, A), None),)
 
 
 def rule_aten_linalg_svd(graph: GraphBuilder, A: Result, full_matrices: Bool = True, *, driver: Str | None = None) -> Rules:
-    return ((known_dtype(graph, A), None), (part_type(known_dtype(graph, A)), None), (known_dtype(graph, A), None),)
+    return ((dtype_or_none(graph, A), None), (part_type(dtype_or_none(graph, A)), None), (dtype_or_none(graph, A), None),)
 
 
 def rule_aten_linalg_svdvals(graph: GraphBuilder, A: Result, *, driver: Str | None = None) -> Rules:
-    return ((part_type(known_dtype(graph, A)), None),)
+    return ((part_type(dtype_or_none(graph, A)), None),)
 
 
 def rule_aten_matrix_exp(graph: GraphBuilder, self: Result) -> Rules:
@@ -338,7 +338,7 @@ def rule_aten_orgqr(graph: GraphBuilder, self: Result, input2: Result) -> Rules:
 
 
 def rule_aten_ormqr(graph: GraphBuilder, self: Result, input2: Result, input3: Result, left: Bool = True, transpose: Bool = False) -> Rules:
-    return ((known_dtype(graph, input3), known_shape(graph, input3)),)
+    return ((dtype_or_none(graph, input3), shape_or_none(graph, input3)),)
 
 
 def rule_aten_pinverse(graph: GraphBuilder, self: Result, rcond: Float = 1e-15) -> Rules:
@@ -346,8 +346,8 @@ def rule_aten_pinverse(graph: GraphBuilder, self: Result, rcond: Float = 1e-15) 
 
 
 def rule_aten_qr(graph: GraphBuilder, self: Result, some: Bool = True) -> Rules:
-    return ((known_dtype(graph, self), None), (known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None), (dtype_or_none(graph, self), None),)
 
 
 def rule_aten_svd(graph: GraphBuilder, self: Result, some: Bool = True, compute_uv: Bool = True) -> Rules:
-    return ((known_dtype(graph, self), None), (part_type(known_dtype(graph, self)), None), (known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None), (part_type(dtype_or_none(graph, self)), None), (dtype_or_none(graph, self), None),)

@@ -9,7 +9,7 @@ from ortable.lowerings.linalg.solvers import cholesky_factor, determinant, kept_
 from ortable.prelude.complex_value import part_type
 from ortable.prelude.facts import count_of, differs, dim_of, dtype_of, is_used, product, rank_of, shape_of
 from ortable.prelude.matrices import flipped_matrix, leading_part, smaller_side, upper_part
-from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.shapes import as_flat, moved_axes, stretched, zeros_of
 from ortable.prelude.values import const, permuted, reshape_to
 
@@ -222,15 +222,15 @@ def aten_triangular_solve(graph: GraphBuilder, res: Res, self: Result, A: Result
 
 
 def rule_aten__linalg_det(graph: GraphBuilder, A: Result) -> Rules:
-    return ((known_dtype(graph, A), None), (known_dtype(graph, A), known_shape(graph, A)), (int32, None),)
+    return ((dtype_or_none(graph, A), None), (dtype_or_none(graph, A), shape_or_none(graph, A)), (int32, None),)
 
 
 def rule_aten__linalg_slogdet(graph: GraphBuilder, A: Result) -> Rules:
-    return ((known_dtype(graph, A), None), (part_type(known_dtype(graph, A)), None), (known_dtype(graph, A), known_shape(graph, A)), (int32, None),)
+    return ((dtype_or_none(graph, A), None), (part_type(dtype_or_none(graph, A)), None), (dtype_or_none(graph, A), shape_or_none(graph, A)), (int32, None),)
 
 
 def rule_aten__linalg_solve_ex(graph: GraphBuilder, A: Result, B: Result, *, left: Bool = True, check_errors: Bool = False) -> Rules:
-    return ((known_dtype(graph, A), None), (known_dtype(graph, A), known_shape(graph, A)), (int32, None), (int32, None),)
+    return ((dtype_or_none(graph, A), None), (dtype_or_none(graph, A), shape_or_none(graph, A)), (int32, None), (int32, None),)
 
 
 def rule_aten__lu_with_info(graph: GraphBuilder, self: Result, pivot: Bool = True, check_errors: Bool = True) -> Rules:
@@ -238,15 +238,15 @@ def rule_aten__lu_with_info(graph: GraphBuilder, self: Result, pivot: Bool = Tru
 
 
 def rule_aten_cholesky(graph: GraphBuilder, self: Result, upper: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_cholesky_inverse(graph: GraphBuilder, self: Result, upper: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_cholesky_solve(graph: GraphBuilder, self: Result, input2: Result, upper: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_det(graph: GraphBuilder, self: Result) -> Rules:
@@ -258,75 +258,75 @@ def rule_aten_inverse(graph: GraphBuilder, self: Result) -> Rules:
 
 
 def rule_aten_linalg_cholesky(graph: GraphBuilder, self: Result, *, upper: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_linalg_cholesky_ex(graph: GraphBuilder, self: Result, *, upper: Bool = False, check_errors: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)), (int32, None),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)), (int32, None),)
 
 
 def rule_aten_linalg_det(graph: GraphBuilder, A: Result) -> Rules:
-    return ((known_dtype(graph, A), None),)
+    return ((dtype_or_none(graph, A), None),)
 
 
 def rule_aten_linalg_inv(graph: GraphBuilder, A: Result) -> Rules:
-    return ((known_dtype(graph, A), known_shape(graph, A)),)
+    return ((dtype_or_none(graph, A), shape_or_none(graph, A)),)
 
 
 def rule_aten_linalg_inv_ex(graph: GraphBuilder, A: Result, *, check_errors: Bool = False) -> Rules:
-    return ((known_dtype(graph, A), known_shape(graph, A)), (int32, None),)
+    return ((dtype_or_none(graph, A), shape_or_none(graph, A)), (int32, None),)
 
 
 def rule_aten_linalg_lu(graph: GraphBuilder, A: Result, *, pivot: Bool = True) -> Rules:
-    return ((known_dtype(graph, A), None), (known_dtype(graph, A), None), (known_dtype(graph, A), None),)
+    return ((dtype_or_none(graph, A), None), (dtype_or_none(graph, A), None), (dtype_or_none(graph, A), None),)
 
 
 def rule_aten_linalg_lu_factor(graph: GraphBuilder, A: Result, *, pivot: Bool = True) -> Rules:
-    return ((known_dtype(graph, A), known_shape(graph, A)), (int32, None),)
+    return ((dtype_or_none(graph, A), shape_or_none(graph, A)), (int32, None),)
 
 
 def rule_aten_linalg_lu_factor_ex(graph: GraphBuilder, A: Result, *, pivot: Bool = True, check_errors: Bool = False) -> Rules:
-    return ((known_dtype(graph, A), known_shape(graph, A)), (int32, None), (int32, None),)
+    return ((dtype_or_none(graph, A), shape_or_none(graph, A)), (int32, None), (int32, None),)
 
 
 def rule_aten_linalg_lu_solve(graph: GraphBuilder, LU: Result, pivots: Result, B: Result, *, left: Bool = True, adjoint: Bool = False) -> Rules:
-    return ((known_dtype(graph, LU), None),)
+    return ((dtype_or_none(graph, LU), None),)
 
 
 def rule_aten_linalg_slogdet(graph: GraphBuilder, A: Result) -> Rules:
-    return ((known_dtype(graph, A), None), (part_type(known_dtype(graph, A)), None),)
+    return ((dtype_or_none(graph, A), None), (part_type(dtype_or_none(graph, A)), None),)
 
 
 def rule_aten_linalg_solve(graph: GraphBuilder, A: Result, B: Result, *, left: Bool = True) -> Rules:
-    return ((known_dtype(graph, A), None),)
+    return ((dtype_or_none(graph, A), None),)
 
 
 def rule_aten_linalg_solve_ex(graph: GraphBuilder, A: Result, B: Result, *, left: Bool = True, check_errors: Bool = False) -> Rules:
-    return ((known_dtype(graph, A), None), (int32, None),)
+    return ((dtype_or_none(graph, A), None), (int32, None),)
 
 
 def rule_aten_linalg_solve_triangular(graph: GraphBuilder, self: Result, B: Result, *, upper: Bool, left: Bool = True, unitriangular: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_linalg_tensorinv(graph: GraphBuilder, self: Result, ind: Int = 2) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_linalg_tensorsolve(graph: GraphBuilder, self: Result, other: Result, dims: Ints | None = None) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_logdet(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_lu_solve(graph: GraphBuilder, self: Result, LU_data: Result, LU_pivots: Result) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_lu_unpack(graph: GraphBuilder, LU_data: Result, LU_pivots: Result, unpack_data: Bool = True, unpack_pivots: Bool = True) -> Rules:
-    return ((known_dtype(graph, LU_data), None), (known_dtype(graph, LU_data), None), (known_dtype(graph, LU_data), None),)
+    return ((dtype_or_none(graph, LU_data), None), (dtype_or_none(graph, LU_data), None), (dtype_or_none(graph, LU_data), None),)
 
 
 def rule_aten_slogdet(graph: GraphBuilder, self: Result) -> Rules:
@@ -334,4 +334,4 @@ def rule_aten_slogdet(graph: GraphBuilder, self: Result) -> Rules:
 
 
 def rule_aten_triangular_solve(graph: GraphBuilder, self: Result, A: Result, upper: Bool = True, transpose: Bool = False, unitriangular: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), None), (known_dtype(graph, A), None),)
+    return ((dtype_or_none(graph, self), None), (dtype_or_none(graph, A), None),)

@@ -8,7 +8,7 @@ from ortable.inference import broadcast
 from ortable.lowerings.bits import shifted_left, shifted_right
 from ortable.prelude.complex_arithmetic import c_truth
 from ortable.prelude.facts import is_bool
-from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.promotion import in_dtype, promote_values, promoted_dtype
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ def rule_aten_bitwise_and_Scalar_Tensor(graph: GraphBuilder, self: Scalar, other
 
 
 def rule_aten_bitwise_and_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
 def rule_aten_bitwise_left_shift_Scalar_Tensor(graph: GraphBuilder, self: Scalar, other: Result) -> Rules:
@@ -249,7 +249,7 @@ def rule_aten_bitwise_left_shift_Scalar_Tensor(graph: GraphBuilder, self: Scalar
 
 
 def rule_aten_bitwise_left_shift_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
 def rule_aten_bitwise_left_shift_Tensor_Scalar(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:
@@ -257,7 +257,7 @@ def rule_aten_bitwise_left_shift_Tensor_Scalar(graph: GraphBuilder, self: Result
 
 
 def rule_aten_bitwise_not(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_bitwise_or_Scalar(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:
@@ -269,7 +269,7 @@ def rule_aten_bitwise_or_Scalar_Tensor(graph: GraphBuilder, self: Scalar, other:
 
 
 def rule_aten_bitwise_or_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
 def rule_aten_bitwise_right_shift_Scalar_Tensor(graph: GraphBuilder, self: Scalar, other: Result) -> Rules:
@@ -277,7 +277,7 @@ def rule_aten_bitwise_right_shift_Scalar_Tensor(graph: GraphBuilder, self: Scala
 
 
 def rule_aten_bitwise_right_shift_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
 def rule_aten_bitwise_right_shift_Tensor_Scalar(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:
@@ -293,20 +293,20 @@ def rule_aten_bitwise_xor_Scalar_Tensor(graph: GraphBuilder, self: Scalar, other
 
 
 def rule_aten_bitwise_xor_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
 def rule_aten_logical_and(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((boolean, broadcast(known_shape(graph, self), known_shape(graph, other))),)
+    return ((boolean, broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
 def rule_aten_logical_not(graph: GraphBuilder, self: Result) -> Rules:
-    return ((boolean, known_shape(graph, self)),)
+    return ((boolean, shape_or_none(graph, self)),)
 
 
 def rule_aten_logical_or(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((boolean, broadcast(known_shape(graph, self), known_shape(graph, other))),)
+    return ((boolean, broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
 def rule_aten_logical_xor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((boolean, broadcast(known_shape(graph, self), known_shape(graph, other))),)
+    return ((boolean, broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)

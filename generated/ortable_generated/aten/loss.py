@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ortable.inference import broadcast
 from ortable.lowerings.loss import cross_entropy, nll_loss, nll_loss_backward, nll_loss_single
 from ortable.prelude.facts import count_of, dtype_of
-from ortable.prelude.metadata import known_dtype, known_shape, scalar_shape
+from ortable.prelude.metadata import dtype_or_none, scalar_shape, shape_or_none
 from ortable.prelude.pointwise import log1p_of
 from ortable.prelude.promotion import promote_values, promoted_dtype
 from ortable.prelude.reductions import loss_reduced
@@ -152,43 +152,43 @@ def aten_soft_margin_loss(graph: GraphBuilder, res: Res, self: Result, target: R
 
 
 def rule_aten_binary_cross_entropy(graph: GraphBuilder, self: Result, target: Result, weight: Result | None = None, reduction: Int = 1) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self) if reduction == 0 else scalar_shape()),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self) if reduction == 0 else scalar_shape()),)
 
 
 def rule_aten_binary_cross_entropy_backward(graph: GraphBuilder, grad_output: Result, self: Result, target: Result, weight: Result | None = None, reduction: Int = 1) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_binary_cross_entropy_with_logits(graph: GraphBuilder, self: Result, target: Result, weight: Result | None = None, pos_weight: Result | None = None, reduction: Int = 1) -> Rules:
-    return ((known_dtype(graph, self), broadcast(known_shape(graph, self), known_shape(graph, target)) if reduction == 0 else scalar_shape()),)
+    return ((dtype_or_none(graph, self), broadcast(shape_or_none(graph, self), shape_or_none(graph, target)) if reduction == 0 else scalar_shape()),)
 
 
 def rule_aten_cross_entropy_loss(graph: GraphBuilder, self: Result, target: Result, weight: Result | None = None, reduction: Int = 1, ignore_index: SymInt = -100, label_smoothing: Float = 0.0) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_hinge_embedding_loss(graph: GraphBuilder, self: Result, target: Result, margin: Float = 1.0, reduction: Int = 1) -> Rules:
-    return ((known_dtype(graph, self), broadcast(known_shape(graph, self), known_shape(graph, target)) if reduction == 0 else scalar_shape()),)
+    return ((dtype_or_none(graph, self), broadcast(shape_or_none(graph, self), shape_or_none(graph, target)) if reduction == 0 else scalar_shape()),)
 
 
 def rule_aten_huber_loss(graph: GraphBuilder, self: Result, target: Result, reduction: Int = 1, delta: Float = 1.0) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, target), broadcast(known_shape(graph, self), known_shape(graph, target)) if reduction == 0 else scalar_shape()),)
+    return ((promoted_dtype(graph, 'default', self, target), broadcast(shape_or_none(graph, self), shape_or_none(graph, target)) if reduction == 0 else scalar_shape()),)
 
 
 def rule_aten_kl_div(graph: GraphBuilder, self: Result, target: Result, reduction: Int = 1, *, log_target: Bool = False) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, target), broadcast(known_shape(graph, self), known_shape(graph, target)) if reduction == 0 else scalar_shape()),)
+    return ((promoted_dtype(graph, 'default', self, target), broadcast(shape_or_none(graph, self), shape_or_none(graph, target)) if reduction == 0 else scalar_shape()),)
 
 
 def rule_aten_l1_loss(graph: GraphBuilder, self: Result, target: Result, reduction: Int = 1) -> Rules:
-    return ((promoted_dtype(graph, 'complex_to_float', self, target), broadcast(known_shape(graph, self), known_shape(graph, target)) if reduction == 0 else scalar_shape()),)
+    return ((promoted_dtype(graph, 'complex_to_float', self, target), broadcast(shape_or_none(graph, self), shape_or_none(graph, target)) if reduction == 0 else scalar_shape()),)
 
 
 def rule_aten_mse_loss(graph: GraphBuilder, self: Result, target: Result, reduction: Int = 1) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, target), broadcast(known_shape(graph, self), known_shape(graph, target)) if reduction == 0 else scalar_shape()),)
+    return ((promoted_dtype(graph, 'default', self, target), broadcast(shape_or_none(graph, self), shape_or_none(graph, target)) if reduction == 0 else scalar_shape()),)
 
 
 def rule_aten_mse_loss_backward(graph: GraphBuilder, grad_output: Result, self: Result, target: Result, reduction: Int) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, target, grad_output), broadcast(known_shape(graph, self), known_shape(graph, target))),)
+    return ((promoted_dtype(graph, 'default', self, target, grad_output), broadcast(shape_or_none(graph, self), shape_or_none(graph, target))),)
 
 
 def rule_aten_nll_loss(graph: GraphBuilder, self: Result, target: Result, weight: Result | None = None, reduction: Int = 1, ignore_index: SymInt = -100) -> Rules:
@@ -204,20 +204,20 @@ def rule_aten_nll_loss2d_forward(graph: GraphBuilder, self: Result, target: Resu
 
 
 def rule_aten_nll_loss_backward(graph: GraphBuilder, grad_output: Result, self: Result, target: Result, weight: Result | None, reduction: Int, ignore_index: SymInt, total_weight: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_nll_loss_forward(graph: GraphBuilder, self: Result, target: Result, weight: Result | None, reduction: Int, ignore_index: SymInt) -> Rules:
-    return ((known_dtype(graph, self), None), (known_dtype(graph, self), scalar_shape()),)
+    return ((dtype_or_none(graph, self), None), (dtype_or_none(graph, self), scalar_shape()),)
 
 
 def rule_aten_nll_loss_nd(graph: GraphBuilder, self: Result, target: Result, weight: Result | None = None, reduction: Int = 1, ignore_index: SymInt = -100) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_smooth_l1_loss(graph: GraphBuilder, self: Result, target: Result, reduction: Int = 1, beta: Float = 1.0) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, target), broadcast(known_shape(graph, self), known_shape(graph, target)) if reduction == 0 else scalar_shape()),)
+    return ((promoted_dtype(graph, 'default', self, target), broadcast(shape_or_none(graph, self), shape_or_none(graph, target)) if reduction == 0 else scalar_shape()),)
 
 
 def rule_aten_soft_margin_loss(graph: GraphBuilder, self: Result, target: Result, reduction: Int = 1) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self) if reduction == 0 else scalar_shape()),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self) if reduction == 0 else scalar_shape()),)

@@ -7,7 +7,7 @@ from ortable.errors import UnsupportedCase
 from ortable.inference import promote_to_float
 from ortable.lowerings.loss import at_class, multilabel_margin, stirling
 from ortable.prelude.facts import axes_of, dim_of, dtype_of, rank_of
-from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.promotion import promote_values
 from ortable.prelude.reductions import loss_reduced, power_norm
 from ortable.prelude.sums import summed_over
@@ -105,28 +105,28 @@ def aten_triplet_margin_loss(graph: GraphBuilder, res: Res, anchor: Result, posi
 
 
 def rule_aten_cosine_embedding_loss(graph: GraphBuilder, input1: Result, input2: Result, target: Result, margin: Float = 0.0, reduction: Int = 1) -> Rules:
-    return ((promote_to_float(known_dtype(graph, input1), known_dtype(graph, input2)), None),)
+    return ((promote_to_float(dtype_or_none(graph, input1), dtype_or_none(graph, input2)), None),)
 
 
 def rule_aten_margin_ranking_loss(graph: GraphBuilder, input1: Result, input2: Result, target: Result, margin: Float = 0.0, reduction: Int = 1) -> Rules:
-    return ((promote_to_float(known_dtype(graph, input1), known_dtype(graph, input2), known_dtype(graph, target)), None),)
+    return ((promote_to_float(dtype_or_none(graph, input1), dtype_or_none(graph, input2), dtype_or_none(graph, target)), None),)
 
 
 def rule_aten_multi_margin_loss(graph: GraphBuilder, self: Result, target: Result, p: Scalar = 1, margin: Scalar = 1, weight: Result | None = None, reduction: Int = 1) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_multilabel_margin_loss(graph: GraphBuilder, self: Result, target: Result, reduction: Int = 1) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_multilabel_margin_loss_forward(graph: GraphBuilder, self: Result, target: Result, reduction: Int) -> Rules:
-    return ((known_dtype(graph, self), None), (known_dtype(graph, self), known_shape(graph, target)),)
+    return ((dtype_or_none(graph, self), None), (dtype_or_none(graph, self), shape_or_none(graph, target)),)
 
 
 def rule_aten_poisson_nll_loss(graph: GraphBuilder, input: Result, target: Result, log_input: Bool, full: Bool, eps: Float, reduction: Int) -> Rules:
-    return ((promote_to_float(known_dtype(graph, input), known_dtype(graph, target)), None),)
+    return ((promote_to_float(dtype_or_none(graph, input), dtype_or_none(graph, target)), None),)
 
 
 def rule_aten_triplet_margin_loss(graph: GraphBuilder, anchor: Result, positive: Result, negative: Result, margin: Float = 1.0, p: Float = 2.0, eps: Float = 1e-06, swap: Bool = False, reduction: Int = 1) -> Rules:
-    return ((promote_to_float(known_dtype(graph, anchor), known_dtype(graph, positive), known_dtype(graph, negative)), None),)
+    return ((promote_to_float(dtype_or_none(graph, anchor), dtype_or_none(graph, positive), dtype_or_none(graph, negative)), None),)

@@ -8,7 +8,7 @@ from ortable.errors import UnsupportedCase
 from ortable.lowerings.normalization import batch_norm_backward, batch_norm_known, batch_norm_of_batch, batch_norm_single, batch_norm_training, batch_norm_update, group_instances, group_normalized, is_short_group, is_short_layer, layer_norm_backward, on_channels, or_filled, rms_normalized, rows_normalized
 from ortable.lowerings.reductions import mean_over
 from ortable.prelude.facts import axis_of, dim_of, dtype_of, fits_attribute, is_used, rank_of
-from ortable.prelude.metadata import given_shape, known_dtype, known_shape
+from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none
 from ortable.prelude.promotion import machine_epsilon, promoted_dtype, wide_dtype
 from ortable.prelude.shapes import without
 from ortable.prelude.sums import length_over
@@ -188,68 +188,68 @@ def aten_rms_norm(graph: GraphBuilder, res: Res, input: Result, normalized_shape
 
 
 def rule_aten__batch_norm_no_update(graph: GraphBuilder, input: Result, weight: Result | None, bias: Result | None, running_mean: Result | None, running_var: Result | None, momentum: Float, eps: Float) -> Rules:
-    return ((known_dtype(graph, input), known_shape(graph, input)), (known_dtype(graph, input), given_shape(0)), (known_dtype(graph, input), given_shape(0)), (uint8, given_shape(0)),)
+    return ((dtype_or_none(graph, input), shape_or_none(graph, input)), (dtype_or_none(graph, input), given_shape(0)), (dtype_or_none(graph, input), given_shape(0)), (uint8, given_shape(0)),)
 
 
 def rule_aten__batch_norm_with_update_functional(graph: GraphBuilder, input: Result, weight: Result | None, bias: Result | None, running_mean: Result, running_var: Result, momentum: Float, eps: Float) -> Rules:
-    return ((known_dtype(graph, input), known_shape(graph, input)), (known_dtype(graph, running_mean), known_shape(graph, running_mean)), (known_dtype(graph, running_mean), known_shape(graph, running_mean)), (uint8, given_shape(0)), (known_dtype(graph, running_mean), known_shape(graph, running_mean)), (known_dtype(graph, running_mean), known_shape(graph, running_var)),)
+    return ((dtype_or_none(graph, input), shape_or_none(graph, input)), (dtype_or_none(graph, running_mean), shape_or_none(graph, running_mean)), (dtype_or_none(graph, running_mean), shape_or_none(graph, running_mean)), (uint8, given_shape(0)), (dtype_or_none(graph, running_mean), shape_or_none(graph, running_mean)), (dtype_or_none(graph, running_mean), shape_or_none(graph, running_var)),)
 
 
 def rule_aten__fused_rms_norm(graph: GraphBuilder, input: Result, normalized_shape: Ints, weight: Result | None, eps: Float | None) -> Rules:
-    return ((known_dtype(graph, input), known_shape(graph, input)), (known_dtype(graph, input), None),)
+    return ((dtype_or_none(graph, input), shape_or_none(graph, input)), (dtype_or_none(graph, input), None),)
 
 
 def rule_aten__native_batch_norm_legit_functional(graph: GraphBuilder, input: Result, weight: Result | None, bias: Result | None, running_mean: Result, running_var: Result, training: Bool, momentum: Float, eps: Float) -> Rules:
-    return ((known_dtype(graph, input), known_shape(graph, input)), (known_dtype(graph, running_mean), None), (known_dtype(graph, running_mean), None), (known_dtype(graph, running_mean), known_shape(graph, running_mean)), (known_dtype(graph, running_var), known_shape(graph, running_var)),)
+    return ((dtype_or_none(graph, input), shape_or_none(graph, input)), (dtype_or_none(graph, running_mean), None), (dtype_or_none(graph, running_mean), None), (dtype_or_none(graph, running_mean), shape_or_none(graph, running_mean)), (dtype_or_none(graph, running_var), shape_or_none(graph, running_var)),)
 
 
 def rule_aten__native_batch_norm_legit_no_stats(graph: GraphBuilder, input: Result, weight: Result | None, bias: Result | None, training: Bool, momentum: Float, eps: Float) -> Rules:
-    return ((known_dtype(graph, input), known_shape(graph, input)), (promoted_dtype(graph, 'default', input), given_shape([dim_of(graph, input, 1)])), (promoted_dtype(graph, 'default', input), given_shape([dim_of(graph, input, 1)])),)
+    return ((dtype_or_none(graph, input), shape_or_none(graph, input)), (promoted_dtype(graph, 'default', input), given_shape([dim_of(graph, input, 1)])), (promoted_dtype(graph, 'default', input), given_shape([dim_of(graph, input, 1)])),)
 
 
 def rule_aten__native_batch_norm_legit_no_training(graph: GraphBuilder, input: Result, weight: Result | None, bias: Result | None, running_mean: Result, running_var: Result, momentum: Float, eps: Float) -> Rules:
-    return ((known_dtype(graph, input), known_shape(graph, input)), (known_dtype(graph, running_mean), given_shape(0)), (known_dtype(graph, running_mean), given_shape(0)),)
+    return ((dtype_or_none(graph, input), shape_or_none(graph, input)), (dtype_or_none(graph, running_mean), given_shape(0)), (dtype_or_none(graph, running_mean), given_shape(0)),)
 
 
 def rule_aten__weight_norm(graph: GraphBuilder, v: Result, g: Result, dim: Int = 0) -> Rules:
-    return ((known_dtype(graph, v), known_shape(graph, v)),)
+    return ((dtype_or_none(graph, v), shape_or_none(graph, v)),)
 
 
 def rule_aten_batch_norm(graph: GraphBuilder, input: Result, weight: Result | None, bias: Result | None, running_mean: Result | None, running_var: Result | None, training: Bool, momentum: Float, eps: Float, cudnn_enabled: Bool) -> Rules:
-    return ((known_dtype(graph, input), known_shape(graph, input)),)
+    return ((dtype_or_none(graph, input), shape_or_none(graph, input)),)
 
 
 def rule_aten_group_norm(graph: GraphBuilder, input: Result, num_groups: Int, weight: Result | None = None, bias: Result | None = None, eps: Float = 1e-05, cudnn_enabled: Bool = True) -> Rules:
-    return ((known_dtype(graph, input), known_shape(graph, input)),)
+    return ((dtype_or_none(graph, input), shape_or_none(graph, input)),)
 
 
 def rule_aten_instance_norm(graph: GraphBuilder, input: Result, weight: Result | None, bias: Result | None, running_mean: Result | None, running_var: Result | None, use_input_stats: Bool, momentum: Float, eps: Float, cudnn_enabled: Bool) -> Rules:
-    return ((known_dtype(graph, input), known_shape(graph, input)),)
+    return ((dtype_or_none(graph, input), shape_or_none(graph, input)),)
 
 
 def rule_aten_layer_norm(graph: GraphBuilder, input: Result, normalized_shape: SymInts, weight: Result | None = None, bias: Result | None = None, eps: Float = 1e-05, cudnn_enable: Bool = True) -> Rules:
-    return ((known_dtype(graph, input), known_shape(graph, input)),)
+    return ((dtype_or_none(graph, input), shape_or_none(graph, input)),)
 
 
 def rule_aten_native_batch_norm(graph: GraphBuilder, input: Result, weight: Result | None, bias: Result | None, running_mean: Result | None, running_var: Result | None, training: Bool, momentum: Float, eps: Float) -> Rules:
-    return ((known_dtype(graph, input), known_shape(graph, input)), (known_dtype(graph, input), None), (known_dtype(graph, input), None),)
+    return ((dtype_or_none(graph, input), shape_or_none(graph, input)), (dtype_or_none(graph, input), None), (dtype_or_none(graph, input), None),)
 
 
 def rule_aten_native_batch_norm_backward(graph: GraphBuilder, grad_out: Result, input: Result, weight: Result | None, running_mean: Result | None, running_var: Result | None, save_mean: Result | None, save_invstd: Result | None, train: Bool, eps: Float, output_mask: Bools) -> Rules:
-    return ((known_dtype(graph, input), known_shape(graph, input)), (known_dtype(graph, input), None), (known_dtype(graph, input), None),)
+    return ((dtype_or_none(graph, input), shape_or_none(graph, input)), (dtype_or_none(graph, input), None), (dtype_or_none(graph, input), None),)
 
 
 def rule_aten_native_group_norm(graph: GraphBuilder, input: Result, weight: Result | None, bias: Result | None, N: SymInt, C: SymInt, HxW: SymInt, group: Int, eps: Float) -> Rules:
-    return ((known_dtype(graph, input), known_shape(graph, input)), (known_dtype(graph, input), given_shape([N, group])), (known_dtype(graph, input), given_shape([N, group])),)
+    return ((dtype_or_none(graph, input), shape_or_none(graph, input)), (dtype_or_none(graph, input), given_shape([N, group])), (dtype_or_none(graph, input), given_shape([N, group])),)
 
 
 def rule_aten_native_layer_norm(graph: GraphBuilder, input: Result, normalized_shape: SymInts, weight: Result | None, bias: Result | None, eps: Float) -> Rules:
-    return ((known_dtype(graph, input), known_shape(graph, input)), (known_dtype(graph, input), None), (known_dtype(graph, input), None),)
+    return ((dtype_or_none(graph, input), shape_or_none(graph, input)), (dtype_or_none(graph, input), None), (dtype_or_none(graph, input), None),)
 
 
 def rule_aten_native_layer_norm_backward(graph: GraphBuilder, grad_out: Result, input: Result, normalized_shape: SymInts, mean: Result, rstd: Result, weight: Result | None, bias: Result | None, output_mask: Bools) -> Rules:
-    return ((known_dtype(graph, input), known_shape(graph, input)), (known_dtype(graph, input), given_shape(normalized_shape)), (known_dtype(graph, input), given_shape(normalized_shape)),)
+    return ((dtype_or_none(graph, input), shape_or_none(graph, input)), (dtype_or_none(graph, input), given_shape(normalized_shape)), (dtype_or_none(graph, input), given_shape(normalized_shape)),)
 
 
 def rule_aten_rms_norm(graph: GraphBuilder, input: Result, normalized_shape: SymInts, weight: Result | None = None, eps: Float | None = None) -> Rules:
-    return ((known_dtype(graph, input), known_shape(graph, input)),)
+    return ((dtype_or_none(graph, input), shape_or_none(graph, input)),)

@@ -8,7 +8,7 @@ from ortable.inference import broadcast
 from ortable.lowerings.float_parts import exponent_of, neighbour, scaled_by_power
 from ortable.lowerings.special.gamma import gcd_of
 from ortable.prelude.facts import dtype_of, is_complex, is_float, rank_of
-from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.pointwise import const_like, log1p_of
 from ortable.prelude.promotion import opmath, promote_values, promoted_dtype
 from ortable.prelude.values import cast, const
@@ -108,40 +108,40 @@ def aten_nextafter(graph: GraphBuilder, res: Res, self: Result, other: Result) -
 
 
 def rule_aten_float_power_Scalar(graph: GraphBuilder, self: Scalar, exponent: Result) -> Rules:
-    return ((complex128 if is_complex(graph, exponent) else float64, known_shape(graph, exponent)),)
+    return ((complex128 if is_complex(graph, exponent) else float64, shape_or_none(graph, exponent)),)
 
 
 def rule_aten_float_power_Tensor_Scalar(graph: GraphBuilder, self: Result, exponent: Scalar) -> Rules:
-    return ((complex128 if is_complex(graph, self) else float64, known_shape(graph, self)),)
+    return ((complex128 if is_complex(graph, self) else float64, shape_or_none(graph, self)),)
 
 
 def rule_aten_float_power_Tensor_Tensor(graph: GraphBuilder, self: Result, exponent: Result) -> Rules:
-    return ((complex128 if is_complex(graph, self) or is_complex(graph, exponent) else float64, broadcast(known_shape(graph, self), known_shape(graph, exponent))),)
+    return ((complex128 if is_complex(graph, self) or is_complex(graph, exponent) else float64, broadcast(shape_or_none(graph, self), shape_or_none(graph, exponent))),)
 
 
 def rule_aten_frexp_Tensor(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)), (int32, known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)), (int32, shape_or_none(graph, self)),)
 
 
 def rule_aten_gcd(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
 def rule_aten_isclose(graph: GraphBuilder, self: Result, other: Result, rtol: Float = 1e-05, atol: Float = 1e-08, equal_nan: Bool = False) -> Rules:
-    return ((boolean, broadcast(known_shape(graph, self), known_shape(graph, other))),)
+    return ((boolean, broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
 def rule_aten_lcm(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
 def rule_aten_ldexp_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+    return ((promoted_dtype(graph, 'int_to_float', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
 def rule_aten_logaddexp2(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
 def rule_aten_nextafter(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)

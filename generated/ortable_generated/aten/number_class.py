@@ -9,7 +9,7 @@ from ortable.lowerings.complex.parts import each_part
 from ortable.lowerings.float_parts import largest_finite
 from ortable.prelude.complex_arithmetic import c_abs, complex_of, im, re
 from ortable.prelude.facts import dtype_of, is_bool, is_float
-from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.pointwise import const_like, filled_like, is_sign_set
 from ortable.prelude.promotion import opmath
 from ortable.prelude.values import cast
@@ -123,27 +123,27 @@ def complex_aten_sign(graph: GraphBuilder, res: Res, self: Result) -> Result:
 
 
 def rule_aten_isfinite(graph: GraphBuilder, self: Result) -> Rules:
-    return ((boolean, known_shape(graph, self)),)
+    return ((boolean, shape_or_none(graph, self)),)
 
 
 def rule_aten_isinf(graph: GraphBuilder, self: Result) -> Rules:
-    return ((boolean, known_shape(graph, self)),)
+    return ((boolean, shape_or_none(graph, self)),)
 
 
 def rule_aten_isnan(graph: GraphBuilder, self: Result) -> Rules:
-    return ((boolean, known_shape(graph, self)),)
+    return ((boolean, shape_or_none(graph, self)),)
 
 
 def rule_aten_isneginf(graph: GraphBuilder, self: Result) -> Rules:
-    return ((boolean, known_shape(graph, self)),)
+    return ((boolean, shape_or_none(graph, self)),)
 
 
 def rule_aten_isposinf(graph: GraphBuilder, self: Result) -> Rules:
-    return ((boolean, known_shape(graph, self)),)
+    return ((boolean, shape_or_none(graph, self)),)
 
 
 def rule_aten_nan_to_num(graph: GraphBuilder, self: Result, nan: Float | None = None, posinf: Float | None = None, neginf: Float | None = None) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_sgn(graph: GraphBuilder, self: Result) -> Rules:
@@ -151,8 +151,8 @@ def rule_aten_sgn(graph: GraphBuilder, self: Result) -> Rules:
 
 
 def rule_aten_sign(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_signbit(graph: GraphBuilder, self: Result) -> Rules:
-    return ((boolean, known_shape(graph, self)),)
+    return ((boolean, shape_or_none(graph, self)),)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ortable.errors import UnsupportedCase
 from ortable.lowerings.symbolic_nodes import symbolic, symbolic_multi_out
 from ortable.prelude.facts import static
-from ortable.prelude.metadata import given_shape, known_dtype, known_shape
+from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -46,11 +46,11 @@ def onnx_symbolic__symbolic_multi_out(graph: GraphBuilder, res: Res, inputs: Res
 
 
 def rule_onnx_Attention_opset23(graph: GraphBuilder, Q: Result, K: Result, V: Result, attn_mask: Result | None = None, past_key: Result | None = None, past_value: Result | None = None, *, is_causal: Bool = False, kv_num_heads: SymInt = 0, q_num_heads: SymInt = 0, qk_matmul_output_mode: SymInt = 0, scale: Float | None = None, softcap: Float = 0.0, softmax_precision: SymInt | None = None) -> Rules:
-    return ((known_dtype(graph, Q), None), (known_dtype(graph, Q), None), (known_dtype(graph, Q), None), (known_dtype(graph, Q), None),)
+    return ((dtype_or_none(graph, Q), None), (dtype_or_none(graph, Q), None), (dtype_or_none(graph, Q), None), (dtype_or_none(graph, Q), None),)
 
 
 def rule_onnx_RotaryEmbedding_opset23(graph: GraphBuilder, x: Result, cos_cache: Result, sin_cache: Result, position_ids: Result | None = None, *, interleaved: Bool = False, num_heads: SymInt = 0, rotary_embedding_dim: SymInt = 0) -> Rules:
-    return ((known_dtype(graph, x), known_shape(graph, x)),)
+    return ((dtype_or_none(graph, x), shape_or_none(graph, x)),)
 
 
 def rule_onnx_symbolic__symbolic(graph: GraphBuilder, inputs: Results, op_type: Str, onnx_dtype: Int, *, shape: SymInts, attr_keys: Strs, attr_types: Strs, attr_pos: Any, attr_ints: Ints, attr_floats: Floats, attr_strs: Strs, metadata_props_keys: Strs, metadata_props_values: Strs, domain: Str = '', version: Int | None = None) -> Rules:

@@ -9,7 +9,7 @@ from ortable.lowerings.quantile import nanquantile, quantile
 from ortable.lowerings.sorting import median_place, new_runs
 from ortable.prelude.facts import axis_of, count_of, dtype_of, is_float, lowest, rank_of, shape_of, swapped
 from ortable.prelude.indexing import run_ids, sorted_places, taken_along
-from ortable.prelude.metadata import known_dtype, known_shape, scalar_shape
+from ortable.prelude.metadata import dtype_or_none, scalar_shape, shape_or_none
 from ortable.prelude.shapes import as_flat, stretched
 from ortable.prelude.values import as_vec, at_least_1d, const, permuted, reshape_to, squeezed, with_rank_of
 
@@ -102,36 +102,36 @@ def aten_quantile_scalar(graph: GraphBuilder, res: Res, self: Result, q: Float, 
 
 
 def rule_aten_median(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), scalar_shape()),)
+    return ((dtype_or_none(graph, self), scalar_shape()),)
 
 
 def rule_aten_median_dim(graph: GraphBuilder, self: Result, dim: Int, keepdim: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), reduce_shape(known_shape(graph, self), dim, keepdim)), (int64, reduce_shape(known_shape(graph, self), dim, keepdim)),)
+    return ((dtype_or_none(graph, self), reduce_shape(shape_or_none(graph, self), dim, keepdim)), (int64, reduce_shape(shape_or_none(graph, self), dim, keepdim)),)
 
 
 def rule_aten_mode(graph: GraphBuilder, self: Result, dim: Int = -1, keepdim: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), reduce_shape(known_shape(graph, self), dim, keepdim)), (int64, reduce_shape(known_shape(graph, self), dim, keepdim)),)
+    return ((dtype_or_none(graph, self), reduce_shape(shape_or_none(graph, self), dim, keepdim)), (int64, reduce_shape(shape_or_none(graph, self), dim, keepdim)),)
 
 
 def rule_aten_nanmedian(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), scalar_shape()),)
+    return ((dtype_or_none(graph, self), scalar_shape()),)
 
 
 def rule_aten_nanmedian_dim(graph: GraphBuilder, self: Result, dim: Int, keepdim: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), reduce_shape(known_shape(graph, self), dim, keepdim)), (int64, reduce_shape(known_shape(graph, self), dim, keepdim)),)
+    return ((dtype_or_none(graph, self), reduce_shape(shape_or_none(graph, self), dim, keepdim)), (int64, reduce_shape(shape_or_none(graph, self), dim, keepdim)),)
 
 
 def rule_aten_nanquantile(graph: GraphBuilder, self: Result, q: Result, dim: Int | None = None, keepdim: Bool = False, *, interpolation: Str = 'linear') -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_nanquantile_scalar(graph: GraphBuilder, self: Result, q: Float, dim: Int | None = None, keepdim: Bool = False, *, interpolation: Str = 'linear') -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_quantile(graph: GraphBuilder, self: Result, q: Result, dim: Int | None = None, keepdim: Bool = False, *, interpolation: Str = 'linear') -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_quantile_scalar(graph: GraphBuilder, self: Result, q: Float, dim: Int | None = None, keepdim: Bool = False, *, interpolation: Str = 'linear') -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from ortable.lowerings.complex.parts import each_part
 from ortable.lowerings.padding import edge_pad, no_crop, wrapped_pad
 from ortable.prelude.facts import dtype_of, rank_of
-from ortable.prelude.metadata import known_dtype
+from ortable.prelude.metadata import dtype_or_none
 from ortable.prelude.shapes import torch_pads
 from ortable.prelude.values import as_vec, const
 
@@ -123,27 +123,27 @@ def complex_aten_replication_pad3d(graph: GraphBuilder, res: Res, self: Result, 
 
 
 def rule_aten__pad_circular(graph: GraphBuilder, self: Result, pad: SymInts) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_constant_pad_nd(graph: GraphBuilder, self: Result, pad: SymInts, value: Scalar = 0) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_pad(graph: GraphBuilder, self: Result, pad: SymInts, mode: Str = 'constant', value: Float | None = None) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_reflection_pad1d(graph: GraphBuilder, self: Result, padding: SymInts) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_reflection_pad2d(graph: GraphBuilder, self: Result, padding: SymInts) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_reflection_pad3d(graph: GraphBuilder, self: Result, padding: SymInts) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_replication_pad1d(graph: GraphBuilder, self: Result, padding: SymInts) -> Rules:

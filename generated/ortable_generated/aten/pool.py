@@ -7,7 +7,7 @@ from ortable.dtypes import int64
 from ortable.inference import keep_leading
 from ortable.lowerings.pooling import divisible, even_tables, pooled_adaptive, pooled_fractional, pooled_max, pooled_mean, quotients, regions, unpooled, window_max
 from ortable.prelude.facts import dtype_of, is_used, product, shape_of, spread
-from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.values import filled
 
 if TYPE_CHECKING:
@@ -168,76 +168,76 @@ def rule_aten__adaptive_avg_pool3d(graph: GraphBuilder, self: Result, output_siz
 
 
 def rule_aten_adaptive_avg_pool1d(graph: GraphBuilder, self: Result, output_size: Ints) -> Rules:
-    return ((known_dtype(graph, self), keep_leading(known_shape(graph, self), 0 - 1, spread(output_size, 1))),)
+    return ((dtype_or_none(graph, self), keep_leading(shape_or_none(graph, self), 0 - 1, spread(output_size, 1))),)
 
 
 def rule_aten_adaptive_avg_pool2d(graph: GraphBuilder, self: Result, output_size: SymInts) -> Rules:
-    return ((known_dtype(graph, self), keep_leading(known_shape(graph, self), 0 - 2, spread(output_size, 2))),)
+    return ((dtype_or_none(graph, self), keep_leading(shape_or_none(graph, self), 0 - 2, spread(output_size, 2))),)
 
 
 def rule_aten_adaptive_avg_pool3d(graph: GraphBuilder, self: Result, output_size: SymInts) -> Rules:
-    return ((known_dtype(graph, self), keep_leading(known_shape(graph, self), 0 - 3, spread(output_size, 3))),)
+    return ((dtype_or_none(graph, self), keep_leading(shape_or_none(graph, self), 0 - 3, spread(output_size, 3))),)
 
 
 def rule_aten_adaptive_max_pool1d(graph: GraphBuilder, self: Result, output_size: Ints) -> Rules:
-    return ((known_dtype(graph, self), keep_leading(known_shape(graph, self), 0 - 1, spread(output_size, 1))), (int64, keep_leading(known_shape(graph, self), 0 - 1, spread(output_size, 1))),)
+    return ((dtype_or_none(graph, self), keep_leading(shape_or_none(graph, self), 0 - 1, spread(output_size, 1))), (int64, keep_leading(shape_or_none(graph, self), 0 - 1, spread(output_size, 1))),)
 
 
 def rule_aten_adaptive_max_pool2d(graph: GraphBuilder, self: Result, output_size: Ints) -> Rules:
-    return ((known_dtype(graph, self), keep_leading(known_shape(graph, self), 0 - 2, spread(output_size, 2))), (int64, keep_leading(known_shape(graph, self), 0 - 2, spread(output_size, 2))),)
+    return ((dtype_or_none(graph, self), keep_leading(shape_or_none(graph, self), 0 - 2, spread(output_size, 2))), (int64, keep_leading(shape_or_none(graph, self), 0 - 2, spread(output_size, 2))),)
 
 
 def rule_aten_adaptive_max_pool3d(graph: GraphBuilder, self: Result, output_size: Ints) -> Rules:
-    return ((known_dtype(graph, self), keep_leading(known_shape(graph, self), 0 - 3, spread(output_size, 3))), (int64, keep_leading(known_shape(graph, self), 0 - 3, spread(output_size, 3))),)
+    return ((dtype_or_none(graph, self), keep_leading(shape_or_none(graph, self), 0 - 3, spread(output_size, 3))), (int64, keep_leading(shape_or_none(graph, self), 0 - 3, spread(output_size, 3))),)
 
 
 def rule_aten_avg_pool1d(graph: GraphBuilder, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0,), ceil_mode: Bool = False, count_include_pad: Bool = True) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_avg_pool2d(graph: GraphBuilder, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0, 0), ceil_mode: Bool = False, count_include_pad: Bool = True, divisor_override: Int | None = None) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_avg_pool3d(graph: GraphBuilder, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0, 0, 0), ceil_mode: Bool = False, count_include_pad: Bool = True, divisor_override: Int | None = None) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_fractional_max_pool2d(graph: GraphBuilder, self: Result, kernel_size: Ints, output_size: Ints, random_samples: Result) -> Rules:
-    return ((known_dtype(graph, self), None), (int64, None),)
+    return ((dtype_or_none(graph, self), None), (int64, None),)
 
 
 def rule_aten_fractional_max_pool3d(graph: GraphBuilder, self: Result, kernel_size: Ints, output_size: Ints, random_samples: Result) -> Rules:
-    return ((known_dtype(graph, self), None), (int64, None),)
+    return ((dtype_or_none(graph, self), None), (int64, None),)
 
 
 def rule_aten_max_pool1d(graph: GraphBuilder, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0,), dilation: Ints = (1,), ceil_mode: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_max_pool1d_with_indices(graph: GraphBuilder, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0,), dilation: Ints = (1,), ceil_mode: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), None), (int64, None),)
+    return ((dtype_or_none(graph, self), None), (int64, None),)
 
 
 def rule_aten_max_pool2d(graph: GraphBuilder, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0, 0), dilation: Ints = (1, 1), ceil_mode: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_max_pool2d_with_indices(graph: GraphBuilder, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0, 0), dilation: Ints = (1, 1), ceil_mode: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), None), (int64, None),)
+    return ((dtype_or_none(graph, self), None), (int64, None),)
 
 
 def rule_aten_max_pool3d(graph: GraphBuilder, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0, 0, 0), dilation: Ints = (1, 1, 1), ceil_mode: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_max_pool3d_with_indices(graph: GraphBuilder, self: Result, kernel_size: Ints, stride: Ints = (), padding: Ints = (0, 0, 0), dilation: Ints = (1, 1, 1), ceil_mode: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), None), (int64, None),)
+    return ((dtype_or_none(graph, self), None), (int64, None),)
 
 
 def rule_aten_max_unpool2d(graph: GraphBuilder, self: Result, indices: Result, output_size: SymInts) -> Rules:
-    return ((known_dtype(graph, self), keep_leading(known_shape(graph, self), 0 - 2, output_size)),)
+    return ((dtype_or_none(graph, self), keep_leading(shape_or_none(graph, self), 0 - 2, output_size)),)
 
 
 def rule_aten_max_unpool3d(graph: GraphBuilder, self: Result, indices: Result, output_size: SymInts, stride: Ints, padding: Ints) -> Rules:
-    return ((known_dtype(graph, self), keep_leading(known_shape(graph, self), 0 - 3, output_size)),)
+    return ((dtype_or_none(graph, self), keep_leading(shape_or_none(graph, self), 0 - 3, output_size)),)

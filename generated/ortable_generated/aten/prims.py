@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ortable.inference import accumulate
 from ortable.lowerings.shapes import unflat_sizes
 from ortable.prelude.facts import axes_of, dim_of, dtype_of
-from ortable.prelude.metadata import given_shape, known_dtype
+from ortable.prelude.metadata import dtype_or_none, given_shape
 from ortable.prelude.pointwise import int_range
 from ortable.prelude.shapes import flat_sizes, other_axes
 from ortable.prelude.sums import summed_over
@@ -245,7 +245,7 @@ def rule_prims_amin(graph: GraphBuilder, inp: Result, dims: Ints | None, *, outp
 
 
 def rule_prims_broadcast_in_dim(graph: GraphBuilder, a: Result, shape: SymInts, broadcast_dimensions: Ints) -> Rules:
-    return ((known_dtype(graph, a), given_shape(shape)),)
+    return ((dtype_or_none(graph, a), given_shape(shape)),)
 
 
 def rule_prims_cat(graph: GraphBuilder, tensors: Results, dim: Int) -> Rules:
@@ -257,11 +257,11 @@ def rule_prims_clone(graph: GraphBuilder, self: Result, *, memory_format: Any = 
 
 
 def rule_prims_collapse(graph: GraphBuilder, a: Result, start: Int, end: Int) -> Rules:
-    return ((known_dtype(graph, a), None),)
+    return ((dtype_or_none(graph, a), None),)
 
 
 def rule_prims_collapse_view(graph: GraphBuilder, a: Result, start: Int, end: Int) -> Rules:
-    return ((known_dtype(graph, a), None),)
+    return ((dtype_or_none(graph, a), None),)
 
 
 def rule_prims_convert_element_type(graph: GraphBuilder, a: Result, dtype: Dtype) -> Rules:
@@ -309,7 +309,7 @@ def rule_prims_scalar_tensor(graph: GraphBuilder, s: Scalar, *, dtype: Dtype | N
 
 
 def rule_prims_split_dim(graph: GraphBuilder, a: Result, dim: Int, outer_length: SymInt) -> Rules:
-    return ((known_dtype(graph, a), None),)
+    return ((dtype_or_none(graph, a), None),)
 
 
 def rule_prims_squeeze(graph: GraphBuilder, a: Result, dimensions: Ints) -> Rules:
@@ -317,7 +317,7 @@ def rule_prims_squeeze(graph: GraphBuilder, a: Result, dimensions: Ints) -> Rule
 
 
 def rule_prims_sum(graph: GraphBuilder, inp: Result, dims: Ints | None, *, output_dtype: Dtype | None = None) -> Rules:
-    return ((accumulate(known_dtype(graph, inp)) if output_dtype is None else output_dtype, None),)
+    return ((accumulate(dtype_or_none(graph, inp)) if output_dtype is None else output_dtype, None),)
 
 
 def rule_prims_transpose(graph: GraphBuilder, a: Result, permutation: Ints) -> Rules:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from ortable.inference import broadcast
 from ortable.prelude.facts import dtype_of
-from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.promotion import opmath, promote_values, promoted_dtype
 from ortable.prelude.values import cast
 from ortable_generated.aten.activation import aten_tanh, complex_aten_tanh, rule_aten_tanh
@@ -540,7 +540,7 @@ def rule_prims_cosh(graph: GraphBuilder, self: Result) -> Rules:
 
 
 def rule_prims_div(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((known_dtype(graph, self), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+    return ((dtype_or_none(graph, self), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
 def rule_prims_eq(graph: GraphBuilder, self: Result, other: Result) -> Rules:
@@ -572,7 +572,7 @@ def rule_prims_floor(graph: GraphBuilder, self: Result) -> Rules:
 
 
 def rule_prims_fma(graph: GraphBuilder, a: Result, b: Result, c: Result) -> Rules:
-    return ((promoted_dtype(graph, 'default', a, b, c), broadcast(known_shape(graph, a), known_shape(graph, b), known_shape(graph, c))),)
+    return ((promoted_dtype(graph, 'default', a, b, c), broadcast(shape_or_none(graph, a), shape_or_none(graph, b), shape_or_none(graph, c))),)
 
 
 def rule_prims_fmax(graph: GraphBuilder, self: Result, other: Result) -> Rules:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from ortable.dtypes import float32, float64, int16, int32, int64, int8, uint16, uint8
 from ortable.lowerings.quantize import codes_of, has_codes, one_scale, within
 from ortable.prelude.facts import axis_of, dtype_of, rank_of
-from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.promotion import common_dtype, wide_dtype
 from ortable.prelude.quantized import fits, zero_codes
 from ortable.prelude.shapes import along_axis
@@ -160,15 +160,15 @@ def rule_quantized_decomposed_convert_element_type_no_fuse(graph: GraphBuilder, 
 
 
 def rule_quantized_decomposed_dequantize_per_channel(graph: GraphBuilder, input: Result, scales: Result, zero_points: Result | None, axis: Int, quant_min: Int, quant_max: Int, dtype: Dtype, *, out_dtype: Dtype | None = None) -> Rules:
-    return ((float32 if out_dtype is None else out_dtype, known_shape(graph, input)),)
+    return ((float32 if out_dtype is None else out_dtype, shape_or_none(graph, input)),)
 
 
 def rule_quantized_decomposed_dequantize_per_tensor(graph: GraphBuilder, input: Result, scale: Float, zero_point: Int, quant_min: Int, quant_max: Int, dtype: Dtype, *, out_dtype: Dtype | None = None) -> Rules:
-    return ((float32 if out_dtype is None else out_dtype, known_shape(graph, input)),)
+    return ((float32 if out_dtype is None else out_dtype, shape_or_none(graph, input)),)
 
 
 def rule_quantized_decomposed_dequantize_per_tensor_tensor(graph: GraphBuilder, input: Result, scale: Result, zero_point: Result, quant_min: Int, quant_max: Int, dtype: Dtype, *, out_dtype: Dtype | None = None) -> Rules:
-    return ((float32 if out_dtype is None else out_dtype, known_shape(graph, input)),)
+    return ((float32 if out_dtype is None else out_dtype, shape_or_none(graph, input)),)
 
 
 def rule_quantized_decomposed_dequantize_per_tensor_tensor2(graph: GraphBuilder, input: Result, scale: Result, zero_point: Result, quant_min: Result, quant_max: Result, dtype: Dtype, *, out_dtype: Dtype | None = None) -> Rules:
@@ -176,20 +176,20 @@ def rule_quantized_decomposed_dequantize_per_tensor_tensor2(graph: GraphBuilder,
 
 
 def rule_quantized_decomposed_fake_quant_per_channel(graph: GraphBuilder, input: Result, scales: Result, zero_points: Result, axis: Int, quant_min: Int, quant_max: Int) -> Rules:
-    return ((known_dtype(graph, input), known_shape(graph, input)),)
+    return ((dtype_or_none(graph, input), shape_or_none(graph, input)),)
 
 
 def rule_quantized_decomposed_quantize_per_channel(graph: GraphBuilder, input: Result, scales: Result, zero_points: Result, axis: Int, quant_min: Int, quant_max: Int, dtype: Dtype) -> Rules:
-    return ((dtype, known_shape(graph, input)),)
+    return ((dtype, shape_or_none(graph, input)),)
 
 
 def rule_quantized_decomposed_quantize_per_tensor(graph: GraphBuilder, input: Result, scale: Float, zero_point: Int, quant_min: Int, quant_max: Int, dtype: Dtype) -> Rules:
-    return ((dtype, known_shape(graph, input)),)
+    return ((dtype, shape_or_none(graph, input)),)
 
 
 def rule_quantized_decomposed_quantize_per_tensor_tensor(graph: GraphBuilder, input: Result, scale: Result, zero_point: Result, quant_min: Int, quant_max: Int, dtype: Dtype) -> Rules:
-    return ((dtype, known_shape(graph, input)),)
+    return ((dtype, shape_or_none(graph, input)),)
 
 
 def rule_quantized_decomposed_quantize_per_tensor_tensor2(graph: GraphBuilder, input: Result, scale: Result, zero_point: Result, quant_min: Result, quant_max: Result, dtype: Dtype) -> Rules:
-    return ((dtype, known_shape(graph, input)),)
+    return ((dtype, shape_or_none(graph, input)),)

@@ -7,7 +7,7 @@ from ortable.dtypes import float32, float64, int32, int64, int8, uint8
 from ortable.errors import UnsupportedCase
 from ortable.lowerings.quantize import as_nibbles, as_vector_of_one
 from ortable.prelude.facts import axes_of, dim_of, dtype_of, rank_of, shape_of, static
-from ortable.prelude.metadata import known_shape
+from ortable.prelude.metadata import shape_or_none
 from ortable.prelude.promotion import common_dtype, machine_epsilon, wide_dtype
 from ortable.prelude.quantized import fits, zero_codes
 from ortable.prelude.reductions import reduced_extreme
@@ -146,16 +146,16 @@ def rule_quantized_decomposed_choose_qparams_tensor(graph: GraphBuilder, input: 
 
 
 def rule_quantized_decomposed_dequantize_per_channel_group(graph: GraphBuilder, input: Result, scales: Result, zero_points: Result | None, quant_min: Int, quant_max: Int, dtype: Dtype, group_size: Int, output_dtype: Dtype) -> Rules:
-    return ((output_dtype, known_shape(graph, input)),)
+    return ((output_dtype, shape_or_none(graph, input)),)
 
 
 def rule_quantized_decomposed_dequantize_per_token(graph: GraphBuilder, input: Result, scales: Result, zero_points: Result, quant_min: Int, quant_max: Int, dtype: Dtype, output_dtype: Dtype) -> Rules:
-    return ((output_dtype, known_shape(graph, input)),)
+    return ((output_dtype, shape_or_none(graph, input)),)
 
 
 def rule_quantized_decomposed_quantize_per_channel_group(graph: GraphBuilder, input: Result, scales: Result, zero_points: Result, quant_min: Int, quant_max: Int, dtype: Dtype, group_size: Int) -> Rules:
-    return ((dtype, known_shape(graph, input)),)
+    return ((dtype, shape_or_none(graph, input)),)
 
 
 def rule_quantized_decomposed_quantize_per_token(graph: GraphBuilder, input: Result, scales: Result, zero_points: Result, quant_min: Int, quant_max: Int, dtype: Dtype) -> Rules:
-    return ((dtype, known_shape(graph, input)),)
+    return ((dtype, shape_or_none(graph, input)),)

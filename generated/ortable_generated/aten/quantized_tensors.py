@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from ortable.dtypes import float32
 from ortable.errors import UnsupportedCase
-from ortable.prelude.metadata import known_shape
+from ortable.prelude.metadata import shape_or_none
 from ortable.prelude.values import cast
 
 if TYPE_CHECKING:
@@ -31,12 +31,12 @@ def aten_quantize_per_tensor_tensor_qparams(graph: GraphBuilder, res: Res, self:
 
 
 def rule_aten_dequantize_self(graph: GraphBuilder, self: Result) -> Rules:
-    return ((float32, known_shape(graph, self)),)
+    return ((float32, shape_or_none(graph, self)),)
 
 
 def rule_aten_quantize_per_tensor(graph: GraphBuilder, self: Result, scale: Float, zero_point: Int, dtype: Dtype) -> Rules:
-    return ((dtype, known_shape(graph, self)),)
+    return ((dtype, shape_or_none(graph, self)),)
 
 
 def rule_aten_quantize_per_tensor_tensor_qparams(graph: GraphBuilder, self: Result, scale: Result, zero_point: Result, dtype: Dtype) -> Rules:
-    return ((dtype, known_shape(graph, self)),)
+    return ((dtype, shape_or_none(graph, self)),)

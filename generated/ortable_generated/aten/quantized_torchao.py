@@ -7,7 +7,7 @@ from ortable.dtypes import float32, int32, int8, uint8
 from ortable.errors import UnsupportedCase
 from ortable.lowerings.quantize import as_nibbles, block_axes, block_shape, channel_axis, is_grouped, known_as, only_float32
 from ortable.prelude.facts import dtype_of, highest, lowest, rank_of, shape_of, static
-from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.promotion import common_dtype
 from ortable.prelude.quantized import fits, zero_codes
 from ortable.prelude.reductions import reduced_extreme
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 
 def rule_torchao_choose_qparams_affine(graph: GraphBuilder, input: Result | None, mapping_type: Str, block_size: SymInts, target_dtype: Dtype, quant_min: Scalar | None = None, quant_max: Scalar | None = None, eps: Float | None = None, scale_dtype: Dtype | None = None, zero_point_dtype: Dtype | None = None, keepdim: Bool = False) -> Rules:
-    return ((known_dtype(graph, input) if scale_dtype is None else scale_dtype, None), (int32 if zero_point_dtype is None else zero_point_dtype, None),)
+    return ((dtype_or_none(graph, input) if scale_dtype is None else scale_dtype, None), (int32 if zero_point_dtype is None else zero_point_dtype, None),)
 
 
 def rule_torchao_dequantize_affine(graph: GraphBuilder, input: Result, block_size: SymInts, scale: Result, zero_point: Result | None, input_dtype: Dtype, quant_min: Scalar | None = None, quant_max: Scalar | None = None, output_dtype: Dtype = 1) -> Rules:
-    return ((output_dtype, known_shape(graph, input)),)
+    return ((output_dtype, shape_or_none(graph, input)),)
 
 
 def rule_torchao_quantize_affine(graph: GraphBuilder, input: Result, block_size: SymInts, scale: Result, zero_point: Result | None, output_dtype: Dtype, quant_min: Scalar | None = None, quant_max: Scalar | None = None) -> Rules:
-    return ((output_dtype, known_shape(graph, input)),)
+    return ((output_dtype, shape_or_none(graph, input)),)
 
 
 def torchao_choose_qparams_affine(graph: GraphBuilder, res: Res, input: Result | None, mapping_type: Str, block_size: SymInts, target_dtype: Dtype, quant_min: Scalar | None = None, quant_max: Scalar | None = None, eps: Float | None = None, scale_dtype: Dtype | None = None, zero_point_dtype: Dtype | None = None, keepdim: Bool = False) -> Any:

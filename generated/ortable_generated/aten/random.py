@@ -9,7 +9,7 @@ from ortable.errors import UnsupportedCase
 from ortable.inference import promote_to_float
 from ortable.lowerings.sampling import drawn_dropout
 from ortable.prelude.facts import dtype_of, shape_of
-from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.pointwise import scaled
 from ortable.prelude.promotion import opmath
 from ortable.prelude.values import cast, const, filled
@@ -74,11 +74,11 @@ def draw_aten_native_dropout(res: Any, input: Result, p: Float, train: Bool | No
 
 
 def rule_aten_alpha_dropout(graph: GraphBuilder, input: Result, p: Float, train: Bool) -> Rules:
-    return ((known_dtype(graph, input), known_shape(graph, input)),)
+    return ((dtype_or_none(graph, input), shape_or_none(graph, input)),)
 
 
 def rule_aten_dropout(graph: GraphBuilder, input: Result, p: Float, train: Bool) -> Rules:
-    return ((known_dtype(graph, input), known_shape(graph, input)),)
+    return ((dtype_or_none(graph, input), shape_or_none(graph, input)),)
 
 
 def rule_aten_feature_alpha_dropout(graph: GraphBuilder, input: Result, p: Float, train: Bool) -> Rules:
@@ -90,8 +90,8 @@ def rule_aten_feature_dropout(graph: GraphBuilder, input: Result, p: Float, trai
 
 
 def rule_aten_native_dropout(graph: GraphBuilder, input: Result, p: Float, train: Bool | None) -> Rules:
-    return ((known_dtype(graph, input), known_shape(graph, input)), (boolean, known_shape(graph, input)),)
+    return ((dtype_or_none(graph, input), shape_or_none(graph, input)), (boolean, shape_or_none(graph, input)),)
 
 
 def rule_aten_native_dropout_backward(graph: GraphBuilder, grad_output: Result, mask: Result, scale: Float) -> Rules:
-    return ((promote_to_float(known_dtype(graph, grad_output)), known_shape(graph, grad_output)),)
+    return ((promote_to_float(dtype_or_none(graph, grad_output)), shape_or_none(graph, grad_output)),)

@@ -9,7 +9,7 @@ from ortable.errors import UnsupportedCase
 from ortable.inference import broadcast
 from ortable.lowerings.sampling import drawn_bernoulli, drawn_choices, drawn_exponential, drawn_integers, drawn_normal, drawn_uniform
 from ortable.prelude.facts import dtype_of, shape_of
-from ortable.prelude.metadata import given_shape, known_dtype, known_shape
+from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none
 from ortable.prelude.pointwise import expanded_like
 from ortable.prelude.promotion import scalar_dtype, wide_dtype
 from ortable.prelude.values import as_vec, cast, const, filled
@@ -301,43 +301,43 @@ def draw_aten_uniform(res: Any, self: Result, from_: Float = 0.0, to: Float = 1.
 
 
 def rule_aten__sample_dirichlet(graph: GraphBuilder, self: Result, generator: Any = None) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten__standard_gamma(graph: GraphBuilder, self: Result, generator: Any = None) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_bernoulli(graph: GraphBuilder, self: Result, *, generator: Any = None) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_bernoulli_Tensor(graph: GraphBuilder, self: Result, p: Result, *, generator: Any = None) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_bernoulli_p(graph: GraphBuilder, self: Result, p: Float, *, generator: Any = None) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_binomial(graph: GraphBuilder, count: Result, prob: Result, generator: Any = None) -> Rules:
-    return ((known_dtype(graph, count), known_shape(graph, count)),)
+    return ((dtype_or_none(graph, count), shape_or_none(graph, count)),)
 
 
 def rule_aten_cauchy(graph: GraphBuilder, self: Result, median: Float = 0.0, sigma: Float = 1.0, *, generator: Any = None) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_exponential(graph: GraphBuilder, self: Result, lambd: Float = 1.0, *, generator: Any = None) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_geometric(graph: GraphBuilder, self: Result, p: Float, *, generator: Any = None) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_log_normal(graph: GraphBuilder, self: Result, mean: Float = 1.0, std: Float = 2.0, *, generator: Any = None) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_multinomial(graph: GraphBuilder, self: Result, num_samples: SymInt, replacement: Bool = False, *, generator: Any = None) -> Rules:
@@ -345,15 +345,15 @@ def rule_aten_multinomial(graph: GraphBuilder, self: Result, num_samples: SymInt
 
 
 def rule_aten_normal_Tensor_Tensor(graph: GraphBuilder, mean: Result, std: Result, *, generator: Any = None) -> Rules:
-    return ((known_dtype(graph, mean), broadcast(known_shape(graph, mean), known_shape(graph, std))),)
+    return ((dtype_or_none(graph, mean), broadcast(shape_or_none(graph, mean), shape_or_none(graph, std))),)
 
 
 def rule_aten_normal_Tensor_float(graph: GraphBuilder, mean: Result, std: Float = 1.0, *, generator: Any = None) -> Rules:
-    return ((known_dtype(graph, mean), known_shape(graph, mean)),)
+    return ((dtype_or_none(graph, mean), shape_or_none(graph, mean)),)
 
 
 def rule_aten_normal_float_Tensor(graph: GraphBuilder, mean: Float, std: Result, *, generator: Any = None) -> Rules:
-    return ((known_dtype(graph, std), known_shape(graph, std)),)
+    return ((dtype_or_none(graph, std), shape_or_none(graph, std)),)
 
 
 def rule_aten_normal_float_float(graph: GraphBuilder, mean: Float, std: Float, size: SymInts, *, generator: Any = None, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
@@ -361,11 +361,11 @@ def rule_aten_normal_float_float(graph: GraphBuilder, mean: Float, std: Float, s
 
 
 def rule_aten_normal_functional(graph: GraphBuilder, self: Result, mean: Float = 0.0, std: Float = 1.0, *, generator: Any = None) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_poisson(graph: GraphBuilder, self: Result, generator: Any = None) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_rand(graph: GraphBuilder, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
@@ -377,7 +377,7 @@ def rule_aten_rand_generator(graph: GraphBuilder, size: SymInts, *, generator: A
 
 
 def rule_aten_rand_like(graph: GraphBuilder, self: Result, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Rules:
-    return ((known_dtype(graph, self) if dtype is None else dtype, known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self) if dtype is None else dtype, shape_or_none(graph, self)),)
 
 
 def rule_aten_rand_like_generator(graph: GraphBuilder, self: Result, *, generator: Any, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Rules:
@@ -401,7 +401,7 @@ def rule_aten_randint_like_generator(graph: GraphBuilder, self: Result, high: Sy
 
 
 def rule_aten_randint_like_low_dtype(graph: GraphBuilder, self: Result, low: SymInt, high: SymInt, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Rules:
-    return ((known_dtype(graph, self) if dtype is None else dtype, known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self) if dtype is None else dtype, shape_or_none(graph, self)),)
 
 
 def rule_aten_randint_like_low_generator_dtype(graph: GraphBuilder, self: Result, low: SymInt, high: SymInt, *, generator: Any, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Rules:
@@ -425,7 +425,7 @@ def rule_aten_randn_generator(graph: GraphBuilder, size: SymInts, *, generator: 
 
 
 def rule_aten_randn_like(graph: GraphBuilder, self: Result, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Rules:
-    return ((known_dtype(graph, self) if dtype is None else dtype, known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self) if dtype is None else dtype, shape_or_none(graph, self)),)
 
 
 def rule_aten_randn_like_generator(graph: GraphBuilder, self: Result, *, generator: Any, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, memory_format: Any = None) -> Rules:
@@ -433,7 +433,7 @@ def rule_aten_randn_like_generator(graph: GraphBuilder, self: Result, *, generat
 
 
 def rule_aten_random_to(graph: GraphBuilder, self: Result, to: Int, *, generator: Any = None) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_randperm(graph: GraphBuilder, n: SymInt, *, dtype: Dtype | None = 7, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
@@ -445,4 +445,4 @@ def rule_aten_randperm_generator(graph: GraphBuilder, n: SymInt, *, generator: A
 
 
 def rule_aten_uniform(graph: GraphBuilder, self: Result, from_: Float = 0.0, to: Float = 1.0, *, generator: Any = None) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)

@@ -10,7 +10,7 @@ from ortable.lowerings.complex.parts import each_part
 from ortable.lowerings.reductions import extreme_index, product_over
 from ortable.prelude.complex_arithmetic import c_cast, c_truth
 from ortable.prelude.facts import axes_of, axis_of, dtype_of, is_float, is_used, rank_of
-from ortable.prelude.metadata import known_dtype, known_shape, scalar_shape
+from ortable.prelude.metadata import dtype_or_none, scalar_shape, shape_or_none
 from ortable.prelude.reductions import all_true, any_true, reduced_extreme
 from ortable.prelude.sums import summed_over
 from ortable.prelude.values import at_least_1d, cast, const, reshape_to, squeezed, with_rank_of
@@ -234,15 +234,15 @@ def rule_aten_all_dims(graph: GraphBuilder, self: Result, dim: Ints | None = Non
 
 
 def rule_aten_amax(graph: GraphBuilder, self: Result, dim: Ints = (), keepdim: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), reduce_shape(known_shape(graph, self), dim, keepdim)),)
+    return ((dtype_or_none(graph, self), reduce_shape(shape_or_none(graph, self), dim, keepdim)),)
 
 
 def rule_aten_amin(graph: GraphBuilder, self: Result, dim: Ints = (), keepdim: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), reduce_shape(known_shape(graph, self), dim, keepdim)),)
+    return ((dtype_or_none(graph, self), reduce_shape(shape_or_none(graph, self), dim, keepdim)),)
 
 
 def rule_aten_aminmax(graph: GraphBuilder, self: Result, *, dim: Int | None = None, keepdim: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), reduce_shape(known_shape(graph, self), dim, keepdim)), (known_dtype(graph, self), reduce_shape(known_shape(graph, self), dim, keepdim)),)
+    return ((dtype_or_none(graph, self), reduce_shape(shape_or_none(graph, self), dim, keepdim)), (dtype_or_none(graph, self), reduce_shape(shape_or_none(graph, self), dim, keepdim)),)
 
 
 def rule_aten_any(graph: GraphBuilder, self: Result) -> Rules:
@@ -258,11 +258,11 @@ def rule_aten_any_dims(graph: GraphBuilder, self: Result, dim: Ints | None = Non
 
 
 def rule_aten_argmax(graph: GraphBuilder, self: Result, dim: Int | None = None, keepdim: Bool = False) -> Rules:
-    return ((int64, reduce_shape(known_shape(graph, self), dim, keepdim)),)
+    return ((int64, reduce_shape(shape_or_none(graph, self), dim, keepdim)),)
 
 
 def rule_aten_argmin(graph: GraphBuilder, self: Result, dim: Int | None = None, keepdim: Bool = False) -> Rules:
-    return ((int64, reduce_shape(known_shape(graph, self), dim, keepdim)),)
+    return ((int64, reduce_shape(shape_or_none(graph, self), dim, keepdim)),)
 
 
 def rule_aten_max(graph: GraphBuilder, self: Result) -> Rules:
@@ -270,7 +270,7 @@ def rule_aten_max(graph: GraphBuilder, self: Result) -> Rules:
 
 
 def rule_aten_max_dim(graph: GraphBuilder, self: Result, dim: Int, keepdim: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), reduce_shape(known_shape(graph, self), dim, keepdim)), (int64, reduce_shape(known_shape(graph, self), dim, keepdim)),)
+    return ((dtype_or_none(graph, self), reduce_shape(shape_or_none(graph, self), dim, keepdim)), (int64, reduce_shape(shape_or_none(graph, self), dim, keepdim)),)
 
 
 def rule_aten_max_other(graph: GraphBuilder, self: Result, other: Result) -> Rules:
@@ -282,7 +282,7 @@ def rule_aten_min(graph: GraphBuilder, self: Result) -> Rules:
 
 
 def rule_aten_min_dim(graph: GraphBuilder, self: Result, dim: Int, keepdim: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), reduce_shape(known_shape(graph, self), dim, keepdim)), (int64, reduce_shape(known_shape(graph, self), dim, keepdim)),)
+    return ((dtype_or_none(graph, self), reduce_shape(shape_or_none(graph, self), dim, keepdim)), (int64, reduce_shape(shape_or_none(graph, self), dim, keepdim)),)
 
 
 def rule_aten_min_other(graph: GraphBuilder, self: Result, other: Result) -> Rules:
@@ -290,15 +290,15 @@ def rule_aten_min_other(graph: GraphBuilder, self: Result, other: Result) -> Rul
 
 
 def rule_aten_nansum(graph: GraphBuilder, self: Result, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Rules:
-    return ((accumulate(known_dtype(graph, self)) if dtype is None else dtype, reduce_shape(known_shape(graph, self), dim, keepdim)),)
+    return ((accumulate(dtype_or_none(graph, self)) if dtype is None else dtype, reduce_shape(shape_or_none(graph, self), dim, keepdim)),)
 
 
 def rule_aten_prod(graph: GraphBuilder, self: Result, *, dtype: Dtype | None = None) -> Rules:
-    return ((accumulate(known_dtype(graph, self)) if dtype is None else dtype, scalar_shape()),)
+    return ((accumulate(dtype_or_none(graph, self)) if dtype is None else dtype, scalar_shape()),)
 
 
 def rule_aten_prod_dim_int(graph: GraphBuilder, self: Result, dim: Int, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Rules:
-    return ((accumulate(known_dtype(graph, self)) if dtype is None else dtype, reduce_shape(known_shape(graph, self), dim, keepdim)),)
+    return ((accumulate(dtype_or_none(graph, self)) if dtype is None else dtype, reduce_shape(shape_or_none(graph, self), dim, keepdim)),)
 
 
 def rule_aten_sum(graph: GraphBuilder, self: Result, *, dtype: Dtype | None = None) -> Rules:
@@ -306,4 +306,4 @@ def rule_aten_sum(graph: GraphBuilder, self: Result, *, dtype: Dtype | None = No
 
 
 def rule_aten_sum_dim_IntList(graph: GraphBuilder, self: Result, dim: Ints | None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Rules:
-    return ((accumulate(known_dtype(graph, self)) if dtype is None else dtype, reduce_shape(known_shape(graph, self), dim, keepdim)),)
+    return ((accumulate(dtype_or_none(graph, self)) if dtype is None else dtype, reduce_shape(shape_or_none(graph, self), dim, keepdim)),)

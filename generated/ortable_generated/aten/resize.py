@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable.lowerings.resize import resized
-from ortable.prelude.metadata import known_dtype
+from ortable.prelude.metadata import dtype_or_none
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -133,96 +133,96 @@ def aten_upsample_trilinear3d_vec(graph: GraphBuilder, res: Res, input: Result, 
 
 
 def rule_aten__upsample_bicubic2d_aa(graph: GraphBuilder, self: Result, output_size: SymInts, align_corners: Bool, scales_h: Float | None = None, scales_w: Float | None = None) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten__upsample_bicubic2d_aa_vec(graph: GraphBuilder, input: Result, output_size: SymInts | None, align_corners: Bool, scale_factors: Floats | None) -> Rules:
-    return ((known_dtype(graph, input), None),)
+    return ((dtype_or_none(graph, input), None),)
 
 
 def rule_aten__upsample_bilinear2d_aa(graph: GraphBuilder, self: Result, output_size: SymInts, align_corners: Bool, scales_h: Float | None = None, scales_w: Float | None = None) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten__upsample_bilinear2d_aa_vec(graph: GraphBuilder, input: Result, output_size: SymInts | None, align_corners: Bool, scale_factors: Floats | None) -> Rules:
-    return ((known_dtype(graph, input), None),)
+    return ((dtype_or_none(graph, input), None),)
 
 
 def rule_aten__upsample_nearest_exact1d(graph: GraphBuilder, self: Result, output_size: SymInts, scales: Float | None = None) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten__upsample_nearest_exact1d_vec(graph: GraphBuilder, input: Result, output_size: SymInts | None, scale_factors: Floats | None) -> Rules:
-    return ((known_dtype(graph, input), None),)
+    return ((dtype_or_none(graph, input), None),)
 
 
 def rule_aten__upsample_nearest_exact2d(graph: GraphBuilder, self: Result, output_size: SymInts, scales_h: Float | None = None, scales_w: Float | None = None) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten__upsample_nearest_exact2d_vec(graph: GraphBuilder, input: Result, output_size: SymInts | None, scale_factors: Floats | None) -> Rules:
-    return ((known_dtype(graph, input), None),)
+    return ((dtype_or_none(graph, input), None),)
 
 
 def rule_aten__upsample_nearest_exact3d(graph: GraphBuilder, self: Result, output_size: SymInts, scales_d: Float | None = None, scales_h: Float | None = None, scales_w: Float | None = None) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten__upsample_nearest_exact3d_vec(graph: GraphBuilder, input: Result, output_size: SymInts | None, scale_factors: Floats | None) -> Rules:
-    return ((known_dtype(graph, input), None),)
+    return ((dtype_or_none(graph, input), None),)
 
 
 def rule_aten_upsample_bicubic2d(graph: GraphBuilder, self: Result, output_size: SymInts, align_corners: Bool, scales_h: Float | None = None, scales_w: Float | None = None) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_upsample_bicubic2d_vec(graph: GraphBuilder, input: Result, output_size: SymInts | None, align_corners: Bool, scale_factors: Floats | None) -> Rules:
-    return ((known_dtype(graph, input), None),)
+    return ((dtype_or_none(graph, input), None),)
 
 
 def rule_aten_upsample_bilinear2d(graph: GraphBuilder, self: Result, output_size: SymInts, align_corners: Bool, scales_h: Float | None = None, scales_w: Float | None = None) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_upsample_bilinear2d_vec(graph: GraphBuilder, input: Result, output_size: SymInts | None, align_corners: Bool, scale_factors: Floats | None) -> Rules:
-    return ((known_dtype(graph, input), None),)
+    return ((dtype_or_none(graph, input), None),)
 
 
 def rule_aten_upsample_linear1d(graph: GraphBuilder, self: Result, output_size: SymInts, align_corners: Bool, scales: Float | None = None) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_upsample_linear1d_vec(graph: GraphBuilder, input: Result, output_size: SymInts | None, align_corners: Bool, scale_factors: Floats | None) -> Rules:
-    return ((known_dtype(graph, input), None),)
+    return ((dtype_or_none(graph, input), None),)
 
 
 def rule_aten_upsample_nearest1d(graph: GraphBuilder, self: Result, output_size: SymInts, scales: Float | None = None) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_upsample_nearest1d_vec(graph: GraphBuilder, input: Result, output_size: SymInts | None, scale_factors: Floats | None) -> Rules:
-    return ((known_dtype(graph, input), None),)
+    return ((dtype_or_none(graph, input), None),)
 
 
 def rule_aten_upsample_nearest2d(graph: GraphBuilder, self: Result, output_size: SymInts, scales_h: Float | None = None, scales_w: Float | None = None) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_upsample_nearest2d_vec(graph: GraphBuilder, input: Result, output_size: SymInts | None, scale_factors: Floats | None) -> Rules:
-    return ((known_dtype(graph, input), None),)
+    return ((dtype_or_none(graph, input), None),)
 
 
 def rule_aten_upsample_nearest3d(graph: GraphBuilder, self: Result, output_size: SymInts, scales_d: Float | None = None, scales_h: Float | None = None, scales_w: Float | None = None) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_upsample_nearest3d_vec(graph: GraphBuilder, input: Result, output_size: SymInts | None, scale_factors: Floats | None) -> Rules:
-    return ((known_dtype(graph, input), None),)
+    return ((dtype_or_none(graph, input), None),)
 
 
 def rule_aten_upsample_trilinear3d(graph: GraphBuilder, self: Result, output_size: SymInts, align_corners: Bool, scales_d: Float | None = None, scales_h: Float | None = None, scales_w: Float | None = None) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_upsample_trilinear3d_vec(graph: GraphBuilder, input: Result, output_size: SymInts | None, align_corners: Bool, scale_factors: Floats | None) -> Rules:
-    return ((known_dtype(graph, input), None),)
+    return ((dtype_or_none(graph, input), None),)

@@ -7,7 +7,7 @@ from ortable.dtypes import float64, uint8
 from ortable.errors import UnsupportedCase
 from ortable.lowerings.recurrent import gru, lstm, one_layer_lstm, rnn_relu, rnn_tanh
 from ortable.prelude.facts import differs, dtype_of, is_used
-from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -61,20 +61,20 @@ def aten_rnn_tanh_input(graph: GraphBuilder, res: Res, input: Result, hx: Result
 
 
 def rule_aten_gru_input(graph: GraphBuilder, input: Result, hx: Result, params: Results, has_biases: Bool, num_layers: Int, dropout: Float, train: Bool, bidirectional: Bool, batch_first: Bool) -> Rules:
-    return ((known_dtype(graph, input), None), (known_dtype(graph, input), known_shape(graph, hx)),)
+    return ((dtype_or_none(graph, input), None), (dtype_or_none(graph, input), shape_or_none(graph, hx)),)
 
 
 def rule_aten_lstm_input(graph: GraphBuilder, input: Result, hx: Results, params: Results, has_biases: Bool, num_layers: Int, dropout: Float, train: Bool, bidirectional: Bool, batch_first: Bool) -> Rules:
-    return ((known_dtype(graph, input), None), (known_dtype(graph, input), known_shape(graph, hx[0])), (known_dtype(graph, input), known_shape(graph, hx[1])),)
+    return ((dtype_or_none(graph, input), None), (dtype_or_none(graph, input), shape_or_none(graph, hx[0])), (dtype_or_none(graph, input), shape_or_none(graph, hx[1])),)
 
 
 def rule_aten_mkldnn_rnn_layer(graph: GraphBuilder, input: Result, weight0: Result, weight1: Result, weight2: Result, weight3: Result, hx_: Result, cx_: Result, reverse: Bool, batch_sizes: Ints, mode: Int, hidden_size: Int, num_layers: Int, has_biases: Bool, bidirectional: Bool, batch_first: Bool, train: Bool) -> Rules:
-    return ((known_dtype(graph, input), None), (known_dtype(graph, input), known_shape(graph, hx_)), (known_dtype(graph, input), known_shape(graph, cx_)), (uint8, None),)
+    return ((dtype_or_none(graph, input), None), (dtype_or_none(graph, input), shape_or_none(graph, hx_)), (dtype_or_none(graph, input), shape_or_none(graph, cx_)), (uint8, None),)
 
 
 def rule_aten_rnn_relu_input(graph: GraphBuilder, input: Result, hx: Result, params: Results, has_biases: Bool, num_layers: Int, dropout: Float, train: Bool, bidirectional: Bool, batch_first: Bool) -> Rules:
-    return ((known_dtype(graph, input), None), (known_dtype(graph, input), known_shape(graph, hx)),)
+    return ((dtype_or_none(graph, input), None), (dtype_or_none(graph, input), shape_or_none(graph, hx)),)
 
 
 def rule_aten_rnn_tanh_input(graph: GraphBuilder, input: Result, hx: Result, params: Results, has_biases: Bool, num_layers: Int, dropout: Float, train: Bool, bidirectional: Bool, batch_first: Bool) -> Rules:
-    return ((known_dtype(graph, input), None), (known_dtype(graph, input), known_shape(graph, hx)),)
+    return ((dtype_or_none(graph, input), None), (dtype_or_none(graph, input), shape_or_none(graph, hx)),)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.lowerings.recurrent import gate_parts
 from ortable.prelude.matrices import projected
-from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -42,16 +42,16 @@ def aten_rnn_tanh_cell(graph: GraphBuilder, res: Res, input: Result, hx: Result,
 
 
 def rule_aten_gru_cell(graph: GraphBuilder, input: Result, hx: Result, w_ih: Result, w_hh: Result, b_ih: Result | None = None, b_hh: Result | None = None) -> Rules:
-    return ((known_dtype(graph, hx), known_shape(graph, hx)),)
+    return ((dtype_or_none(graph, hx), shape_or_none(graph, hx)),)
 
 
 def rule_aten_lstm_cell(graph: GraphBuilder, input: Result, hx: Results, w_ih: Result, w_hh: Result, b_ih: Result | None = None, b_hh: Result | None = None) -> Rules:
-    return ((known_dtype(graph, hx[0]), known_shape(graph, hx[0])), (known_dtype(graph, hx[1]), known_shape(graph, hx[1])),)
+    return ((dtype_or_none(graph, hx[0]), shape_or_none(graph, hx[0])), (dtype_or_none(graph, hx[1]), shape_or_none(graph, hx[1])),)
 
 
 def rule_aten_rnn_relu_cell(graph: GraphBuilder, input: Result, hx: Result, w_ih: Result, w_hh: Result, b_ih: Result | None = None, b_hh: Result | None = None) -> Rules:
-    return ((known_dtype(graph, hx), known_shape(graph, hx)),)
+    return ((dtype_or_none(graph, hx), shape_or_none(graph, hx)),)
 
 
 def rule_aten_rnn_tanh_cell(graph: GraphBuilder, input: Result, hx: Result, w_ih: Result, w_hh: Result, b_ih: Result | None = None, b_hh: Result | None = None) -> Rules:
-    return ((known_dtype(graph, hx), known_shape(graph, hx)),)
+    return ((dtype_or_none(graph, hx), shape_or_none(graph, hx)),)

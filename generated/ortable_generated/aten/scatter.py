@@ -12,7 +12,7 @@ from ortable.lowerings.scatter import clamped_bound, put_diagonal, scattered, st
 from ortable.lowerings.shapes import common_sizes, wrapped_index
 from ortable.prelude.facts import axis_of, count_of, differs, dim_of, dtype_of, is_bool, rank_of, shape_of
 from ortable.prelude.indexing import marked_places, put_along, put_elements
-from ortable.prelude.metadata import given_shape, known_dtype, known_shape
+from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none
 from ortable.prelude.shapes import along_axis, as_flat, counting, moved_axes, sliced, stretched, zeros_of
 from ortable.prelude.values import as_scalar, as_vec, at_least_1d, cast, const, permuted, reshape_to, unsqueezed, with_rank_of
 
@@ -301,88 +301,88 @@ def complex_aten_slice_scatter(graph: GraphBuilder, res: Res, self: Result, src:
 
 
 def rule_aten_diag_embed(graph: GraphBuilder, self: Result, offset: Int = 0, dim1: Int = -2, dim2: Int = -1) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_diagonal_backward(graph: GraphBuilder, grad_output: Result, input_sizes: SymInts, offset: Int, dim1: Int, dim2: Int) -> Rules:
-    return ((known_dtype(graph, grad_output), given_shape(input_sizes)),)
+    return ((dtype_or_none(graph, grad_output), given_shape(input_sizes)),)
 
 
 def rule_aten_diagonal_scatter(graph: GraphBuilder, self: Result, src: Result, offset: Int = 0, dim1: Int = 0, dim2: Int = 1) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_embedding_dense_backward(graph: GraphBuilder, grad_output: Result, indices: Result, num_weights: SymInt, padding_idx: SymInt, scale_grad_by_freq: Bool) -> Rules:
-    return ((known_dtype(graph, grad_output), None),)
+    return ((dtype_or_none(graph, grad_output), None),)
 
 
 def rule_aten_index_add(graph: GraphBuilder, self: Result, dim: Int, index: Result, source: Result, *, alpha: Scalar = 1) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_index_copy(graph: GraphBuilder, self: Result, dim: Int, index: Result, source: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_index_fill_int_Scalar(graph: GraphBuilder, self: Result, dim: Int, index: Result, value: Scalar) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_index_fill_int_Tensor(graph: GraphBuilder, self: Result, dim: Int, index: Result, value: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_index_reduce(graph: GraphBuilder, self: Result, dim: Int, index: Result, source: Result, reduce: Str, *, include_self: Bool = True) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_masked_scatter(graph: GraphBuilder, self: Result, mask: Result, source: Result) -> Rules:
-    return ((known_dtype(graph, self), broadcast(known_shape(graph, self), known_shape(graph, mask))),)
+    return ((dtype_or_none(graph, self), broadcast(shape_or_none(graph, self), shape_or_none(graph, mask))),)
 
 
 def rule_aten_put(graph: GraphBuilder, self: Result, index: Result, source: Result, accumulate: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_scatter_add(graph: GraphBuilder, self: Result, dim: Int, index: Result, src: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_scatter_reduce(graph: GraphBuilder, self: Result, dim: Int, index: Result, src: Result, *, reduce: Str) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_scatter_reduce_two(graph: GraphBuilder, self: Result, dim: Int, index: Result, src: Result, reduce: Str, *, include_self: Bool = True) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_scatter_src(graph: GraphBuilder, self: Result, dim: Int, index: Result, src: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_scatter_value(graph: GraphBuilder, self: Result, dim: Int, index: Result, value: Scalar) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_scatter_value_reduce(graph: GraphBuilder, self: Result, dim: Int, index: Result, value: Scalar, *, reduce: Str) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_select_backward(graph: GraphBuilder, grad_output: Result, input_sizes: SymInts, dim: Int, index: SymInt) -> Rules:
-    return ((known_dtype(graph, grad_output), given_shape(input_sizes)),)
+    return ((dtype_or_none(graph, grad_output), given_shape(input_sizes)),)
 
 
 def rule_aten_select_scatter(graph: GraphBuilder, self: Result, src: Result, dim: Int, index: SymInt) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_slice_backward(graph: GraphBuilder, grad_output: Result, input_sizes: SymInts, dim: Int, start: SymInt, end: SymInt, step: SymInt) -> Rules:
-    return ((known_dtype(graph, grad_output), given_shape(input_sizes)),)
+    return ((dtype_or_none(graph, grad_output), given_shape(input_sizes)),)
 
 
 def rule_aten_slice_scatter(graph: GraphBuilder, self: Result, src: Result, dim: Int = 0, start: SymInt | None = None, end: SymInt | None = None, step: SymInt = 1) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_value_selecting_reduction_backward(graph: GraphBuilder, grad: Result, dim: Int, indices: Result, sizes: SymInts, keepdim: Bool) -> Rules:
-    return ((known_dtype(graph, grad), given_shape(sizes)),)
+    return ((dtype_or_none(graph, grad), given_shape(sizes)),)

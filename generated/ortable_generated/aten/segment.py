@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from ortable.errors import UnsupportedCase
 from ortable.lowerings.segments import segment_reduce
-from ortable.prelude.metadata import known_dtype
+from ortable.prelude.metadata import dtype_or_none
 
 if TYPE_CHECKING:
     from ortable.builder import GraphBuilder, Res
@@ -21,4 +21,4 @@ def aten_segment_reduce(graph: GraphBuilder, res: Res, data: Result, reduce: Str
 
 
 def rule_aten_segment_reduce(graph: GraphBuilder, data: Result, reduce: Str, *, lengths: Result | None = None, indices: Result | None = None, offsets: Result | None = None, axis: Int = 0, unsafe: Bool = False, initial: Scalar | None = None) -> Rules:
-    return ((known_dtype(graph, data), None),)
+    return ((dtype_or_none(graph, data), None),)

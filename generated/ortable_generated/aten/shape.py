@@ -13,7 +13,7 @@ from ortable.lowerings.views import as_strided
 from ortable.prelude.complex_arithmetic import part_dtype
 from ortable.prelude.facts import axes_of, axis_of, dim_of, dtype_of, is_complex, rank_of, shape_of, swapped
 from ortable.prelude.indexing import window_places
-from ortable.prelude.metadata import given_shape, known_dtype, known_shape, swap
+from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none, swap
 from ortable.prelude.shapes import flat_sizes, grown_sizes, other_axes, sliced, stretched
 from ortable.prelude.values import as_scalar, as_vec, permuted, reshape_to, squeezed
 
@@ -366,15 +366,15 @@ def rule_aten__unsafe_view(graph: GraphBuilder, self: Result, size: SymInts) -> 
 
 
 def rule_aten_alias(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_as_strided(graph: GraphBuilder, self: Result, size: SymInts, stride: SymInts, storage_offset: SymInt | None = None) -> Rules:
-    return ((known_dtype(graph, self), given_shape(size)),)
+    return ((dtype_or_none(graph, self), given_shape(size)),)
 
 
 def rule_aten_broadcast_tensors(graph: GraphBuilder, tensors: Results) -> Rules:
-    return ((known_dtype(graph, tensors), None),)
+    return ((dtype_or_none(graph, tensors), None),)
 
 
 def rule_aten_broadcast_to(graph: GraphBuilder, self: Result, size: SymInts) -> Rules:
@@ -382,19 +382,19 @@ def rule_aten_broadcast_to(graph: GraphBuilder, self: Result, size: SymInts) -> 
 
 
 def rule_aten_diagonal(graph: GraphBuilder, self: Result, offset: Int = 0, dim1: Int = 0, dim2: Int = 1) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_expand(graph: GraphBuilder, self: Result, size: SymInts, *, implicit: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), given_shape(grown_sizes(graph, self, size))),)
+    return ((dtype_or_none(graph, self), given_shape(grown_sizes(graph, self, size))),)
 
 
 def rule_aten_expand_as(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, other)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, other)),)
 
 
 def rule_aten_flatten_using_ints(graph: GraphBuilder, self: Result, start_dim: Int = 0, end_dim: Int = -1) -> Rules:
-    return ((known_dtype(graph, self), given_shape(flat_sizes(graph, self, start_dim, end_dim))),)
+    return ((dtype_or_none(graph, self), given_shape(flat_sizes(graph, self, start_dim, end_dim))),)
 
 
 def rule_aten_lift_fresh_copy(graph: GraphBuilder, self: Result) -> Rules:
@@ -402,39 +402,39 @@ def rule_aten_lift_fresh_copy(graph: GraphBuilder, self: Result) -> Rules:
 
 
 def rule_aten_narrow(graph: GraphBuilder, self: Result, dim: Int, start: SymInt, length: SymInt) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_permute(graph: GraphBuilder, self: Result, dims: Ints) -> Rules:
-    return ((known_dtype(graph, self), permute(known_shape(graph, self), dims)),)
+    return ((dtype_or_none(graph, self), permute(shape_or_none(graph, self), dims)),)
 
 
 def rule_aten_reshape(graph: GraphBuilder, self: Result, shape: SymInts) -> Rules:
-    return ((known_dtype(graph, self), given_shape(shape)),)
+    return ((dtype_or_none(graph, self), given_shape(shape)),)
 
 
 def rule_aten_reshape_as(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, other)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, other)),)
 
 
 def rule_aten_select_int(graph: GraphBuilder, self: Result, dim: Int, index: SymInt) -> Rules:
-    return ((known_dtype(graph, self), reduce_shape(known_shape(graph, self), dim, False)),)
+    return ((dtype_or_none(graph, self), reduce_shape(shape_or_none(graph, self), dim, False)),)
 
 
 def rule_aten_slice_Tensor(graph: GraphBuilder, self: Result, dim: Int = 0, start: SymInt | None = None, end: SymInt | None = None, step: SymInt = 1) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_squeeze(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_squeeze_dim(graph: GraphBuilder, self: Result, dim: Int) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_squeeze_dims(graph: GraphBuilder, self: Result, dim: Ints) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_swapaxes(graph: GraphBuilder, self: Result, axis0: Int, axis1: Int) -> Rules:
@@ -446,27 +446,27 @@ def rule_aten_swapdims(graph: GraphBuilder, self: Result, dim0: Int, dim1: Int) 
 
 
 def rule_aten_t(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_transpose_int(graph: GraphBuilder, self: Result, dim0: Int, dim1: Int) -> Rules:
-    return ((known_dtype(graph, self), swap(known_shape(graph, self), dim0, dim1)),)
+    return ((dtype_or_none(graph, self), swap(shape_or_none(graph, self), dim0, dim1)),)
 
 
 def rule_aten_unflatten_int(graph: GraphBuilder, self: Result, dim: Int, sizes: SymInts) -> Rules:
-    return ((known_dtype(graph, self), given_shape(unflat_sizes(graph, self, dim, sizes))),)
+    return ((dtype_or_none(graph, self), given_shape(unflat_sizes(graph, self, dim, sizes))),)
 
 
 def rule_aten_unfold(graph: GraphBuilder, self: Result, dimension: Int, size: Int, step: Int) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_unsqueeze(graph: GraphBuilder, self: Result, dim: Int) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_view(graph: GraphBuilder, self: Result, size: SymInts) -> Rules:
-    return ((known_dtype(graph, self), given_shape(size)),)
+    return ((dtype_or_none(graph, self), given_shape(size)),)
 
 
 def rule_aten_view_as(graph: GraphBuilder, self: Result, other: Result) -> Rules:
@@ -474,4 +474,4 @@ def rule_aten_view_as(graph: GraphBuilder, self: Result, other: Result) -> Rules
 
 
 def rule_aten_view_dtype(graph: GraphBuilder, self: Result, dtype: Dtype) -> Rules:
-    return ((known_dtype(graph, self) if dtype is None else dtype, None),)
+    return ((dtype_or_none(graph, self) if dtype is None else dtype, None),)

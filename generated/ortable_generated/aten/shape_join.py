@@ -8,7 +8,7 @@ from ortable.inference import concat
 from ortable.lowerings.complex.parts import each_part
 from ortable.lowerings.shapes import as_column, cat_list, ceil_div, chunk_count, chunk_sizes, even_sizes, flipped_along, insert_at, neighbours, numbered, on_grid, repeated_places, replaced_at, rolled_along
 from ortable.prelude.facts import axis_of, count_of, dim_of, dtype_of, rank_of, shape_of, static, swapped
-from ortable.prelude.metadata import as_list, known_dtype, known_shape, known_shapes
+from ortable.prelude.metadata import as_list, dtype_or_none, shape_or_none, shapes_or_none
 from ortable.prelude.promotion import common_dtype
 from ortable.prelude.shapes import as_flat, at_least_2d, at_least_3d, sliced, stretched
 from ortable.prelude.values import as_vec, at_least_1d, cast, cast_all, const, reshape_to, unsqueezed
@@ -368,15 +368,15 @@ def complex_aten_vstack(graph: GraphBuilder, res: Res, tensors: Results) -> Resu
 
 
 def rule_aten_cat(graph: GraphBuilder, tensors: Results, dim: Int = 0) -> Rules:
-    return ((known_dtype(graph, tensors) if common_dtype(graph, tensors) is None else common_dtype(graph, tensors), concat(known_shapes(graph, tensors), dim)),)
+    return ((dtype_or_none(graph, tensors) if common_dtype(graph, tensors) is None else common_dtype(graph, tensors), concat(shapes_or_none(graph, tensors), dim)),)
 
 
 def rule_aten_chunk(graph: GraphBuilder, self: Result, chunks: Int, dim: Int = 0) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_column_stack(graph: GraphBuilder, tensors: Results) -> Rules:
-    return ((known_dtype(graph, tensors) if common_dtype(graph, tensors) is None else common_dtype(graph, tensors), None),)
+    return ((dtype_or_none(graph, tensors) if common_dtype(graph, tensors) is None else common_dtype(graph, tensors), None),)
 
 
 def rule_aten_concat(graph: GraphBuilder, tensors: Results, dim: Int = 0) -> Rules:
@@ -388,11 +388,11 @@ def rule_aten_concatenate(graph: GraphBuilder, tensors: Results, dim: Int = 0) -
 
 
 def rule_aten_dstack(graph: GraphBuilder, tensors: Results) -> Rules:
-    return ((known_dtype(graph, tensors) if common_dtype(graph, tensors) is None else common_dtype(graph, tensors), None),)
+    return ((dtype_or_none(graph, tensors) if common_dtype(graph, tensors) is None else common_dtype(graph, tensors), None),)
 
 
 def rule_aten_flip(graph: GraphBuilder, self: Result, dims: Ints) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_fliplr(graph: GraphBuilder, self: Result) -> Rules:
@@ -404,43 +404,43 @@ def rule_aten_flipud(graph: GraphBuilder, self: Result) -> Rules:
 
 
 def rule_aten_hstack(graph: GraphBuilder, tensors: Results) -> Rules:
-    return ((known_dtype(graph, tensors) if common_dtype(graph, tensors) is None else common_dtype(graph, tensors), None),)
+    return ((dtype_or_none(graph, tensors) if common_dtype(graph, tensors) is None else common_dtype(graph, tensors), None),)
 
 
 def rule_aten_meshgrid(graph: GraphBuilder, tensors: Results) -> Rules:
-    return ((known_dtype(graph, tensors), None),)
+    return ((dtype_or_none(graph, tensors), None),)
 
 
 def rule_aten_meshgrid_indexing(graph: GraphBuilder, tensors: Results, *, indexing: Str) -> Rules:
-    return ((known_dtype(graph, tensors), None),)
+    return ((dtype_or_none(graph, tensors), None),)
 
 
 def rule_aten_repeat(graph: GraphBuilder, self: Result, repeats: SymInts) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_repeat_interleave_Tensor(graph: GraphBuilder, repeats: Result, *, output_size: SymInt | None = None) -> Rules:
-    return ((known_dtype(graph, repeats), None),)
+    return ((dtype_or_none(graph, repeats), None),)
 
 
 def rule_aten_repeat_interleave_self_Tensor(graph: GraphBuilder, self: Result, repeats: Result, dim: Int | None = None, *, output_size: SymInt | None = None) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_repeat_interleave_self_int(graph: GraphBuilder, self: Result, repeats: SymInt, dim: Int | None = None, *, output_size: SymInt | None = None) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_roll(graph: GraphBuilder, self: Result, shifts: SymInts, dims: Ints = ()) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_rot90(graph: GraphBuilder, self: Result, k: Int = 1, dims: Ints = (0, 1)) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_split_Tensor(graph: GraphBuilder, self: Result, split_size: SymInt, dim: Int = 0) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_split_sizes(graph: GraphBuilder, self: Result, split_size: SymInts, dim: Int = 0) -> Rules:
@@ -448,27 +448,27 @@ def rule_aten_split_sizes(graph: GraphBuilder, self: Result, split_size: SymInts
 
 
 def rule_aten_split_with_sizes(graph: GraphBuilder, self: Result, split_sizes: SymInts, dim: Int = 0) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_stack(graph: GraphBuilder, tensors: Results, dim: Int = 0) -> Rules:
-    return ((known_dtype(graph, tensors) if common_dtype(graph, tensors) is None else common_dtype(graph, tensors), None),)
+    return ((dtype_or_none(graph, tensors) if common_dtype(graph, tensors) is None else common_dtype(graph, tensors), None),)
 
 
 def rule_aten_tensor_split_indices(graph: GraphBuilder, self: Result, indices: SymInts, dim: Int = 0) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_tensor_split_sections(graph: GraphBuilder, self: Result, sections: SymInt, dim: Int = 0) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_tile(graph: GraphBuilder, self: Result, dims: SymInts) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_unbind_int(graph: GraphBuilder, self: Result, dim: Int = 0) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_unsafe_chunk(graph: GraphBuilder, self: Result, chunks: Int, dim: Int = 0) -> Rules:
@@ -484,4 +484,4 @@ def rule_aten_unsafe_split_with_sizes(graph: GraphBuilder, self: Result, split_s
 
 
 def rule_aten_vstack(graph: GraphBuilder, tensors: Results) -> Rules:
-    return ((known_dtype(graph, tensors) if common_dtype(graph, tensors) is None else common_dtype(graph, tensors), None),)
+    return ((dtype_or_none(graph, tensors) if common_dtype(graph, tensors) is None else common_dtype(graph, tensors), None),)

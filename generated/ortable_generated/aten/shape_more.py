@@ -11,7 +11,7 @@ from ortable.lowerings.views import as_strided_scatter, resize, resize_as
 from ortable.prelude.complex_arithmetic import c_conj, c_permuted
 from ortable.prelude.facts import axis_of, dim_of, dtype_of, rank_of, swapped
 from ortable.prelude.indexing import nonzero_rows
-from ortable.prelude.metadata import given_shape, known_dtype, known_shape, scalar_shape, swap
+from ortable.prelude.metadata import dtype_or_none, given_shape, scalar_shape, shape_or_none, swap
 from ortable.prelude.promotion import promote_values
 from ortable.prelude.reductions import any_true
 from ortable.prelude.shapes import as_flat, at_least_2d, at_least_3d, counting, flat_sizes, moved_axes, sliced
@@ -383,35 +383,35 @@ def complex_aten_zero(graph: GraphBuilder, res: Res, self: Result) -> Result:
 
 
 def rule_aten_adjoint(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), swap(known_shape(graph, self), -2, -1)),)
+    return ((dtype_or_none(graph, self), swap(shape_or_none(graph, self), -2, -1)),)
 
 
 def rule_aten_as_strided_scatter(graph: GraphBuilder, self: Result, src: Result, size: SymInts, stride: SymInts, storage_offset: SymInt | None = None) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_atleast_1d(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_atleast_1d_Sequence(graph: GraphBuilder, tensors: Results) -> Rules:
-    return ((known_dtype(graph, tensors), None),)
+    return ((dtype_or_none(graph, tensors), None),)
 
 
 def rule_aten_atleast_2d(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_atleast_2d_Sequence(graph: GraphBuilder, tensors: Results) -> Rules:
-    return ((known_dtype(graph, tensors), None),)
+    return ((dtype_or_none(graph, tensors), None),)
 
 
 def rule_aten_atleast_3d(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_atleast_3d_Sequence(graph: GraphBuilder, tensors: Results) -> Rules:
-    return ((known_dtype(graph, tensors), None),)
+    return ((dtype_or_none(graph, tensors), None),)
 
 
 def rule_aten_dsplit_array(graph: GraphBuilder, self: Result, indices: Ints) -> Rules:
@@ -435,11 +435,11 @@ def rule_aten_isin_Scalar_Tensor(graph: GraphBuilder, element: Scalar, test_elem
 
 
 def rule_aten_isin_Tensor_Scalar(graph: GraphBuilder, elements: Result, test_element: Scalar, *, assume_unique: Bool = False, invert: Bool = False) -> Rules:
-    return ((boolean, known_shape(graph, elements)),)
+    return ((boolean, shape_or_none(graph, elements)),)
 
 
 def rule_aten_isin_Tensor_Tensor(graph: GraphBuilder, elements: Result, test_elements: Result, *, assume_unique: Bool = False, invert: Bool = False) -> Rules:
-    return ((boolean, known_shape(graph, elements)),)
+    return ((boolean, shape_or_none(graph, elements)),)
 
 
 def rule_aten_mH(graph: GraphBuilder, self: Result) -> Rules:
@@ -475,15 +475,15 @@ def rule_aten_moveaxis_intlist(graph: GraphBuilder, self: Result, source: Ints, 
 
 
 def rule_aten_movedim_int(graph: GraphBuilder, self: Result, source: Int, destination: Int) -> Rules:
-    return ((known_dtype(graph, self), permute(known_shape(graph, self), moved_axes(rank_of(graph, self), source, destination))),)
+    return ((dtype_or_none(graph, self), permute(shape_or_none(graph, self), moved_axes(rank_of(graph, self), source, destination))),)
 
 
 def rule_aten_movedim_intlist(graph: GraphBuilder, self: Result, source: Ints, destination: Ints) -> Rules:
-    return ((known_dtype(graph, self), permute(known_shape(graph, self), moved_axes(rank_of(graph, self), source, destination))),)
+    return ((dtype_or_none(graph, self), permute(shape_or_none(graph, self), moved_axes(rank_of(graph, self), source, destination))),)
 
 
 def rule_aten_narrow_Tensor(graph: GraphBuilder, self: Result, dim: Int, start: Result, length: SymInt) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_nonzero_static(graph: GraphBuilder, self: Result, *, size: SymInt, fill_value: Int = -1) -> Rules:
@@ -491,7 +491,7 @@ def rule_aten_nonzero_static(graph: GraphBuilder, self: Result, *, size: SymInt,
 
 
 def rule_aten_numpy_T(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_numpy_T_a(graph: GraphBuilder, self: Result) -> Rules:
@@ -499,15 +499,15 @@ def rule_aten_numpy_T_a(graph: GraphBuilder, self: Result) -> Rules:
 
 
 def rule_aten_ravel(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), given_shape(flat_sizes(graph, self, 0, -1))),)
+    return ((dtype_or_none(graph, self), given_shape(flat_sizes(graph, self, 0, -1))),)
 
 
 def rule_aten_resize(graph: GraphBuilder, self: Result, size: SymInts, *, memory_format: Any = None) -> Rules:
-    return ((known_dtype(graph, self), given_shape(size)),)
+    return ((dtype_or_none(graph, self), given_shape(size)),)
 
 
 def rule_aten_resize_as(graph: GraphBuilder, self: Result, the_template: Result, *, memory_format: Any = None) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, the_template)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, the_template)),)
 
 
 def rule_aten_row_stack(graph: GraphBuilder, tensors: Results) -> Rules:
@@ -515,11 +515,11 @@ def rule_aten_row_stack(graph: GraphBuilder, tensors: Results) -> Rules:
 
 
 def rule_aten_sum_to_size(graph: GraphBuilder, self: Result, size: SymInts) -> Rules:
-    return ((known_dtype(graph, self) if summed_dtype(graph, self, size) is None else summed_dtype(graph, self, size), given_shape(size)),)
+    return ((dtype_or_none(graph, self) if summed_dtype(graph, self, size) is None else summed_dtype(graph, self, size), given_shape(size)),)
 
 
 def rule_aten_trace(graph: GraphBuilder, self: Result) -> Rules:
-    return ((accumulate(known_dtype(graph, self)), scalar_shape()),)
+    return ((accumulate(dtype_or_none(graph, self)), scalar_shape()),)
 
 
 def rule_aten_vsplit_array(graph: GraphBuilder, self: Result, indices: Ints) -> Rules:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from ortable.dtypes import float32, int64
 from ortable.lowerings.softmax import log_softmax_of
 from ortable.prelude.facts import axes_of, axis_of, dtype_of
-from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.promotion import wide_dtype
 from ortable.prelude.reductions import reduced_extreme
 from ortable.prelude.values import at_least_1d, cast, const, consts, with_rank_of
@@ -71,28 +71,28 @@ def aten_softmax_int(graph: GraphBuilder, res: Res, self: Result, dim: Int, dtyp
 
 
 def rule_aten__log_softmax(graph: GraphBuilder, self: Result, dim: Int, half_to_float: Bool) -> Rules:
-    return ((float32 if half_to_float else known_dtype(graph, self), known_shape(graph, self)),)
+    return ((float32 if half_to_float else dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten__log_softmax_backward_data(graph: GraphBuilder, grad_output: Result, output: Result, dim: Int, input_dtype: Dtype) -> Rules:
-    return ((known_dtype(graph, grad_output) if input_dtype is None else input_dtype, known_shape(graph, grad_output)),)
+    return ((dtype_or_none(graph, grad_output) if input_dtype is None else input_dtype, shape_or_none(graph, grad_output)),)
 
 
 def rule_aten__safe_softmax(graph: GraphBuilder, self: Result, dim: Int, dtype: Dtype | None = None) -> Rules:
-    return ((known_dtype(graph, self) if dtype is None else dtype, known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self) if dtype is None else dtype, shape_or_none(graph, self)),)
 
 
 def rule_aten__softmax(graph: GraphBuilder, self: Result, dim: Int, half_to_float: Bool) -> Rules:
-    return ((float32 if half_to_float else known_dtype(graph, self), known_shape(graph, self)),)
+    return ((float32 if half_to_float else dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten__softmax_backward_data(graph: GraphBuilder, grad_output: Result, output: Result, dim: Int, input_dtype: Dtype) -> Rules:
-    return ((known_dtype(graph, grad_output) if input_dtype is None else input_dtype, known_shape(graph, grad_output)),)
+    return ((dtype_or_none(graph, grad_output) if input_dtype is None else input_dtype, shape_or_none(graph, grad_output)),)
 
 
 def rule_aten_log_softmax_int(graph: GraphBuilder, self: Result, dim: Int, dtype: Dtype | None = None) -> Rules:
-    return ((known_dtype(graph, self) if dtype is None else dtype, known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self) if dtype is None else dtype, shape_or_none(graph, self)),)
 
 
 def rule_aten_softmax_int(graph: GraphBuilder, self: Result, dim: Int, dtype: Dtype | None = None) -> Rules:
-    return ((known_dtype(graph, self) if dtype is None else dtype, known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self) if dtype is None else dtype, shape_or_none(graph, self)),)

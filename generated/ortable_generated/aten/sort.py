@@ -8,7 +8,7 @@ from ortable.inference import reduce_shape
 from ortable.lowerings.sorting import places_in, reordered
 from ortable.prelude.facts import axis_of, dim_of, is_int, rank_of
 from ortable.prelude.indexing import sort_keys, taken_along
-from ortable.prelude.metadata import known_dtype, known_shape, scalar_shape
+from ortable.prelude.metadata import dtype_or_none, scalar_shape, shape_or_none
 from ortable.prelude.promotion import common_dtype
 from ortable.prelude.values import as_vec, cast, const, squeezed, with_rank_of
 
@@ -110,11 +110,11 @@ def aten_topk(graph: GraphBuilder, res: Res, self: Result, k: SymInt, dim: Int =
 
 
 def rule_aten_argsort(graph: GraphBuilder, self: Result, dim: Int = -1, descending: Bool = False) -> Rules:
-    return ((int64, known_shape(graph, self)),)
+    return ((int64, shape_or_none(graph, self)),)
 
 
 def rule_aten_argsort_stable(graph: GraphBuilder, self: Result, *, stable: Bool, dim: Int = -1, descending: Bool = False) -> Rules:
-    return ((int64, known_shape(graph, self)),)
+    return ((int64, shape_or_none(graph, self)),)
 
 
 def rule_aten_bucketize_Scalar(graph: GraphBuilder, self: Scalar, boundaries: Result, *, out_int32: Bool = False, right: Bool = False) -> Rules:
@@ -122,15 +122,15 @@ def rule_aten_bucketize_Scalar(graph: GraphBuilder, self: Scalar, boundaries: Re
 
 
 def rule_aten_bucketize_Tensor(graph: GraphBuilder, self: Result, boundaries: Result, *, out_int32: Bool = False, right: Bool = False) -> Rules:
-    return ((int32 if out_int32 else int64, known_shape(graph, self)),)
+    return ((int32 if out_int32 else int64, shape_or_none(graph, self)),)
 
 
 def rule_aten_kthvalue(graph: GraphBuilder, self: Result, k: SymInt, dim: Int = -1, keepdim: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), reduce_shape(known_shape(graph, self), dim, keepdim)), (int64, reduce_shape(known_shape(graph, self), dim, keepdim)),)
+    return ((dtype_or_none(graph, self), reduce_shape(shape_or_none(graph, self), dim, keepdim)), (int64, reduce_shape(shape_or_none(graph, self), dim, keepdim)),)
 
 
 def rule_aten_msort(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_searchsorted_Scalar(graph: GraphBuilder, sorted_sequence: Result, self: Scalar, *, out_int32: Bool = False, right: Bool = False, side: Str | None = None, sorter: Result | None = None) -> Rules:
@@ -138,16 +138,16 @@ def rule_aten_searchsorted_Scalar(graph: GraphBuilder, sorted_sequence: Result, 
 
 
 def rule_aten_searchsorted_Tensor(graph: GraphBuilder, sorted_sequence: Result, self: Result, *, out_int32: Bool = False, right: Bool = False, side: Str | None = None, sorter: Result | None = None) -> Rules:
-    return ((int32 if out_int32 else int64, known_shape(graph, self)),)
+    return ((int32 if out_int32 else int64, shape_or_none(graph, self)),)
 
 
 def rule_aten_sort(graph: GraphBuilder, self: Result, dim: Int = -1, descending: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)), (int64, known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)), (int64, shape_or_none(graph, self)),)
 
 
 def rule_aten_sort_stable(graph: GraphBuilder, self: Result, *, stable: Bool | None, dim: Int = -1, descending: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)), (int64, known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)), (int64, shape_or_none(graph, self)),)
 
 
 def rule_aten_topk(graph: GraphBuilder, self: Result, k: SymInt, dim: Int = -1, largest: Bool = True, sorted: Bool = True) -> Rules:
-    return ((known_dtype(graph, self), None), (int64, None),)
+    return ((dtype_or_none(graph, self), None), (int64, None),)

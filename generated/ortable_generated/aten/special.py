@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from ortable.inference import broadcast
 from ortable.prelude.facts import dtype_of
-from ortable.prelude.metadata import known_shape
+from ortable.prelude.metadata import shape_or_none
 from ortable.prelude.pointwise import const_like, log1p_of
 from ortable.prelude.promotion import opmath, promote_values, promoted_dtype
 from ortable.prelude.values import cast, const
@@ -142,7 +142,7 @@ def complex_aten_special_sinc(graph: GraphBuilder, res: Res, self: Result) -> Re
 
 
 def rule_aten_special_entr(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
 def rule_aten_special_exp2(graph: GraphBuilder, self: Result) -> Rules:
@@ -186,7 +186,7 @@ def rule_aten_special_softmax(graph: GraphBuilder, self: Result, dim: Int, dtype
 
 
 def rule_aten_special_xlog1py(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+    return ((promoted_dtype(graph, 'int_to_float', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
 def rule_aten_special_xlog1py_other_scalar(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from ortable.lowerings.special.bessel import airy_left, airy_near, airy_right, bessel_j0_of, bessel_j1_of, bessel_k0_near, bessel_k1_near, bessel_k_joined, bessel_k_tail, bessel_series, bessel_tail
 from ortable.prelude.error_functions import ratio_of
 from ortable.prelude.facts import dtype_of
-from ortable.prelude.metadata import known_shape
+from ortable.prelude.metadata import shape_or_none
 from ortable.prelude.pointwise import const_like, polynomial
 from ortable.prelude.promotion import opmath, promote_values, promoted_dtype
 from ortable.prelude.values import cast
@@ -144,27 +144,27 @@ def aten_special_spherical_bessel_j0(graph: GraphBuilder, res: Res, x: Result) -
 
 
 def rule_aten_i0(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
 def rule_aten_special_airy_ai(graph: GraphBuilder, x: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', x), known_shape(graph, x)),)
+    return ((promoted_dtype(graph, 'int_to_float', x), shape_or_none(graph, x)),)
 
 
 def rule_aten_special_bessel_j0(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
 def rule_aten_special_bessel_j1(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
 def rule_aten_special_bessel_y0(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
 def rule_aten_special_bessel_y1(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
 def rule_aten_special_i0(graph: GraphBuilder, self: Result) -> Rules:
@@ -172,15 +172,15 @@ def rule_aten_special_i0(graph: GraphBuilder, self: Result) -> Rules:
 
 
 def rule_aten_special_i0e(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
 def rule_aten_special_i1(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
 def rule_aten_special_i1e(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
 def rule_aten_special_modified_bessel_i0(graph: GraphBuilder, self: Result) -> Rules:
@@ -192,20 +192,20 @@ def rule_aten_special_modified_bessel_i1(graph: GraphBuilder, self: Result) -> R
 
 
 def rule_aten_special_modified_bessel_k0(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
 def rule_aten_special_modified_bessel_k1(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
 def rule_aten_special_scaled_modified_bessel_k0(graph: GraphBuilder, x: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', x), known_shape(graph, x)),)
+    return ((promoted_dtype(graph, 'int_to_float', x), shape_or_none(graph, x)),)
 
 
 def rule_aten_special_scaled_modified_bessel_k1(graph: GraphBuilder, x: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', x), known_shape(graph, x)),)
+    return ((promoted_dtype(graph, 'int_to_float', x), shape_or_none(graph, x)),)
 
 
 def rule_aten_special_spherical_bessel_j0(graph: GraphBuilder, x: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', x), known_shape(graph, x)),)
+    return ((promoted_dtype(graph, 'int_to_float', x), shape_or_none(graph, x)),)

@@ -7,7 +7,7 @@ from ortable.dtypes import float32, float64
 from ortable.lowerings.special.error_functions import erfcx_of, erfinv_start, erfinv_step, ndtri_tail, published
 from ortable.prelude.error_functions import erfc_wide, ratio_of
 from ortable.prelude.facts import dtype_of, square_root
-from ortable.prelude.metadata import known_shape
+from ortable.prelude.metadata import shape_or_none
 from ortable.prelude.pointwise import const_like, log1p_of, polynomial
 from ortable.prelude.promotion import opmath, promote_values, promoted_dtype
 from ortable.prelude.values import cast, const
@@ -97,7 +97,7 @@ def aten_special_ndtri(graph: GraphBuilder, res: Res, self: Result) -> Result:
 
 
 def rule_aten_erfinv(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
 def rule_aten_special_erf(graph: GraphBuilder, self: Result) -> Rules:
@@ -109,7 +109,7 @@ def rule_aten_special_erfc(graph: GraphBuilder, self: Result) -> Rules:
 
 
 def rule_aten_special_erfcx(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
 def rule_aten_special_erfinv(graph: GraphBuilder, self: Result) -> Rules:
@@ -117,12 +117,12 @@ def rule_aten_special_erfinv(graph: GraphBuilder, self: Result) -> Rules:
 
 
 def rule_aten_special_log_ndtr(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
 def rule_aten_special_ndtr(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
 def rule_aten_special_ndtri(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)

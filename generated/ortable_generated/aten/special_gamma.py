@@ -8,7 +8,7 @@ from ortable.inference import broadcast
 from ortable.lowerings.special.gamma import digamma_of, lgamma_of, signed_factorial, trigamma_of, zeta_of
 from ortable.lowerings.special.incomplete_gamma import igamma, igammac
 from ortable.prelude.facts import dtype_of, rank_of
-from ortable.prelude.metadata import known_shape
+from ortable.prelude.metadata import shape_or_none
 from ortable.prelude.pointwise import const_like
 from ortable.prelude.promotion import opmath, promote_values, promoted_dtype
 from ortable.prelude.values import cast, consts, unsqueezed
@@ -116,27 +116,27 @@ def aten_special_zeta_self_scalar(graph: GraphBuilder, res: Res, self: Scalar, o
 
 
 def rule_aten_digamma(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
 def rule_aten_igamma(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
 def rule_aten_igammac(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
 def rule_aten_lgamma(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
 def rule_aten_mvlgamma(graph: GraphBuilder, self: Result, p: Int) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
 def rule_aten_polygamma(graph: GraphBuilder, n: Int, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
 def rule_aten_special_digamma(graph: GraphBuilder, self: Result) -> Rules:
@@ -168,7 +168,7 @@ def rule_aten_special_psi(graph: GraphBuilder, self: Result) -> Rules:
 
 
 def rule_aten_special_zeta(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+    return ((promoted_dtype(graph, 'int_to_float', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
 def rule_aten_special_zeta_other_scalar(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:

@@ -7,7 +7,7 @@ from ortable.dtypes import float64
 from ortable.inference import broadcast
 from ortable.lowerings.special.polynomials import acos_of, chebyshev_v, chebyshev_w, recurrence, truncated_order, turns_on
 from ortable.prelude.facts import dtype_of
-from ortable.prelude.metadata import known_shape
+from ortable.prelude.metadata import shape_or_none
 from ortable.prelude.pointwise import const_like
 from ortable.prelude.promotion import promote_values, promoted_dtype
 
@@ -281,7 +281,7 @@ def aten_special_shifted_chebyshev_polynomial_w_x_scalar(graph: GraphBuilder, re
 
 
 def rule_aten_special_chebyshev_polynomial_t(graph: GraphBuilder, x: Result, n: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', x, n), broadcast(known_shape(graph, x), known_shape(graph, n))),)
+    return ((promoted_dtype(graph, 'int_to_float', x, n), broadcast(shape_or_none(graph, x), shape_or_none(graph, n))),)
 
 
 def rule_aten_special_chebyshev_polynomial_t_n_scalar(graph: GraphBuilder, x: Result, n: Scalar) -> Rules:
@@ -293,7 +293,7 @@ def rule_aten_special_chebyshev_polynomial_t_x_scalar(graph: GraphBuilder, x: Sc
 
 
 def rule_aten_special_chebyshev_polynomial_u(graph: GraphBuilder, x: Result, n: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', x, n), broadcast(known_shape(graph, x), known_shape(graph, n))),)
+    return ((promoted_dtype(graph, 'int_to_float', x, n), broadcast(shape_or_none(graph, x), shape_or_none(graph, n))),)
 
 
 def rule_aten_special_chebyshev_polynomial_u_n_scalar(graph: GraphBuilder, x: Result, n: Scalar) -> Rules:
@@ -305,7 +305,7 @@ def rule_aten_special_chebyshev_polynomial_u_x_scalar(graph: GraphBuilder, x: Sc
 
 
 def rule_aten_special_chebyshev_polynomial_v(graph: GraphBuilder, x: Result, n: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', x, n), broadcast(known_shape(graph, x), known_shape(graph, n))),)
+    return ((promoted_dtype(graph, 'int_to_float', x, n), broadcast(shape_or_none(graph, x), shape_or_none(graph, n))),)
 
 
 def rule_aten_special_chebyshev_polynomial_v_n_scalar(graph: GraphBuilder, x: Result, n: Scalar) -> Rules:
@@ -317,7 +317,7 @@ def rule_aten_special_chebyshev_polynomial_v_x_scalar(graph: GraphBuilder, x: Sc
 
 
 def rule_aten_special_chebyshev_polynomial_w(graph: GraphBuilder, x: Result, n: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', x, n), broadcast(known_shape(graph, x), known_shape(graph, n))),)
+    return ((promoted_dtype(graph, 'int_to_float', x, n), broadcast(shape_or_none(graph, x), shape_or_none(graph, n))),)
 
 
 def rule_aten_special_chebyshev_polynomial_w_n_scalar(graph: GraphBuilder, x: Result, n: Scalar) -> Rules:
@@ -329,7 +329,7 @@ def rule_aten_special_chebyshev_polynomial_w_x_scalar(graph: GraphBuilder, x: Sc
 
 
 def rule_aten_special_hermite_polynomial_h(graph: GraphBuilder, x: Result, n: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', x, n), broadcast(known_shape(graph, x), known_shape(graph, n))),)
+    return ((promoted_dtype(graph, 'int_to_float', x, n), broadcast(shape_or_none(graph, x), shape_or_none(graph, n))),)
 
 
 def rule_aten_special_hermite_polynomial_h_n_scalar(graph: GraphBuilder, x: Result, n: Scalar) -> Rules:
@@ -341,7 +341,7 @@ def rule_aten_special_hermite_polynomial_h_x_scalar(graph: GraphBuilder, x: Scal
 
 
 def rule_aten_special_hermite_polynomial_he(graph: GraphBuilder, x: Result, n: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', x, n), broadcast(known_shape(graph, x), known_shape(graph, n))),)
+    return ((promoted_dtype(graph, 'int_to_float', x, n), broadcast(shape_or_none(graph, x), shape_or_none(graph, n))),)
 
 
 def rule_aten_special_hermite_polynomial_he_n_scalar(graph: GraphBuilder, x: Result, n: Scalar) -> Rules:
@@ -353,7 +353,7 @@ def rule_aten_special_hermite_polynomial_he_x_scalar(graph: GraphBuilder, x: Sca
 
 
 def rule_aten_special_laguerre_polynomial_l(graph: GraphBuilder, x: Result, n: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', x, n), broadcast(known_shape(graph, x), known_shape(graph, n))),)
+    return ((promoted_dtype(graph, 'int_to_float', x, n), broadcast(shape_or_none(graph, x), shape_or_none(graph, n))),)
 
 
 def rule_aten_special_laguerre_polynomial_l_n_scalar(graph: GraphBuilder, x: Result, n: Scalar) -> Rules:
@@ -365,7 +365,7 @@ def rule_aten_special_laguerre_polynomial_l_x_scalar(graph: GraphBuilder, x: Sca
 
 
 def rule_aten_special_legendre_polynomial_p(graph: GraphBuilder, x: Result, n: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', x, n), broadcast(known_shape(graph, x), known_shape(graph, n))),)
+    return ((promoted_dtype(graph, 'int_to_float', x, n), broadcast(shape_or_none(graph, x), shape_or_none(graph, n))),)
 
 
 def rule_aten_special_legendre_polynomial_p_n_scalar(graph: GraphBuilder, x: Result, n: Scalar) -> Rules:
@@ -377,7 +377,7 @@ def rule_aten_special_legendre_polynomial_p_x_scalar(graph: GraphBuilder, x: Sca
 
 
 def rule_aten_special_shifted_chebyshev_polynomial_t(graph: GraphBuilder, x: Result, n: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', x, n), broadcast(known_shape(graph, x), known_shape(graph, n))),)
+    return ((promoted_dtype(graph, 'int_to_float', x, n), broadcast(shape_or_none(graph, x), shape_or_none(graph, n))),)
 
 
 def rule_aten_special_shifted_chebyshev_polynomial_t_n_scalar(graph: GraphBuilder, x: Result, n: Scalar) -> Rules:
@@ -389,7 +389,7 @@ def rule_aten_special_shifted_chebyshev_polynomial_t_x_scalar(graph: GraphBuilde
 
 
 def rule_aten_special_shifted_chebyshev_polynomial_u(graph: GraphBuilder, x: Result, n: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', x, n), broadcast(known_shape(graph, x), known_shape(graph, n))),)
+    return ((promoted_dtype(graph, 'int_to_float', x, n), broadcast(shape_or_none(graph, x), shape_or_none(graph, n))),)
 
 
 def rule_aten_special_shifted_chebyshev_polynomial_u_n_scalar(graph: GraphBuilder, x: Result, n: Scalar) -> Rules:
@@ -401,7 +401,7 @@ def rule_aten_special_shifted_chebyshev_polynomial_u_x_scalar(graph: GraphBuilde
 
 
 def rule_aten_special_shifted_chebyshev_polynomial_v(graph: GraphBuilder, x: Result, n: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', x, n), broadcast(known_shape(graph, x), known_shape(graph, n))),)
+    return ((promoted_dtype(graph, 'int_to_float', x, n), broadcast(shape_or_none(graph, x), shape_or_none(graph, n))),)
 
 
 def rule_aten_special_shifted_chebyshev_polynomial_v_n_scalar(graph: GraphBuilder, x: Result, n: Scalar) -> Rules:
@@ -413,7 +413,7 @@ def rule_aten_special_shifted_chebyshev_polynomial_v_x_scalar(graph: GraphBuilde
 
 
 def rule_aten_special_shifted_chebyshev_polynomial_w(graph: GraphBuilder, x: Result, n: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', x, n), broadcast(known_shape(graph, x), known_shape(graph, n))),)
+    return ((promoted_dtype(graph, 'int_to_float', x, n), broadcast(shape_or_none(graph, x), shape_or_none(graph, n))),)
 
 
 def rule_aten_special_shifted_chebyshev_polynomial_w_n_scalar(graph: GraphBuilder, x: Result, n: Scalar) -> Rules:

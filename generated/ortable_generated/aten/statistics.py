@@ -11,7 +11,7 @@ from ortable.lowerings.softmax import log_sum_exp
 from ortable.prelude.complex_arithmetic import c_abs, c_truth, im, re
 from ortable.prelude.complex_value import part_type
 from ortable.prelude.facts import axes_of, dtype_of, is_complex
-from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.promotion import as_float, opmath, promote_values, wide_dtype
 from ortable.prelude.reductions import power_norm, reduced_extreme
 from ortable.prelude.sums import marks_over, summed_over
@@ -243,15 +243,15 @@ def rule_aten_count_nonzero(graph: GraphBuilder, self: Result, dim: Int | None =
 
 
 def rule_aten_count_nonzero_dim_IntList(graph: GraphBuilder, self: Result, dim: Ints) -> Rules:
-    return ((int64, reduce_shape(known_shape(graph, self), dim, False)),)
+    return ((int64, reduce_shape(shape_or_none(graph, self), dim, False)),)
 
 
 def rule_aten_linalg_vector_norm(graph: GraphBuilder, self: Result, ord: Scalar = 2, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Rules:
-    return ((part_type(known_dtype(graph, self)) if is_complex(graph, self) else known_dtype(graph, self) if dtype is None else dtype, reduce_shape(known_shape(graph, self), dim, keepdim)),)
+    return ((part_type(dtype_or_none(graph, self)) if is_complex(graph, self) else dtype_or_none(graph, self) if dtype is None else dtype, reduce_shape(shape_or_none(graph, self), dim, keepdim)),)
 
 
 def rule_aten_logsumexp(graph: GraphBuilder, self: Result, dim: Ints, keepdim: Bool = False) -> Rules:
-    return ((promote_to_float(known_dtype(graph, self)), reduce_shape(known_shape(graph, self), dim, keepdim)),)
+    return ((promote_to_float(dtype_or_none(graph, self)), reduce_shape(shape_or_none(graph, self), dim, keepdim)),)
 
 
 def rule_aten_mean(graph: GraphBuilder, self: Result, *, dtype: Dtype | None = None) -> Rules:
@@ -259,11 +259,11 @@ def rule_aten_mean(graph: GraphBuilder, self: Result, *, dtype: Dtype | None = N
 
 
 def rule_aten_mean_dim(graph: GraphBuilder, self: Result, dim: Ints | None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Rules:
-    return ((known_dtype(graph, self) if dtype is None else dtype, reduce_shape(known_shape(graph, self), dim, keepdim)),)
+    return ((dtype_or_none(graph, self) if dtype is None else dtype, reduce_shape(shape_or_none(graph, self), dim, keepdim)),)
 
 
 def rule_aten_nanmean(graph: GraphBuilder, self: Result, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Rules:
-    return ((known_dtype(graph, self) if dtype is None else dtype, reduce_shape(known_shape(graph, self), dim, keepdim)),)
+    return ((dtype_or_none(graph, self) if dtype is None else dtype, reduce_shape(shape_or_none(graph, self), dim, keepdim)),)
 
 
 def rule_aten_norm_Scalar(graph: GraphBuilder, self: Result, p: Scalar = 2) -> Rules:
@@ -287,7 +287,7 @@ def rule_aten_std(graph: GraphBuilder, self: Result, unbiased: Bool = True) -> R
 
 
 def rule_aten_std_correction(graph: GraphBuilder, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Rules:
-    return ((part_type(known_dtype(graph, self)), reduce_shape(known_shape(graph, self), dim, keepdim)),)
+    return ((part_type(dtype_or_none(graph, self)), reduce_shape(shape_or_none(graph, self), dim, keepdim)),)
 
 
 def rule_aten_std_dim(graph: GraphBuilder, self: Result, dim: Ints | None, unbiased: Bool = True, keepdim: Bool = False) -> Rules:
@@ -299,7 +299,7 @@ def rule_aten_std_mean(graph: GraphBuilder, self: Result, unbiased: Bool = True)
 
 
 def rule_aten_std_mean_correction(graph: GraphBuilder, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Rules:
-    return ((part_type(known_dtype(graph, self)), reduce_shape(known_shape(graph, self), dim, keepdim)), (known_dtype(graph, self), reduce_shape(known_shape(graph, self), dim, keepdim)),)
+    return ((part_type(dtype_or_none(graph, self)), reduce_shape(shape_or_none(graph, self), dim, keepdim)), (dtype_or_none(graph, self), reduce_shape(shape_or_none(graph, self), dim, keepdim)),)
 
 
 def rule_aten_std_mean_dim(graph: GraphBuilder, self: Result, dim: Ints | None, unbiased: Bool = True, keepdim: Bool = False) -> Rules:
@@ -311,7 +311,7 @@ def rule_aten_var(graph: GraphBuilder, self: Result, unbiased: Bool = True) -> R
 
 
 def rule_aten_var_correction(graph: GraphBuilder, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Rules:
-    return ((part_type(known_dtype(graph, self)), reduce_shape(known_shape(graph, self), dim, keepdim)),)
+    return ((part_type(dtype_or_none(graph, self)), reduce_shape(shape_or_none(graph, self), dim, keepdim)),)
 
 
 def rule_aten_var_dim(graph: GraphBuilder, self: Result, dim: Ints | None, unbiased: Bool = True, keepdim: Bool = False) -> Rules:
@@ -323,7 +323,7 @@ def rule_aten_var_mean(graph: GraphBuilder, self: Result, unbiased: Bool = True)
 
 
 def rule_aten_var_mean_correction(graph: GraphBuilder, self: Result, dim: Ints | None = None, *, correction: Scalar | None = None, keepdim: Bool = False) -> Rules:
-    return ((part_type(known_dtype(graph, self)), reduce_shape(known_shape(graph, self), dim, keepdim)), (known_dtype(graph, self), reduce_shape(known_shape(graph, self), dim, keepdim)),)
+    return ((part_type(dtype_or_none(graph, self)), reduce_shape(shape_or_none(graph, self), dim, keepdim)), (dtype_or_none(graph, self), reduce_shape(shape_or_none(graph, self), dim, keepdim)),)
 
 
 def rule_aten_var_mean_dim(graph: GraphBuilder, self: Result, dim: Ints | None, unbiased: Bool = True, keepdim: Bool = False) -> Rules:

@@ -9,7 +9,7 @@ from ortable.lowerings.complex.parts import each_part
 from ortable.lowerings.pointwise import close_to
 from ortable.lowerings.views import known_flag, known_number
 from ortable.prelude.facts import count_of, dim_of, dtype_of, is_static, rank_of, shape_of
-from ortable.prelude.metadata import as_list, known_dtype, scalar_shape
+from ortable.prelude.metadata import as_list, dtype_or_none, scalar_shape
 from ortable.prelude.promotion import common_dtype, promote_values
 from ortable.prelude.reductions import all_true
 from ortable.prelude.values import as_tensor, cast, const, reshape_to
@@ -159,7 +159,7 @@ def complex_aten_sym_size_int(graph: GraphBuilder, res: Res, self: Result, dim: 
 
 
 def rule_aten__local_scalar_dense(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), scalar_shape()),)
+    return ((dtype_or_none(graph, self), scalar_shape()),)
 
 
 def rule_aten_allclose(graph: GraphBuilder, self: Result, other: Result, rtol: Float = 1e-05, atol: Float = 1e-08, equal_nan: Bool = False) -> Rules:

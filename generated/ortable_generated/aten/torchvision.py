@@ -8,7 +8,7 @@ from ortable.errors import UnsupportedCase
 from ortable.lowerings.quantize import float32_below
 from ortable.lowerings.vision import roi_align, roi_pool
 from ortable.prelude.facts import dtype_of, is_used, static
-from ortable.prelude.metadata import known_dtype
+from ortable.prelude.metadata import dtype_or_none
 from ortable.prelude.values import const, consts
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def rule_torchvision_deform_conv2d(graph: GraphBuilder, input: Result, weight: Result, offset: Result, mask: Result, bias: Result, stride_h: SymInt, stride_w: SymInt, pad_h: SymInt, pad_w: SymInt, dilation_h: SymInt, dilation_w: SymInt, groups: SymInt, offset_groups: SymInt, use_mask: Bool) -> Rules:
-    return ((known_dtype(graph, input), None),)
+    return ((dtype_or_none(graph, input), None),)
 
 
 def rule_torchvision_nms(graph: GraphBuilder, dets: Result, scores: Result, iou_threshold: Float) -> Rules:
@@ -26,19 +26,19 @@ def rule_torchvision_nms(graph: GraphBuilder, dets: Result, scores: Result, iou_
 
 
 def rule_torchvision_ps_roi_align(graph: GraphBuilder, input: Result, rois: Result, spatial_scale: Float, pooled_height: SymInt, pooled_width: SymInt, sampling_ratio: Int) -> Rules:
-    return ((known_dtype(graph, input), None), (int32, None),)
+    return ((dtype_or_none(graph, input), None), (int32, None),)
 
 
 def rule_torchvision_ps_roi_pool(graph: GraphBuilder, input: Result, rois: Result, spatial_scale: Float, pooled_height: SymInt, pooled_width: SymInt) -> Rules:
-    return ((known_dtype(graph, input), None), (int32, None),)
+    return ((dtype_or_none(graph, input), None), (int32, None),)
 
 
 def rule_torchvision_roi_align(graph: GraphBuilder, input: Result, rois: Result, spatial_scale: Float, pooled_height: SymInt, pooled_width: SymInt, sampling_ratio: Int, aligned: Bool) -> Rules:
-    return ((known_dtype(graph, input), None),)
+    return ((dtype_or_none(graph, input), None),)
 
 
 def rule_torchvision_roi_pool(graph: GraphBuilder, input: Result, rois: Result, spatial_scale: Float, pooled_height: SymInt, pooled_width: SymInt) -> Rules:
-    return ((known_dtype(graph, input), None), (int32, None),)
+    return ((dtype_or_none(graph, input), None), (int32, None),)
 
 
 def torchvision_deform_conv2d(graph: GraphBuilder, res: Res, input: Result, weight: Result, offset: Result, mask: Result, bias: Result, stride_h: SymInt, stride_w: SymInt, pad_h: SymInt, pad_w: SymInt, dilation_h: SymInt, dilation_w: SymInt, groups: SymInt, offset_groups: SymInt, use_mask: Bool) -> Result:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ortable.dtypes import int64
 from ortable.lowerings.attention import gelu_of, layer_normalized, packed_attention
 from ortable.prelude.matrices import projected
-from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.values import consts
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ def aten__transformer_encoder_layer_fwd(graph: GraphBuilder, res: Res, src: Resu
 
 
 def rule_aten__native_multi_head_attention(graph: GraphBuilder, query: Result, key: Result, value: Result, embed_dim: Int, num_head: Int, qkv_weight: Result, qkv_bias: Result, proj_weight: Result, proj_bias: Result, mask: Result | None = None, need_weights: Bool = True, average_attn_weights: Bool = True, mask_type: Int | None = None) -> Rules:
-    return ((known_dtype(graph, query), None), (known_dtype(graph, query), None),)
+    return ((dtype_or_none(graph, query), None), (dtype_or_none(graph, query), None),)
 
 
 def rule_aten__transformer_encoder_layer_fwd(graph: GraphBuilder, src: Result, embed_dim: Int, num_heads: Int, qkv_weight: Result, qkv_bias: Result, proj_weight: Result, proj_bias: Result, use_gelu: Bool, norm_first: Bool, eps: Float, norm_weight_1: Result, norm_bias_1: Result, norm_weight_2: Result, norm_bias_2: Result, ffn_weight_1: Result, ffn_bias_1: Result, ffn_weight_2: Result, ffn_bias_2: Result, mask: Result | None = None, mask_type: Int | None = None) -> Rules:
-    return ((known_dtype(graph, src), known_shape(graph, src)),)
+    return ((dtype_or_none(graph, src), shape_or_none(graph, src)),)

@@ -10,7 +10,7 @@ from ortable.lowerings.pointwise import expm1_of, is_signed, truncated
 from ortable.prelude.complex_arithmetic import as_complex, c_abs, c_exp, c_over, c_scaled, c_times
 from ortable.prelude.error_functions import erf_of, erfc_wide
 from ortable.prelude.facts import dtype_of, is_float
-from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.pointwise import const_like, log1p_of
 from ortable.prelude.promotion import opmath, promote_values, promoted_dtype
 from ortable.prelude.values import cast
@@ -276,7 +276,7 @@ def complex_aten_square(graph: GraphBuilder, res: Res, self: Result) -> Result:
 
 
 def rule_aten_abs(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'complex_to_float', self), known_shape(graph, self)),)
+    return ((promoted_dtype(graph, 'complex_to_float', self), shape_or_none(graph, self)),)
 
 
 def rule_aten_absolute(graph: GraphBuilder, self: Result) -> Rules:
@@ -284,27 +284,27 @@ def rule_aten_absolute(graph: GraphBuilder, self: Result) -> Rules:
 
 
 def rule_aten_ceil(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_erf(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
 def rule_aten_erfc(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
 def rule_aten_exp(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
 def rule_aten_exp2(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
 def rule_aten_expm1(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
 def rule_aten_fix(graph: GraphBuilder, self: Result) -> Rules:
@@ -312,35 +312,35 @@ def rule_aten_fix(graph: GraphBuilder, self: Result) -> Rules:
 
 
 def rule_aten_floor(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_frac(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_log(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
 def rule_aten_log10(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
 def rule_aten_log1p(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
 def rule_aten_log2(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
 def rule_aten_logit(graph: GraphBuilder, self: Result, eps: Float | None = None) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
 def rule_aten_neg(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_negative(graph: GraphBuilder, self: Result) -> Rules:
@@ -348,32 +348,32 @@ def rule_aten_negative(graph: GraphBuilder, self: Result) -> Rules:
 
 
 def rule_aten_positive(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_reciprocal(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
 def rule_aten_round(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_round_decimals(graph: GraphBuilder, self: Result, *, decimals: Int) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_rsqrt(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
 def rule_aten_sqrt(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
 def rule_aten_square(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'bool_to_long', self), known_shape(graph, self)),)
+    return ((promoted_dtype(graph, 'bool_to_long', self), shape_or_none(graph, self)),)
 
 
 def rule_aten_trunc(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)

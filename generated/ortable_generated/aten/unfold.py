@@ -9,7 +9,7 @@ from ortable.lowerings.convolution import fold_places, is_half, window_count
 from ortable.lowerings.shapes import replaced_at
 from ortable.prelude.facts import count_of, dim_of, dtype_of, rank_of, shape_of, spread, static
 from ortable.prelude.indexing import put_along, window_places
-from ortable.prelude.metadata import given_shape, known_dtype
+from ortable.prelude.metadata import dtype_or_none, given_shape
 from ortable.prelude.shapes import as_flat, torch_pads, zeros_of
 from ortable.prelude.values import as_vec, cast, const, consts, permuted, reshape_to, squeezed, unsqueezed
 from ortable_generated.aten.channels import aten_channel_shuffle, complex_aten_channel_shuffle, rule_aten_channel_shuffle
@@ -127,11 +127,11 @@ def complex_aten_pixel_unshuffle(graph: GraphBuilder, res: Res, self: Result, do
 
 
 def rule_aten_col2im(graph: GraphBuilder, self: Result, output_size: SymInts, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_im2col(graph: GraphBuilder, self: Result, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_native_channel_shuffle(graph: GraphBuilder, self: Result, groups: SymInt) -> Rules:
@@ -139,12 +139,12 @@ def rule_aten_native_channel_shuffle(graph: GraphBuilder, self: Result, groups: 
 
 
 def rule_aten_pixel_shuffle(graph: GraphBuilder, self: Result, upscale_factor: Int) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_pixel_unshuffle(graph: GraphBuilder, self: Result, downscale_factor: Int) -> Rules:
-    return ((known_dtype(graph, self), None),)
+    return ((dtype_or_none(graph, self), None),)
 
 
 def rule_aten_unfold_backward(graph: GraphBuilder, grad_in: Result, input_sizes: SymInts, dim: Int, size: Int, step: Int) -> Rules:
-    return ((known_dtype(graph, grad_in), given_shape(input_sizes)),)
+    return ((dtype_or_none(graph, grad_in), given_shape(input_sizes)),)

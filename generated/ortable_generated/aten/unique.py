@@ -8,7 +8,7 @@ from ortable.errors import UnsupportedCase
 from ortable.lowerings.sorting import compressed, equality_codes, run_lengths, run_starts
 from ortable.prelude.facts import axis_of, shape_of
 from ortable.prelude.indexing import run_ids, sorted_places
-from ortable.prelude.metadata import known_dtype
+from ortable.prelude.metadata import dtype_or_none
 from ortable.prelude.shapes import as_flat
 from ortable.prelude.values import consts, reshape_to
 
@@ -65,16 +65,16 @@ def aten_unique_dim(graph: GraphBuilder, res: Res, self: Result, dim: Int, sorte
 
 
 def rule_aten__unique(graph: GraphBuilder, self: Result, sorted: Bool = True, return_inverse: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), None), (int64, None),)
+    return ((dtype_or_none(graph, self), None), (int64, None),)
 
 
 def rule_aten__unique2(graph: GraphBuilder, self: Result, sorted: Bool = True, return_inverse: Bool = False, return_counts: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), None), (int64, None), (int64, None),)
+    return ((dtype_or_none(graph, self), None), (int64, None), (int64, None),)
 
 
 def rule_aten_unique_consecutive(graph: GraphBuilder, self: Result, return_inverse: Bool = False, return_counts: Bool = False, dim: Int | None = None) -> Rules:
-    return ((known_dtype(graph, self), None), (int64, None), (int64, None),)
+    return ((dtype_or_none(graph, self), None), (int64, None), (int64, None),)
 
 
 def rule_aten_unique_dim(graph: GraphBuilder, self: Result, dim: Int, sorted: Bool = True, return_inverse: Bool = False, return_counts: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), None), (int64, None), (int64, None),)
+    return ((dtype_or_none(graph, self), None), (int64, None), (int64, None),)

@@ -50,7 +50,7 @@ def load_specs(
             then.
     """
     from ortable_generated.aten import dispatch
-    from ortablegen.emit import family_text
+    from ortablegen.aten.emit import family_text
 
     from .tables import LOADED
 
@@ -110,9 +110,9 @@ def supported_ops() -> tuple[SupportedOp, ...]:
 def _checked(path: str | Path, lowerings: frozenset[str]) -> tuple[Any, str, dict[str, Any]]:
     """The specs of a file, the file's name for messages, and the supported operators that its
     aliases mean."""
-    from ortablegen.check import check_specs
-    from ortablegen.diagnostics import Diagnostics
-    from ortablegen.read import read_text
+    from ortablegen.aten.check import check_specs
+    from ortablegen.aten.read import read_text
+    from ortablegen.source.diagnostics import Diagnostics
 
     file = Path(path)
     try:
@@ -133,8 +133,8 @@ def _existing_targets(specs: Any, file: str) -> dict[str, Any]:
     """Entries, without rules of their own, for the supported operators that aliases of the file
     mean. (Not for random ones: what torch draws is written for each operator.)"""
     from ortable_generated.aten import dispatch
-    from ortablegen.model import ComplexForm, LowerCase, OpEntry
-    from ortablegen.schema import schema_of_key
+    from ortablegen.aten.model import ComplexForm, LowerCase, OpEntry
+    from ortablegen.schemas.torch import schema_of_key
 
     own = {entry.key for entry in specs.ops}
     found = {}

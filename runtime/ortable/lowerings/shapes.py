@@ -26,7 +26,7 @@ from ortable.prelude.facts import (
     rank_of,
     shape_of,
 )
-from ortable.prelude.metadata import known_shape
+from ortable.prelude.metadata import shape_or_none
 from ortable.prelude.promotion import result_type
 from ortable.prelude.shapes import flat_sizes, is_inferred, sliced, stretched
 from ortable.prelude.values import at_least_1d, cast, const, consts, reshape_to, unsqueezed
@@ -97,7 +97,7 @@ def alike(graph: Graph, x: Result, other: Result) -> Result:
 def repeated_places(graph: Graph, counts: Result) -> Result:
     """The int64 vector in which each place ``i`` of the 1-d ``counts`` stands ``counts[i]``
     times."""
-    if known_shape(graph, counts) == (0,):
+    if shape_or_none(graph, counts) == (0,):
         return consts(graph, [], dtypes.int64)
     most = graph.make_node("ReduceMax", [cast(graph, counts, dtypes.int64)], keepdims=0)
     ramp = graph.make_node(
@@ -188,7 +188,7 @@ def cat_list(graph: Graph, xs: Results) -> Results:
     """The results that torch.cat joins, in their common dtype: empty 1-d ones are skipped next to
     others."""
     wanted = result_type(graph, xs)
-    kept = [x for x in xs if known_shape(graph, x) != (0,)]
+    kept = [x for x in xs if shape_or_none(graph, x) != (0,)]
     return [cast(graph, x, wanted) for x in kept or xs[:1]]
 
 

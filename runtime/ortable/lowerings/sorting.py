@@ -9,7 +9,7 @@ from ortable import dims, dtypes
 from ortable.ir import Graph
 from ortable.prelude.facts import Bool, Dtype, Int, Result, dim_of, rank_of, shape_of
 from ortable.prelude.indexing import run_ids, sorted_places
-from ortable.prelude.metadata import known_shape
+from ortable.prelude.metadata import shape_or_none
 from ortable.prelude.shapes import counting, other_axes, sliced, stretched
 from ortable.prelude.values import as_vec, cast, const, consts, reshape_to, unsqueezed
 
@@ -83,7 +83,7 @@ def run_lengths(graph: Graph, starts: Result) -> Result:
     size = dim_of(graph, starts, 0)
     first = compressed(graph, counting(graph, 0, size, 1), starts, 0)
     ends = [sliced(graph, first, 0, 1, 2**63 - 1), as_vec(graph, size)]
-    if known_shape(graph, starts) == (0,):
+    if shape_or_none(graph, starts) == (0,):
         return first
     return graph.make_node("Sub", [graph.make_node("Concat", ends, axis=0), first])
 

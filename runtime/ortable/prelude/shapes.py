@@ -12,7 +12,7 @@ from ortable.inference import normalize_axis
 from ortable.ir import Graph
 
 from .facts import Dtype, Int, Ints, Result, SymInt, SymInts, dim_of, is_static, rank_of, shape_of
-from .metadata import known_shape
+from .metadata import shape_or_none
 from .values import as_scalar, as_vec, const, consts, reshape_to, unsqueezed
 
 __all__ = [
@@ -137,7 +137,7 @@ def sliced(
 
 def stretched(graph: Graph, x: Result, sizes: SymInts) -> Result:
     """``x`` broadcast to ``sizes``; no node when it has them."""
-    shape = known_shape(graph, x)
+    shape = shape_or_none(graph, x)
     if shape is not None and len(shape) == len(sizes) and all(map(dims.same, shape, sizes)):
         return x
     if is_static(list(sizes)) and 0 in sizes:

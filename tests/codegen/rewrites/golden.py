@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ortablegen.diagnostics import Diagnostics
-from ortablegen.rewrites_check import check_rewrites
-from ortablegen.rewrites_emit import rewrites_text
-from ortablegen.rewrites_read import read_rewrites_text
+from ortablegen.rewrites.check import check_rewrites
+from ortablegen.rewrites.emit import rewrites_text
+from ortablegen.rewrites.read import read_rewrites_text
+from ortablegen.source.diagnostics import Diagnostics
 
 HERE = Path(__file__).parent
 

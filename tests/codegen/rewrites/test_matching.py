@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from ortable.ir.versions import ORT_MAX_OPSET
-from ortablegen.diagnostics import Diagnostics
-from ortablegen.rewrites_emit import rewrites_text
-from ortablegen.rewrites_model import Rewrite, RewriteCase
-from ortablegen.rewrites_names import opset_range
-from ortablegen.rewrites_read import read_rewrites_text
+from ortablegen.rewrites.emit import rewrites_text
+from ortablegen.rewrites.model import Rewrite, RewriteCase
+from ortablegen.rewrites.names import opset_range
+from ortablegen.rewrites.read import read_rewrites_text
+from ortablegen.source.diagnostics import Diagnostics
 from tests.passes.rewrite.harness import Trial
 
 from . import golden

@@ -9,10 +9,10 @@ import warnings
 
 import pytest
 
-from ortablegen.diagnostics import Diagnostics
-from ortablegen.rewrites_check import check_rewrites
-from ortablegen.rewrites_emit import emit_rewrites
-from ortablegen.rewrites_read import read_rewrites_text
+from ortablegen.rewrites.check import check_rewrites
+from ortablegen.rewrites.emit import emit_rewrites
+from ortablegen.rewrites.read import read_rewrites_text
+from ortablegen.source.diagnostics import Diagnostics
 
 from . import golden
 

@@ -14,9 +14,9 @@ import torch
 from ortable import dtypes
 from ortable.builder import GraphBuilder
 from ortable.ir.schemas import find_schema
-from ortablegen.language import onnx_call
-from ortablegen.rewrites_model import Rewrite, RewriteCase
-from ortablegen.samples import TensorSample
+from ortablegen.language.parse import onnx_call
+from ortablegen.language.samples import TensorSample
+from ortablegen.rewrites.model import Rewrite, RewriteCase
 
 from .values import Operand, as_array, attribute, draw, literal, operand, symbolic_shape
 

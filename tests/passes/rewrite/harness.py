@@ -19,9 +19,9 @@ from ortable.passes.rewrite import choose
 from ortable.passes.rewrite.engine import rewrite as run_engine
 from ortable.passes.rewrite.rule import Rule
 from ortable_generated.kernels import KERNELS_CPU
-from ortablegen.diagnostics import Diagnostics, SpecErrors
-from ortablegen.rewrites_model import Rewrite, RewriteCase
-from ortablegen.rewrites_read import read_rewrites
+from ortablegen.rewrites.model import Rewrite, RewriteCase
+from ortablegen.rewrites.read import read_rewrites
+from ortablegen.source.diagnostics import Diagnostics, SpecErrors
 
 from .graphs import Built, build
 from .runs import Runner, checked_model, declared, same_declarations, same_inference, same_values

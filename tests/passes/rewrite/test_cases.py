@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from ortablegen.rewrites_model import Rewrite
+from ortablegen.rewrites.model import Rewrite
 
 from .harness import (
     Trial,

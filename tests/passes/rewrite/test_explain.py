@@ -13,8 +13,8 @@ from ortable.cli.main import main
 from ortable.debug.rewrites_text import fired_lines, made_by_rules, refused_lines
 from ortable.passes.rewrite import choose
 from ortable.passes.rewrite.rule import STAGES
-from ortablegen.diagnostics import Diagnostics
-from ortablegen.rewrites_read import read_rewrites_text
+from ortablegen.rewrites.read import read_rewrites_text
+from ortablegen.source.diagnostics import Diagnostics
 from tests.passes.rewrite.harness import Trial, operators
 
 ROOT = Path(__file__).parents[3]

@@ -11,9 +11,9 @@ import torch
 
 from ortable import dtypes
 from ortable.builder import GraphBuilder
-from ortablegen.diagnostics import Diagnostics
-from ortablegen.rewrites_read import read_rewrites_text
-from ortablegen.samples import SampleProblem
+from ortablegen.language.samples import SampleProblem
+from ortablegen.rewrites.read import read_rewrites_text
+from ortablegen.source.diagnostics import Diagnostics
 
 from .graphs import CaseProblem, build
 from .values import attribute, concrete_shape, draw, operand, several_sizes, symbolic_shape

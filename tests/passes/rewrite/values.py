@@ -12,8 +12,8 @@ import numpy as np
 import torch
 
 from ortable import dims, dtypes
-from ortablegen import samples, vocabulary
-from ortablegen.samples import Expression, SampleProblem, TensorSample
+from ortablegen.language import samples, vocabulary
+from ortablegen.language.samples import Expression, SampleProblem, TensorSample
 
 SPECIAL = (0.0, -0.0, float("inf"), float("-inf"), float("nan"), 1.0, -1.0, 0.5, 2.0)
 GROWTH = 3  # what dynamic sizes are larger by in a second run

@@ -128,10 +128,10 @@ def load(path: str | Path) -> tuple[Rule, ...]:
 
 
 def _compiled(text: str, display: str) -> tuple[Rule, ...]:
-    from ortablegen.diagnostics import Diagnostics
-    from ortablegen.rewrites_check import check_rewrites
-    from ortablegen.rewrites_emit import rewrites_text
-    from ortablegen.rewrites_read import read_rewrites_text
+    from ortablegen.rewrites.check import check_rewrites
+    from ortablegen.rewrites.emit import rewrites_text
+    from ortablegen.rewrites.read import read_rewrites_text
+    from ortablegen.source.diagnostics import Diagnostics
 
     diagnostics = Diagnostics()
     rewrites = read_rewrites_text(text, display, diagnostics)

@@ -1,0 +1,418 @@
+"""Checks whole entries: order and reach of cases, arguments read or ignored, results counted, rules
+and samples sound."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Iterable, Mapping
+
+from ortablegen.language import kinds, vocabulary
+from ortablegen.language.check import CodeChecker
+from ortablegen.language.kinds import Kind, of_torch
+from ortablegen.language.narrowing import Env, Value, narrowed
+from ortablegen.language.parse import Code
+from ortablegen.language.samples import SampleProblem
+from ortablegen.schemas.onnx import DOMAIN_RANGE
+from ortablegen.schemas.torch import OpSchema, argument_names
+from ortablegen.source.diagnostics import Diagnostics, Span
+
+from . import draws
+from .model import (
+    AliasEntry,
+    ComplexForm,
+    LowerCase,
+    OpEntry,
+    PythonLowering,
+    Sample,
+    Specs,
+)
+from .rule_words import check_rules
+from .samples import check_sample
+
+
+def check_specs(
+    specs: Specs,
+    diagnostics: Diagnostics,
+    *,
+    user_lowerings: frozenset[str] | None = None,
+    existing: Mapping[str, OpEntry] | None = None,
+) -> None:
+    """Report everything wrong with ``specs``.
+
+    ``user_lowerings``: names that ``python:`` may use in a user's file; None means this package's
+    own lowerings. ``existing``: operators that aliases may mean besides those of the file.
+    """
+    _check_vocabulary(diagnostics)
+    _check_duplicates(specs, diagnostics)
+    _check_sorted(specs, diagnostics)
+    ops = {**(existing or {}), **{entry.key: entry for entry in specs.ops}}
+    for entry in specs.ops:
+        _OpChecker(entry, diagnostics, user_lowerings).check()
+    for alias in specs.aliases:
+        _check_alias(alias, ops, diagnostics)
+    for call in specs.calls:
+        if "::" not in call.of:
+            diagnostics.error(
+                call.span, f"'of: {call.of}' is no ATen operator", fix="write aten::name"
+            )
+    for hop in specs.hops:
+        if hop.python is not None:
+            check_python(hop.python, diagnostics, user_lowerings)
+
+
+def check_op(entry: OpEntry, diagnostics: Diagnostics) -> None:
+    """Report everything wrong with one op entry of the repository, looked at by itself."""
+    _OpChecker(entry, diagnostics, None).check()
+
+
+def _check_vocabulary(diagnostics: Diagnostics) -> None:
+    """No prelude word is also an argument name of torch: an entry could not tell the two apart."""
+    words = vocabulary.prelude()
+    for name in sorted(argument_names() & set(words)):
+        module = words[name].module.replace(".", "/")
+        diagnostics.error(
+            Span(f"runtime/{module}.py", 1, 1),
+            f"the prelude word '{name}' is a torch argument name, too",
+        )
+
+
+def _check_duplicates(specs: Specs, diagnostics: Diagnostics) -> None:
+    seen: dict[str, Span] = {}
+    keyed: list[tuple[str, Span]] = [(e.key, e.span) for e in specs.operators()]
+    keyed += [(f"{c.kind} {c.name}", c.span) for c in specs.calls] + [
+        (f"hop {h.name}", h.span) for h in specs.hops
+    ]
+    keyed += [(p.name, p.span) for p in specs.placed if not p.lowered]
+    for key, span in sorted(keyed, key=lambda pair: pair[1]):
+        if key in seen:
+            diagnostics.error(span, f"duplicate entry for '{key}'", [f"first given at {seen[key]}"])
+        else:
+            seen[key] = span
+
+
+def _check_sorted(specs: Specs, diagnostics: Diagnostics) -> None:
+    groups: dict[tuple[str, str], list[tuple[str, Span]]] = {}
+    for entry in specs.operators():
+        groups.setdefault((entry.file, "operators"), []).append((entry.key, entry.span))
+    for placed in specs.placed:
+        if not placed.lowered and "::" in placed.name:
+            groups.setdefault((placed.file, "operators"), []).append((placed.name, placed.span))
+    for call in specs.calls:
+        groups.setdefault((call.file, call.kind), []).append((call.name, call.span))
+    for pairs in groups.values():
+        pairs.sort(key=lambda pair: pair[1])
+        for (before, _), (after, span) in itertools.pairwise(pairs):
+            if after < before:
+                diagnostics.error(
+                    span,
+                    f"'{after}' stands after '{before}'",
+                    fix="keep the entries of a file sorted",
+                )
+                break
+
+
+def check_python(
+    python: PythonLowering, diagnostics: Diagnostics, user_lowerings: frozenset[str] | None
+) -> None:
+    """A Python lowering exists and says why."""
+    if not (python.why or "").strip():
+        diagnostics.error(
+            python.span,
+            "a Python lowering needs 'why:'",
+            fix="say what the language cannot express",
+        )
+    if user_lowerings is not None:
+        if python.path not in user_lowerings:
+            known = ", ".join(sorted(user_lowerings)) or "none"
+            diagnostics.error(
+                python.span,
+                f"no lowering '{python.path}' was given",
+                [f"given: {known}"],
+                fix="pass it: load_specs(path, lowerings={'name': function})",
+            )
+    elif vocabulary.lowering_parameters(python.path) is None:
+        diagnostics.error(
+            python.span,
+            f"there is no function '{python.path}'",
+            fix="write it in ortable/lowerings/",
+        )
+
+
+def argument_env(schema: OpSchema) -> Env:
+    """The classes of a schema's arguments."""
+    return {argument.name: Value(of_torch(argument.type)) for argument in schema.arguments}
+
+
+class _OpChecker:
+    """Checks one op entry."""
+
+    def __init__(
+        self, entry: OpEntry, diagnostics: Diagnostics, user_lowerings: frozenset[str] | None
+    ) -> None:
+        self.entry = entry
+        self.diagnostics = diagnostics
+        self.user_lowerings = user_lowerings
+        self.read: set[str] = set()
+
+    def error(
+        self, span: Span, message: str, notes: Iterable[str] = (), fix: str | None = None
+    ) -> None:
+        self.diagnostics.error(span, message, notes, fix)
+
+    def check(self) -> None:
+        entry = self.entry
+        before = len(self.diagnostics.errors)
+        if entry.schema.is_mutable and not entry.schema.written:
+            self.error(
+                entry.span,
+                f"'{entry.key}' writes into its arguments",
+                [
+                    "a mutating graph is functionalised before conversion, so this entry would"
+                    " never be reached"
+                ],
+                fix="write the entry of the functional overload",
+            )
+        env = argument_env(entry.schema)
+        env["res"] = Value(Kind(kinds.RES))
+        linked = self.check_promote(env)
+        if entry.draw is not None:
+            self.read |= draws.check_draw(entry, self.diagnostics)
+            env[draws.DRAWN] = Value(Kind(kinds.RESULT, True))
+        for name, code in entry.let:
+            env[name] = self.run(code, env, condition=True)
+        self.check_ignore(env)
+        if entry.lower:
+            self.check_cases(entry.lower, env, linked)
+        if len(self.diagnostics.errors) == before:
+            # an entry with another error was not read to its end
+            self.check_read()
+        if entry.complex is not None:
+            self.check_complex(entry.complex)
+        check_rules(entry, self.diagnostics)
+        for sample in entry.samples:
+            _check_sample(sample, entry.schema, self.diagnostics)
+
+    def check_promote(self, env: Env) -> tuple[str, ...]:
+        promote = self.entry.promote
+        if promote is None:
+            return ()
+        for name in promote.args:
+            if name not in env or env[name].kind.base not in (kinds.RESULT, kinds.SCALAR):
+                self.error(
+                    promote.span,
+                    f"promote names '{name}', which is no tensor argument of the operator",
+                )
+            else:
+                env[name] = Value(Kind(kinds.RESULT, env[name].kind.optional))
+            self.read.add(name)
+        return promote.args if promote.kind in ("default", "bool_to_long", "int_to_float") else ()
+
+    def run(self, code: Code, env: Env, *, condition: bool, case: LowerCase | None = None) -> Value:
+        """Check an expression; its reads count for the entry."""
+        checker = self.checker(code, env, condition, case, ())
+        value = checker.value(code.expression)
+        self.read |= checker.read
+        if (
+            value.kind == Kind(kinds.RESULT)
+            and case is not None
+            and isinstance(code.expression, ast.Name)
+        ):
+            self.error(
+                code.span,
+                "a result of the graph in a condition",
+                fix="test its dtype, rank or whether it is None",
+            )
+        return value
+
+    def checker(
+        self, code: Code, env: Env, condition: bool, case: LowerCase | None, linked: tuple[str, ...]
+    ) -> CodeChecker:
+        low, high = DOMAIN_RANGE[""]
+        if case is not None and case.opset is not None:
+            sign, version = case.opset
+            low, high = (max(low, version), high) if sign == ">=" else (low, min(high, version - 1))
+        target = case.target if case is not None else None
+        return CodeChecker(
+            code, dict(env), self.diagnostics, (low, high), target, condition, linked
+        )
+
+    def check_ignore(self, env: Env) -> None:
+        for name, _, span in self.entry.ignore:
+            if name not in {argument.name for argument in self.entry.schema.arguments}:
+                self.error(span, f"'{name}' is ignored, but the operator has no such argument")
+
+    def check_complex(self, form: ComplexForm) -> None:
+        """``complex:``, where tensor arguments are pairs; each argument is read there, too."""
+        arguments = self.entry.schema.arguments
+        if form.by_parts:
+            self.check_parts(form)
+            return
+        env: Env = {a.name: Value(kinds.in_complex(of_torch(a.type))) for a in arguments}
+        env["res"] = Value(Kind(kinds.RES))
+        self.read = set()
+        for name in self.entry.promote.args if self.entry.promote is not None else ():
+            if name in env:
+                env[name] = Value(Kind(kinds.COMPLEX, env[name].kind.optional))
+                self.read.add(name)
+        before = len(self.diagnostics.errors)
+        self.check_cases(form.cases, env, ())
+        if len(self.diagnostics.errors) == before and any(c.refuse is None for c in form.cases):
+            ignored = {name for name, _, _ in self.entry.ignore}
+            for argument in arguments:
+                if argument.name not in self.read | ignored:
+                    self.error(
+                        form.span,
+                        f"argument '{argument.name}' of {self.entry.key} is never read for complex"
+                        " tensors",
+                        fix="use it, add a case that refuses it, or ignore it with a reason",
+                    )
+
+    def check_parts(self, form: ComplexForm) -> None:
+        """``parts(...)`` names tensors, lists of tensors or numbers, and there is a real
+        lowering."""
+        by_name = {a.name: of_torch(a.type).base for a in self.entry.schema.arguments}
+        if not self.entry.lower:
+            self.error(
+                form.span,
+                "parts(...) uses the real lowering, which this entry lacks",
+                fix="add 'lower', or write the complex block",
+            )
+        for name in form.parts:
+            if by_name.get(name) not in kinds.WITH_PARTS:
+                self.error(
+                    form.span,
+                    f"parts names '{name}', which is no tensor or number argument of the operator",
+                    [f"schema: {self.entry.schema.text}"],
+                )
+
+    def check_cases(self, cases: tuple[LowerCase, ...], env: Env, linked: tuple[str, ...]) -> None:
+        seen: dict[tuple[object, ...], Span] = {}
+        for position, case in enumerate(cases):
+            last = position == len(cases) - 1
+            if last and not case.is_catch_all:
+                self.error(
+                    case.span,
+                    "the last case has a condition, so a call may find no case",
+                    fix="drop its when/target/opset, or add '- refuse: <reason>' as the last case",
+                )
+            if not last and case.is_catch_all:
+                self.error(
+                    cases[position + 1].span,
+                    "this case can't be reached",
+                    [f"the case at line {case.span.line} takes every call"],
+                )
+                break
+            key = (ast.dump(case.when.expression) if case.when else None, case.target, case.opset)
+            if key in seen and not last:
+                self.error(
+                    case.span,
+                    "this case can't be reached",
+                    [f"line {seen[key].line} has the same condition"],
+                )
+                continue
+            seen[key] = case.span
+            env = self.check_case(case, env, linked)
+
+    def check_case(self, case: LowerCase, env: Env, linked: tuple[str, ...]) -> Env:
+        """Check one case; returns what is known when it was not taken."""
+        inside = env
+        if case.when is not None:
+            self.run(case.when, env, condition=True, case=case)
+            inside = narrowed(env, case.when.expression, True, linked)
+        if case.do is not None:
+            checker = self.checker(case.do, inside, False, case, linked)
+            checker.block(self.entry.schema.returns)
+            self.read |= checker.read
+        if case.python is not None:
+            check_python(case.python, self.diagnostics, self.user_lowerings)
+            self.read |= self.read_by_python(case.python)
+        if case.refuse is not None and not case.refuse.strip():
+            self.error(case.span, "a refusal needs its reason")
+        if case.when is not None and case.target is None and case.opset is None:
+            return narrowed(env, case.when.expression, False, linked)
+        return env
+
+    def read_by_python(self, python: PythonLowering) -> set[str]:
+        if self.user_lowerings is not None:
+            return {argument.name for argument in self.entry.schema.arguments}
+        read = vocabulary.lowering_parameters(python.path)
+        # a lowering that does not exist is reported once, not once an argument
+        return (
+            set(read)
+            if read is not None
+            else {argument.name for argument in self.entry.schema.arguments}
+        )
+
+    def check_read(self) -> None:
+        ignored = {name for name, _, _ in self.entry.ignore}
+        if all(case.refuse is not None for case in self.entry.lower):
+            return  # also for an entry of complex tensors alone
+        for argument in self.entry.schema.arguments:
+            if argument.name not in self.read and argument.name not in ignored:
+                self.error(
+                    self.entry.span,
+                    f"argument '{argument.name}' of {self.entry.key} is never read",
+                    [f"schema: {self.entry.schema.text}"],
+                    fix=f"use it, or say why not: ignore: {{{argument.name}: <reason>}}",
+                )
+            if argument.name in self.read and argument.name in ignored:
+                self.error(self.entry.span, f"argument '{argument.name}' is both read and ignored")
+
+
+def _check_alias(alias: AliasEntry, ops: dict[str, OpEntry], diagnostics: Diagnostics) -> None:
+    target = ops.get(alias.of)
+    if target is None:
+        diagnostics.error(
+            alias.of_span,
+            f"there is no op entry '{alias.of}'",
+            fix="an alias points to an op entry",
+        )
+        return
+    written = alias.schema.written  # of an operator of a library; for one of torch it is empty
+    if alias.schema.is_mutable and (not written or len(written) != len(target.schema.written)):
+        diagnostics.error(
+            alias.span,
+            f"'{alias.key}' writes into its arguments",
+            fix="alias the functional overload",
+        )
+    env = argument_env(alias.schema)
+    read: set[str] = set()
+    given = dict(alias.args)
+    wanted = {argument.name for argument in target.schema.arguments}
+    for name, code in alias.args:
+        if name not in wanted:
+            diagnostics.error(
+                code.span, f"{alias.of} has no argument '{name}'", [f"schema: {target.schema.text}"]
+            )
+        checker = CodeChecker(code, dict(env), diagnostics, DOMAIN_RANGE[""], None, True)
+        checker.value(code.expression)
+        read |= checker.read
+    for argument in target.schema.arguments:
+        if argument.name in env and argument.name not in given:
+            read.add(argument.name)
+        elif argument.name not in given and not argument.has_default:
+            diagnostics.error(
+                alias.span, f"the alias gives no value for argument '{argument.name}' of {alias.of}"
+            )
+    ignored = {name for name, _, _ in alias.ignore}
+    for argument in alias.schema.arguments:
+        if argument.name not in read and argument.name not in ignored:
+            diagnostics.error(
+                alias.span,
+                f"argument '{argument.name}' of {alias.key} is never read",
+                fix=f"map it in args, or say why not: ignore: {{{argument.name}: <reason>}}",
+            )
+    for sample in alias.samples:
+        _check_sample(sample, alias.schema, diagnostics)
+
+
+def _check_sample(sample: Sample, schema: OpSchema, diagnostics: Diagnostics) -> None:
+    try:
+        check_sample(sample, schema)
+    except SampleProblem as problem:
+        diagnostics.error(
+            sample.span,
+            str(problem),
+            fix='tensors are written "f32[2,3]", other values as Python literals',
+        )

@@ -1,0 +1,221 @@
+"""The coverage table: what each operator's entry covers, as `docs/operators.md` and as data for
+`ortable ops`. What is read from the specs is joined with what the conformance run measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ortablegen.language.samples import TensorSample
+
+from .model import AliasEntry, OpEntry, Sample, Specs
+from .samples import parse_sample
+
+_ORDER = ("f32", "f64", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "b", "c64", "c128")
+_SHORT = {
+    "float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "int64": "i64",
+    "int32": "i32", "int16": "i16", "int8": "i8", "uint8": "u8", "bool": "b", "complex64": "c64",
+    "complex128": "c128",
+}  # fmt: skip
+_HEADER = "Generated from specs/ by codegen. Do not edit: change the spec, then run `make codegen`."
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """One operator: where it is written, and what its samples and cases cover."""
+
+    name: str
+    file: str
+    means: str  # the operator that an alias stands for, or ""
+    opsets: str  # versions at which another form is taken
+    dtypes: str  # of the tensors in its sample calls
+    dynamic: bool  # a sample call has a dynamic dimension
+    cases: int
+    refusals: int
+    samples: int
+    escape: str  # the Python lowering, or ""
+    forward: str = ""  # exact samples of PyTorch's operator tests, of those captured
+    gradient: str = ""
+    place: str = ""  # why the backend leaves it to torch, or ""
+
+
+def coverage(specs: Specs, measured: Mapping[str, Mapping[str, str]]) -> list[Coverage]:
+    """A row for each operator, alias and higher-order operator, sorted by name."""
+    by_key = {entry.key: entry for entry in specs.ops}
+    rows = [_row(entry, by_key, measured.get(entry.key, {})) for entry in specs.operators()]
+    for hop in specs.hops:
+        numbers = measured.get(hop.name, {})
+        escape = hop.python.path.removeprefix("ortable.lowerings.") if hop.python else ""
+        rows.append(
+            Coverage(
+                hop.name,
+                hop.file,
+                "",
+                "18",
+                "",
+                False,
+                1,
+                0,
+                0,
+                escape,
+                numbers.get("forward", ""),
+                numbers.get("gradient", ""),
+            )
+        )
+    why = {placed.name: placed.why for placed in specs.placed}
+    rows = [replace(row, place=why.get(row.name, "")) for row in rows]
+    for placed in specs.placed:
+        if not placed.lowered:
+            rows.append(
+                Coverage(placed.name, placed.file, "", "", "", False, 0, 0, 0, "", place=placed.why)
+            )
+    return sorted(rows, key=lambda row: row.name)
+
+
+def _row(
+    entry: OpEntry | AliasEntry, by_key: Mapping[str, OpEntry], numbers: Mapping[str, str]
+) -> Coverage:
+    lowered = entry if isinstance(entry, OpEntry) else by_key[entry.of]
+    escapes = {case.python.path for case in lowered.every_case() if case.python is not None}
+    versions = {case.opset[1] for case in lowered.every_case() if case.opset is not None}
+    return Coverage(
+        name=entry.key,
+        file=entry.file,
+        means="" if isinstance(entry, OpEntry) else entry.of,
+        opsets=" ".join(str(version) for version in sorted({18, *versions})),
+        dtypes=_dtypes(entry),
+        dynamic=any(_is_dynamic(leaf) for leaf in _tensors(entry)),
+        cases=len(lowered.every_case()),
+        refusals=sum(case.refuse is not None for case in lowered.every_case()),
+        samples=len(entry.samples),
+        escape=" ".join(sorted(path.removeprefix("ortable.lowerings.") for path in escapes))
+        if isinstance(entry, OpEntry)
+        else "",
+        forward=numbers.get("forward", ""),
+        gradient=numbers.get("gradient", ""),
+    )
+
+
+def _dtypes(entry: OpEntry | AliasEntry) -> str:
+    found = {_SHORT.get(leaf.dtype, leaf.dtype) for leaf in _tensors(entry)}
+    return " ".join(name for name in _ORDER if name in found)
+
+
+def _tensors(entry: OpEntry | AliasEntry) -> Iterable[TensorSample]:
+    for sample in entry.samples:
+        if sample.refused is None:
+            yield from _leaves(_parsed(sample, entry))
+
+
+def _parsed(sample: Sample, entry: OpEntry | AliasEntry) -> list[Any]:
+    return list(parse_sample(sample, entry.schema).values())
+
+
+def _leaves(value: Any) -> Iterable[TensorSample]:
+    if isinstance(value, TensorSample):
+        yield value
+    elif isinstance(value, list):
+        for each in value:
+            yield from _leaves(each)
+
+
+def _is_dynamic(leaf: TensorSample) -> bool:
+    return any(name is not None for _, name in leaf.dims)
+
+
+# -- what the conformance run measured ------------------------------------------------------------
+
+
+def load_measured(path: Path) -> dict[str, dict[str, str]]:
+    """Operator -> ``{"forward": "12/12", "gradient": "3/3"}``, as the conformance run wrote it."""
+    if not path.exists():
+        return {}
+    # the C loader: a line an operator, read at every codegen
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return yaml.load(path.read_text(), Loader=loader) or {}
+
+
+# -- as data and as a page ------------------------------------------------------------------------
+
+
+def emit_coverage(rows: Iterable[Coverage]) -> dict[str, str]:
+    """``ortable_generated/coverage.py``: one line an operator."""
+    lines = [
+        f"    ({row.name!r}, {row.file!r}, {row.means!r}, {row.opsets!r}, {row.dtypes!r}, "
+        f"{row.dynamic}, {row.cases}, {row.refusals}, {row.samples}, {row.escape!r}, "
+        f"{row.forward!r}, {row.gradient!r}),\n"
+        for row in rows
+    ]
+    text = (
+        f"# {_HEADER}\n"
+        '"""What each operator covers: name, spec file, operator that an alias means, opsets with a'
+        " form of their own,\ndtypes of the samples, dynamic, cases, refusals, samples, Python"
+        ' lowering, exact samples forward, and gradient."""\n\n'
+        f"COVERAGE: tuple[tuple[str, str, str, str, str, bool, int, int, int, str, str, str], ...]"
+        f" = (\n{''.join(lines)})\n"
+    )
+    return {"ortable_generated/coverage.py": text}
+
+
+def operators_page(rows: list[Coverage], specs: Specs) -> str:
+    """``docs/operators.md``: the counts, how to read the columns, one table a spec file."""
+    files = sorted({row.file for row in rows})
+    parts = [_INTRODUCTION, _counts(rows, specs)]
+    for file in files:
+        parts.append(_table(file, [row for row in rows if row.file == file]))
+    return "\n".join(parts)
+
+
+_INTRODUCTION = f"""# Operators
+
+<!-- {_HEADER} -->
+
+Every operator that ortable converts. `ortable ops` prints the same table;
+`ortable ops --missing MODEL.pt2` says what a saved program still lacks.
+
+- **means**: the entry is an alias of that operator.
+- **opsets**: 18 is the floor; a further number is an opset from which another form is taken.
+- **dtypes**: of the tensors in the entry's sample calls, which run against eager in `make test`.
+- **dynamic**: a sample call has a dynamic dimension, run at two sizes.
+- **cases**: lowering cases; of them refused by name, after the minus sign.
+- **escape**: the Python lowering that the entry uses, in `runtime/ortable/lowerings`.
+- **forward**, **gradient**: samples of PyTorch's own operator tests whose graph holds the operator:
+  exact, of those that torch captures, in the last full `make conformance` that was recorded.
+"""
+
+
+def _counts(rows: list[Coverage], specs: Specs) -> str:
+    written = [row for row in rows if not row.means and row.cases]
+    escaped = sum(bool(row.escape) for row in written)
+    functions = {name for row in written for name in row.escape.split()}
+    share = 100 * escaped / max(1, len(written))
+    return (
+        f"{len(specs.ops)} operators, {len(specs.aliases)} aliases, {len(specs.hops)} higher-order"
+        f" operators; {len(specs.calls)} Python functions and tensor methods stand for them in"
+        f" graphs that were traced symbolically.\n{escaped} entries ({share:.1f}%) use"
+        f" {len(functions)} Python lowerings; every other one is YAML alone.\n"
+    )
+
+
+def _table(file: str, rows: list[Coverage]) -> str:
+    lines = [
+        f"## {file}",
+        "",
+        "| operator | means | opsets | dtypes | dynamic | cases | escape | forward | gradient |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        cases = f"{row.cases}" + (f" - {row.refusals}" if row.refusals else "")
+        cells = (
+            f"`{row.name}`", f"`{row.means}`" if row.means else "", row.opsets, row.dtypes,
+            "yes" if row.dynamic else "", cases, row.escape, row.forward, row.gradient,
+        )  # fmt: skip
+        lines.append("| " + " | ".join(cells) + " |")
+    placed = [f"- `{row.name}`: {row.place}" for row in rows if row.place]
+    if placed:
+        lines += ["", "In the backend these run in torch, between sessions:", "", *placed]
+    return "\n".join([*lines, ""])

@@ -1,0 +1,130 @@
+"""``draw:`` of a random operator: which in-place operator of torch draws, and with which
+arguments; read, checked, and emitted as a function of the operator's arguments."""
+
+from __future__ import annotations
+
+import ast
+import keyword
+from typing import Any
+
+from ortablegen.language import vocabulary
+from ortablegen.language.parse import Code
+from ortablegen.source.diagnostics import Diagnostics
+
+from .model import OpEntry
+from .read import DRAW_FORM
+
+DRAWN = "drawn"
+_ALLOWED = (
+    ast.Constant, ast.Name, ast.Load, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.operator,
+    ast.unaryop, ast.boolop, ast.cmpop,
+)  # fmt: skip
+
+
+def reads_drawn(entry: OpEntry) -> bool:
+    """Whether the lowering reads the drawn tensor; where it does not, the tensor is the result."""
+    codes = [code for case in entry.lower for code in (case.when, case.do) if code is not None]
+    nodes = (node for code in codes for statement in code.body for node in ast.walk(statement))
+    return any(isinstance(node, ast.Name) and node.id == DRAWN for node in nodes)
+
+
+def overload(call: ast.Call) -> tuple[str, tuple[str, ...]] | None:
+    """The overload of an in-place operator that takes the arguments of the call, and the names of
+    those in its schema's order, without the tensor; None when torch has none."""
+    import torch
+
+    if not isinstance(call.func, ast.Name) or not call.func.id.endswith("_"):
+        return None
+    packet: Any = getattr(torch.ops.aten, call.func.id, None)
+    given = {each.arg for each in call.keywords} - {"shape", "dtype"}
+    for name in packet.overloads() if packet is not None else ():
+        arguments = getattr(packet, name)._schema.arguments[1:]
+        plain = [a for a in arguments if a.name != "generator"]
+        if any("Tensor" in str(a.type) for a in plain):
+            continue
+        if given == {_spec_name(a.name) for a in plain}:
+            found = call.func.id if name == "default" else f"{call.func.id}.{name}"
+            return found, tuple(_spec_name(a.name) for a in plain)
+    return None
+
+
+def check_draw(entry: OpEntry, diagnostics: Diagnostics) -> set[str]:
+    """Report what is wrong with the ``draw`` of an entry; returns the arguments that it reads."""
+    assert entry.draw is not None
+    code, when = entry.draw.call, entry.draw.when
+    call = code.expression
+    if not isinstance(call, ast.Call) or call.args:
+        text = "draw is one call of an in-place operator, with named arguments"
+        diagnostics.error(code.span, text, fix=DRAW_FORM)
+        return set()
+    if overload(call) is None:
+        name = ast.unparse(call.func)
+        diagnostics.error(
+            code.span,
+            f"torch has no in-place operator '{name}' that takes exactly these arguments",
+            fix="give every argument by name, besides shape= and dtype=",
+        )
+    names = {argument.name for argument in entry.schema.arguments}
+    values = {each.arg: each.value for each in call.keywords}
+    shape, dtype = values.pop("shape", None), values.pop("dtype", None)
+    like = shape.args[0] if isinstance(shape, ast.Call) and len(shape.args) == 1 else None
+    if (
+        not isinstance(shape, ast.Call)
+        or ast.unparse(shape.func) != "same"
+        or not isinstance(like, ast.Name)
+        or like.id not in names | {"res"}
+    ):
+        diagnostics.error(
+            code.span, "the shape of a draw is that of an argument, or of res",
+            fix="shape=same(self)",
+        )  # fmt: skip
+    if dtype is not None and ast.unparse(dtype) not in vocabulary.DTYPES:
+        diagnostics.error(code.span, f"'{ast.unparse(dtype)}' is no dtype", fix="dtype=boolean")
+    read = {like.id} & names if isinstance(like, ast.Name) else set()
+    for value in values.values():
+        read |= _check_value(code, value, entry, diagnostics)
+    if when is not None:
+        read |= _check_value(when, when.expression, entry, diagnostics)
+    if not reads_drawn(entry) and len(entry.schema.returns) > 1:
+        diagnostics.error(
+            code.span, "the lowering never reads 'drawn', and there are several results",
+            fix="add a case for 'drawn is not None'",
+        )  # fmt: skip
+    return read
+
+
+def _check_value(code: Code, value: ast.expr, entry: OpEntry, diagnostics: Diagnostics) -> set[str]:
+    """Report what a draw cannot compute; returns the arguments that are read."""
+    names = {argument.name for argument in entry.schema.arguments}
+    read = set()
+    for node in ast.walk(value):
+        if not isinstance(node, _ALLOWED):
+            diagnostics.error(code.at(node), "a draw computes with arguments and numbers only")
+            break
+        if isinstance(node, ast.Name):
+            read.add(node.id)
+            if node.id not in names:
+                text = f"'{node.id}' is no argument of the operator"
+                diagnostics.error(code.at(node), text, [f"schema: {entry.schema.text}"])
+    return read
+
+
+def draw_text(entry: OpEntry) -> tuple[str, set[str]]:
+    """The value of the generated function, and the dtypes that it names."""
+    assert entry.draw is not None
+    call, when = entry.draw.call.expression, entry.draw.when
+    assert isinstance(call, ast.Call)
+    found = overload(call)
+    assert found is not None
+    values = {each.arg: ast.unparse(each.value) for each in call.keywords}
+    like = values["shape"].removeprefix("same(").removesuffix(")")
+    dtype = values.get("dtype")
+    given = "".join(f"{values[name]}, " for name in found[1])
+    text = f"Draw({found[0]!r}, {like}, {dtype}, ({given.rstrip()}), {not reads_drawn(entry)})"
+    if when is not None:
+        text += f" if {ast.unparse(when.expression)} else None"
+    return text, {dtype} if dtype is not None else set()
+
+
+def _spec_name(name: str) -> str:
+    return f"{name}_" if keyword.iskeyword(name) else name

@@ -1,0 +1,376 @@
+"""Emits the converters, rules and dispatch tables of ATen specs as Python text: sorted, one layout,
+no line numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from ortable import dtypes
+from ortablegen.language import kinds, vocabulary
+from ortablegen.language.emit import Needs, block_lines, expression_text
+from ortablegen.language.kinds import of_torch
+from ortablegen.schemas.torch import Argument, OpSchema
+from ortablegen.source.templates import environment
+
+from . import draws, rule_words
+from .model import AliasEntry, CallEntry, ComplexForm, HopEntry, LowerCase, OpEntry, Specs
+
+
+def emit_aten(specs: Specs) -> dict[str, str]:
+    """``ortable_generated/aten/*.py`` as relative path -> text."""
+    files = {
+        "ortable_generated/aten/__init__.py": environment()
+        .get_template("aten_init.py.jinja")
+        .render(),
+        "ortable_generated/aten/dispatch.py": _dispatch(specs),
+    }
+    for file in specs.families():
+        files[f"ortable_generated/aten/{family_name(file)}.py"] = family_text(specs, file)
+    return files
+
+
+def family_name(file: str) -> str:
+    """``specs/aten/linalg.yaml`` -> ``linalg``."""
+    return Path(file).stem
+
+
+def family_text(specs: Specs, file: str, existing: Mapping[str, OpEntry] | None = None) -> str:
+    """One generated module: the converters and rules of one spec file.
+
+    ``existing``: operators that aliases may mean besides those of ``specs``; their functions are
+    imported unless their file is ``file``.
+    """
+    needs = Needs()
+    by_key = {**(existing or {}), **{entry.key: entry for entry in specs.ops}}
+    functions: list[tuple[str, list[str]]] = []
+    for entry in specs.operators():
+        if entry.file != file:
+            continue
+        if isinstance(entry, OpEntry):
+            if entry.lower:
+                functions.append((entry.schema.function_name, _converter(entry, needs)))
+            if entry.draw is not None:
+                functions.append(("draw_" + entry.schema.function_name, _draw(entry, needs)))
+            if entry.complex is not None:
+                name = "complex_" + entry.schema.function_name
+                functions.append((name, _complex_converter(entry, entry.complex, needs)))
+            functions.append(("rule_" + entry.schema.function_name, _rule(entry, needs)))
+        else:
+            functions.extend(_alias(entry, by_key[entry.of], needs))
+    functions.extend(
+        (f"hop_{hop.name}", _hop(hop, needs)) for hop in specs.hops if hop.file == file
+    )
+    text = "\n\n\n".join("\n".join(lines) for _, lines in sorted(functions))
+    signatures = "\n".join(lines[0] for _, lines in functions)
+    return (
+        environment()
+        .get_template("aten_family.py.jinja")
+        .render(
+            file=file,
+            imports=needs.lines(),
+            functions=text,
+            kinds=_annotation_names(signatures),
+            typing=["TYPE_CHECKING", "Any"]
+            if re.search(r"(: |-> )Any\b", signatures)
+            else ["TYPE_CHECKING"],
+            rules="-> Rules" in text,
+        )
+    )
+
+
+def _annotation_names(text: str) -> list[str]:
+    words = kinds.WORDS - {kinds.ANY, kinds.RES, kinds.OPAQUE}
+    return sorted(word for word in words if re.search(rf"(: |-> ){word}\b", text))
+
+
+# -- one converter ------------------------------------------------------------------------------
+
+
+def _converter(entry: OpEntry, needs: Needs) -> list[str]:
+    needs.hidden = frozenset(argument.name for argument in entry.schema.arguments)
+    drawn = entry.draw is not None and draws.reads_drawn(entry)
+    first, last = "graph: GraphBuilder, res: Res", f"{draws.DRAWN}: Result | None = None"
+    lines = [
+        _signature(entry.schema.function_name, entry.schema, first, last if drawn else ""),
+        _docstring(entry.schema),
+    ]
+    if entry.promote is not None:
+        needs.add("ortable.prelude.promotion", "promote_values")
+        names = ", ".join(entry.promote.args)
+        comma = "," if len(entry.promote.args) == 1 else ""
+        lines.append(
+            f"    {names}{comma} = promote_values(graph, {entry.promote.kind!r}, [{names}])"
+        )
+    for name, code in entry.let:
+        lines.append(f"    {name} = {expression_text(code.expression, needs)}")
+    for case in entry.lower:
+        lines.extend(_case(entry, case, needs))
+    return lines
+
+
+def _complex_converter(entry: OpEntry, form: ComplexForm, needs: Needs) -> list[str]:
+    """The converter that is called when an argument or the result is complex."""
+    schema = entry.schema
+    needs.hidden = frozenset(argument.name for argument in schema.arguments)
+    function = "complex_" + schema.function_name
+    lines = [_signature(function, schema, "graph: GraphBuilder, res: Res"), _docstring(schema)]
+    if form.by_parts:
+        needs.add("ortable.lowerings.complex.parts", "each_part")
+        given = ", ".join(f"{name!r}: {name}" for name in form.parts)
+        others = [f"{a.name}={a.name}" for a in schema.arguments if a.name not in form.parts]
+        passed = ", ".join(["graph", "res", schema.function_name, f"{{{given}}}", *others])
+        return [*lines, f"    return each_part({passed})"]
+    if entry.promote is not None:
+        needs.add("ortable.lowerings.complex.arithmetic", "promote_complex")
+        names = ", ".join(entry.promote.args)
+        comma = "," if len(entry.promote.args) == 1 else ""
+        lines.append(
+            f"    {names}{comma} = promote_complex(graph, {entry.promote.kind!r}, [{names}])"
+        )
+    for case in form.cases:
+        lines.extend(_case(entry, case, needs))
+    return lines
+
+
+def _case(entry: OpEntry, case: LowerCase, needs: Needs) -> list[str]:
+    tests: list[str] = []
+    if case.target is not None:
+        tests.append(f"graph.target == {case.target!r}")
+    if case.opset is not None:
+        tests.append(f"graph.opset {case.opset[0]} {case.opset[1]}")
+    if case.when is not None:
+        text = expression_text(case.when.expression, needs)
+        tests.append(f"({text})" if tests and " or " in text else text)
+    body = [f"# {line}" for line in (case.note or "").splitlines()]
+    body += _case_body(entry, case, needs)
+    if not tests:
+        return ["    " + line for line in body]
+    return [f"    if {' and '.join(tests)}:", *("        " + line for line in body)]
+
+
+def _case_body(entry: OpEntry, case: LowerCase, needs: Needs) -> list[str]:
+    if case.refuse is not None:
+        needs.add("ortable.errors", "UnsupportedCase")
+        return [f"raise UnsupportedCase({f'{entry.key}: {case.refuse}'!r})"]
+    if case.python is not None:
+        return [f"return {_python_call(case.python.path, entry.schema, needs)}"]
+    assert case.do is not None
+    returns = entry.schema.returns
+    return block_lines(case.do.body, needs, len(returns) == 1 and returns[0].endswith("[]"))
+
+
+def _python_call(path: str, schema: OpSchema, needs: Needs) -> str:
+    module, _, name = path.rpartition(".")
+    if module:
+        needs.add(module, name)
+    # a lowering takes the arguments that it reads; a user's own one takes them all
+    wanted = vocabulary.lowering_signature(path)
+    passed = [f"{a.name}={a.name}" for a in schema.arguments if wanted is None or a.name in wanted]
+    return f"{name}(graph, res, {', '.join(passed)})"
+
+
+def _signature(function: str, schema: OpSchema, first: str, last: str = "") -> str:
+    parts = [first]
+    star = False
+    for argument in schema.arguments:
+        if argument.kwarg_only and not star:
+            parts.append("*")
+            star = True
+        parts.append(_parameter(argument))
+    if last:
+        parts += [last] if star else ["*", last]
+    result = "Result" if schema.returns == ("Tensor",) else "Any"
+    if function.startswith("rule_"):
+        result = "Rules"
+    if function.startswith("draw_"):
+        result = "Draw | None"
+    return f"def {function}({', '.join(parts)}) -> {result}:"
+
+
+def _parameter(argument: Argument) -> str:
+    kind = of_torch(argument.type)
+    word = kind.base if kind.base in kinds.WORDS and kind.base != kinds.OPAQUE else "Any"
+    annotation = f"{word} | None" if kind.optional and word != "Any" else word
+    if not argument.has_default:
+        return f"{argument.name}: {annotation}"
+    return f"{argument.name}: {annotation} = {_default(argument)}"
+
+
+# c10::ScalarType, in torch's order: a schema's default dtype is a number of this list
+_TORCH_DTYPES = (
+    "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "", "complex64",
+    "complex128", "boolean",
+)  # fmt: skip
+
+
+def _default(argument: Argument) -> str:
+    if argument.type.startswith("ScalarType") and isinstance(argument.default, int):
+        return repr(getattr(dtypes, _TORCH_DTYPES[argument.default]))
+    if isinstance(argument.default, list):
+        return repr(tuple(argument.default))
+    return repr(argument.default)
+
+
+def _docstring(schema: OpSchema) -> str:
+    return f'    """{schema.text}"""' if '"' not in schema.text else f"    '''{schema.text}'''"
+
+
+# -- draws, rules, aliases, higher-order operators -----------------------------------------------
+
+
+def _draw(entry: OpEntry, needs: Needs) -> list[str]:
+    """The function that says what torch draws for a call, whose arguments are FX nodes or
+    numbers."""
+    needs.add("ortable.dispatch", "Draw")
+    text, dtypes_read = draws.draw_text(entry)
+    for name in dtypes_read:
+        needs.add("ortable.dtypes", name)
+    name = "draw_" + entry.schema.function_name
+    return [_signature(name, entry.schema, "res: Any"), f"    return {text}"]
+
+
+def _rule(entry: OpEntry, needs: Needs) -> list[str]:
+    def value(node: object) -> str:
+        return expression_text(node, needs)  # type: ignore[arg-type]
+
+    needs.hidden = frozenset(argument.name for argument in entry.schema.arguments)
+    lines = [_signature("rule_" + entry.schema.function_name, entry.schema, "graph: GraphBuilder")]
+    pairs: list[str] = []
+    for rule in entry.out:
+        kind = entry.promote.kind if entry.promote is not None else "default"
+        dtype = rule_words.emit_dtype(rule.dtype, value, kind)
+        shape = rule_words.emit_shape(rule.shape, entry, value)
+        needs.names |= dtype.needs | shape.needs
+        pairs.append(f"({dtype.text}, {shape.text})")
+    lines.append(f"    return ({', '.join(pairs)},)" if pairs else "    return ()")
+    return lines
+
+
+def _alias(alias: AliasEntry, target: OpEntry, needs: Needs) -> list[tuple[str, list[str]]]:
+    """A converter and a rule that call the target's with arguments renamed or fixed."""
+    needs.hidden = frozenset(argument.name for argument in alias.schema.arguments)
+    given = {name: expression_text(code.expression, needs) for name, code in alias.args}
+    own = {argument.name for argument in alias.schema.arguments}
+    passed: list[str] = []
+    for argument in target.schema.arguments:
+        text = given.get(argument.name, argument.name if argument.name in own else None)
+        if text is not None:
+            passed.append(f"{argument.name}={text}")
+    found: list[tuple[str, list[str]]] = []
+    forms = [("rule_", "graph: GraphBuilder", "graph")]
+    if draws_whole(target):
+        needs.add("ortable.dispatch", "Draw")
+        forms.insert(0, ("draw_", "res: Any", "res"))
+    if target.lower:
+        forms.insert(0, ("", "graph: GraphBuilder, res: Res", "graph, res"))
+    if target.complex is not None:
+        forms.insert(0, ("complex_", "graph: GraphBuilder, res: Res", "graph, res"))
+    for prefix, first, call in forms:
+        name, of = prefix + alias.schema.function_name, prefix + target.schema.function_name
+        if alias.file != target.file:
+            needs.add(f"ortable_generated.aten.{family_name(target.file)}", of)
+        lines = [_signature(name, alias.schema, first)]
+        if prefix not in ("rule_", "draw_"):
+            lines.append(_docstring(alias.schema))
+        found.append((name, [*lines, f"    return {of}({call}, {', '.join(passed)})"]))
+    return found
+
+
+def draws_whole(entry: OpEntry) -> bool:
+    """Whether all that the operator does is a draw; its aliases draw the same."""
+    return entry.draw is not None and not draws.reads_drawn(entry)
+
+
+def _hop(entry: HopEntry, needs: Needs) -> list[str]:
+    if entry.python is None:
+        needs.add("ortable.errors", "UnsupportedCase")
+        return [
+            f"def hop_{entry.name}(graph: GraphBuilder, res: Res, *args: Any, **kwargs: Any)"
+            " -> Any:",
+            f'    """Higher-order operator {entry.name}, refused"""',
+            f"    raise UnsupportedCase({f'{entry.name}: {entry.refuse}'!r})",
+        ]
+    module, _, name = entry.python.path.rpartition(".")
+    needs.add(module, name)
+    arguments = ", ".join(entry.args)
+    annotated = ", ".join(f"{argument}: Any" for argument in entry.args)
+    return [
+        f"def hop_{entry.name}(graph: GraphBuilder, res: Res, {annotated}) -> Any:",
+        f'    """Higher-order operator {entry.name}({arguments})"""',
+        f"    return {name}(graph, res, {arguments})",
+    ]
+
+
+# -- dispatch -----------------------------------------------------------------------------------
+
+
+def _dispatch(specs: Specs) -> str:
+    complex_only = {entry.key for entry in specs.ops if not entry.lower}
+    complex_only |= {alias.key for alias in specs.aliases if alias.of in complex_only}
+    complex_too = {entry.key for entry in specs.ops if entry.complex is not None}
+    complex_too |= {alias.key for alias in specs.aliases if alias.of in complex_too}
+    operators = sorted(
+        (
+            entry.key,
+            family_name(entry.file),
+            entry.schema.function_name,
+            "complex_" if entry.key in complex_only else "",
+        )
+        for entry in specs.operators()
+    )
+    hops = sorted(
+        (entry.name, family_name(entry.file), f"hop_{entry.name}") for entry in specs.hops
+    )
+    return (
+        environment()
+        .get_template("aten_dispatch.py.jinja")
+        .render(
+            operators=operators,
+            complex_operators=[row for row in operators if row[0] in complex_too],
+            hops=hops,
+            callables=_call_rows(specs.calls, "callable"),
+            methods=_call_rows(specs.calls, "method"),
+            mutates=sorted(
+                (entry.key, entry.mutates) for entry in specs.ops if entry.mutates is not None
+            ),
+            draws=_draw_rows(specs),
+            place=_place_rows(specs),
+            spec_files=sorted((entry.key, entry.file) for entry in specs.operators()),
+        )
+    )
+
+
+def _draw_rows(specs: Specs) -> list[tuple[str, str, str]]:
+    drawn: dict[str, OpEntry | AliasEntry] = {e.key: e for e in specs.ops if e.draw is not None}
+    whole = {entry.key for entry in specs.ops if draws_whole(entry)}
+    drawn |= {alias.key: alias for alias in specs.aliases if alias.of in whole}
+    return sorted((k, family_name(e.file), e.schema.function_name) for k, e in drawn.items())
+
+
+def _place_rows(specs: Specs) -> list[tuple[str, str]]:
+    """Operators that torch runs, aliases of them included."""
+    why = {placed.name: placed.why for placed in specs.placed}
+    aliases = {alias.key: why[alias.of] for alias in specs.aliases if alias.of in why}
+    return sorted({**aliases, **why}.items())
+
+
+def _call_rows(calls: tuple[CallEntry, ...], kind: str) -> list[tuple[str, str]]:
+    rows = []
+    for call in sorted((c for c in calls if c.kind == kind), key=lambda c: c.name):
+        values = (call.of, dict(call.fixed), call.pack, dict(call.python_only))
+        rows.append((call.name, f"CallTarget({', '.join(map(repr, values))})"))
+    return rows
+
+
+def count_escapes(specs: Specs) -> tuple[int, int]:
+    """(entries that use a Python lowering, distinct lowering functions)."""
+    paths = [
+        [case.python.path for case in entry.every_case() if case.python is not None]
+        for entry in specs.ops
+    ]
+    distinct = {path for each in paths for path in each}
+    distinct |= {hop.python.path for hop in specs.hops if hop.python is not None}
+    written = [hop for hop in specs.hops if hop.python is not None]
+    return sum(bool(each) for each in paths) + len(written), len(distinct)

@@ -1,0 +1,230 @@
+"""The specs as frozen dataclasses: what an entry says, with the position of everything that an
+error may point to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ortablegen.language.parse import Code
+from ortablegen.schemas.torch import EVERY_VERSION, OpSchema, TorchVersions
+from ortablegen.source.diagnostics import Span
+
+# torch's ELEMENTWISE_TYPE_PROMOTION_KIND
+PROMOTE_KINDS = (
+    "default", "int_to_float", "bool_to_long", "always_bool", "complex_to_float", "pow",
+    "no_opmath",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class PythonLowering:
+    """``python: module.function`` with the reason why the language cannot say it."""
+
+    path: str
+    span: Span
+    why: str | None
+
+
+@dataclass(frozen=True)
+class LowerCase:
+    """One case of ``lower``: a condition and one of a block, a Python lowering, a refusal."""
+
+    span: Span
+    when: Code | None = None
+    target: str | None = None
+    opset: tuple[str, int] | None = None
+    note: str | None = None
+    do: Code | None = None
+    python: PythonLowering | None = None
+    refuse: str | None = None
+
+    @property
+    def is_catch_all(self) -> bool:
+        """True when every call takes this case."""
+        return self.when is None and self.target is None and self.opset is None
+
+
+@dataclass(frozen=True)
+class ShapeRule:
+    """The shape of one result: an expression, named patterns that unify, or ``meta``."""
+
+    kind: str
+    span: Span
+    code: Code | None = None
+    patterns: tuple[tuple[str, ...] | None, ...] = ()
+    results: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class OutRule:
+    """Shape and dtype rule of one result."""
+
+    shape: ShapeRule
+    dtype: Code
+    span: Span
+
+
+@dataclass(frozen=True)
+class Promote:
+    """``promote: {args: [...], kind: ...}``."""
+
+    args: tuple[str, ...]
+    kind: str
+    span: Span
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One call of ``cases``: values of arguments as written, and what the reader of samples needs
+    besides."""
+
+    span: Span
+    values: tuple[tuple[str, object], ...]
+    expect: tuple[str, ...] | None = None
+    refused: str | None = None
+    tolerance: float | None = None
+    opset: tuple[str, int] | None = None
+    target: str | None = None
+    unread: tuple[int, ...] = ()
+    random: bool = False
+
+    def applies_at(self, opset: int, target: str | None) -> bool:
+        """Whether the sample is run at this opset and for this target."""
+        if self.target is not None and self.target != (target or "none"):
+            return False
+        if self.opset is None:
+            return True
+        sign, version = self.opset
+        return opset >= version if sign == ">=" else opset < version
+
+
+@dataclass(frozen=True)
+class ComplexForm:
+    """``complex:``: cases of its own, or (``by_parts``) the names of the arguments whose real and
+    imaginary parts go through the real lowering one after the other."""
+
+    span: Span
+    parts: tuple[str, ...] = ()
+    by_parts: bool = False
+    cases: tuple[LowerCase, ...] = ()
+
+
+@dataclass(frozen=True)
+class Draw:
+    """``draw:``: the call that draws, and ``when`` it does (None: always)."""
+
+    call: Code
+    when: Code | None
+    span: Span
+
+
+@dataclass(frozen=True)
+class OpEntry:
+    """A torch overload, its rules, its lowering cases and its sample calls."""
+
+    schema: OpSchema
+    file: str
+    span: Span
+    out: tuple[OutRule, ...]
+    lower: tuple[LowerCase, ...]
+    samples: tuple[Sample, ...]
+    promote: Promote | None = None
+    let: tuple[tuple[str, Code], ...] = ()
+    ignore: tuple[tuple[str, str, Span], ...] = ()
+    mutates: str | None = None
+    complex: ComplexForm | None = None
+    requires: str | None = None
+    versions: TorchVersions = EVERY_VERSION
+    draw: Draw | None = None
+
+    @property
+    def key(self) -> str:
+        """``aten::add.Tensor``."""
+        return self.schema.key
+
+    def every_case(self) -> tuple[LowerCase, ...]:
+        """The cases of ``lower``, then those of ``complex``."""
+        return self.lower + (self.complex.cases if self.complex is not None else ())
+
+
+@dataclass(frozen=True)
+class AliasEntry:
+    """A torch overload that means the same as another one, with arguments renamed, fixed or
+    defaulted."""
+
+    schema: OpSchema
+    of: str
+    of_span: Span
+    file: str
+    span: Span
+    args: tuple[tuple[str, Code], ...]
+    ignore: tuple[tuple[str, str, Span], ...]
+    samples: tuple[Sample, ...]
+    requires: str | None = None
+
+    @property
+    def key(self) -> str:
+        """``aten::detach``."""
+        return self.schema.key
+
+
+@dataclass(frozen=True)
+class CallEntry:
+    """A Python function or a tensor method that stands for an ATen packet; torch itself picks the
+    overload."""
+
+    kind: str
+    name: str
+    of: str
+    file: str
+    span: Span
+    pack: str | None = None
+    fixed: tuple[tuple[str, object], ...] = ()
+    # arguments of the Python function that ATen lacks: the one value that changes nothing, or "any"
+    python_only: tuple[tuple[str, object], ...] = ()
+
+
+@dataclass(frozen=True)
+class HopEntry:
+    """A higher-order operator, which has no schema: a Python lowering over named arguments, or the
+    reason why it is refused."""
+
+    name: str
+    args: tuple[str, ...]
+    python: PythonLowering | None
+    file: str
+    span: Span
+    refuse: str | None = None
+
+
+@dataclass(frozen=True)
+class Placed:
+    """``place: torch``: an operator that the backend leaves to torch, and why.  ``lowered`` tells
+    whether it has an entry of its own besides, for exports."""
+
+    name: str
+    why: str
+    file: str
+    span: Span
+    lowered: bool
+
+
+@dataclass(frozen=True)
+class Specs:
+    """All entries, in file order within files sorted by name."""
+
+    ops: tuple[OpEntry, ...] = ()
+    aliases: tuple[AliasEntry, ...] = ()
+    calls: tuple[CallEntry, ...] = ()
+    hops: tuple[HopEntry, ...] = ()
+    placed: tuple[Placed, ...] = ()
+
+    def operators(self) -> tuple[OpEntry | AliasEntry, ...]:
+        """Entries with a torch schema: operators, then aliases."""
+        both: list[OpEntry | AliasEntry] = [*self.ops, *self.aliases]
+        return tuple(both)
+
+    def families(self) -> tuple[str, ...]:
+        """Names of the spec files that hold operators, sorted: one generated module each."""
+        files = {entry.file for entry in self.operators()} | {hop.file for hop in self.hops}
+        return tuple(sorted(files))

@@ -1,0 +1,585 @@
+"""YAML nodes -> model: which keys an entry may have, what each holds; every problem is reported
+where it stands."""
+
+from __future__ import annotations
+
+import ast
+import keyword
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from ortable import dtypes
+from ortablegen.language.entries import TARGETS, EntryReader
+from ortablegen.language.parse import Code, parse_block, parse_expression
+from ortablegen.language.vocabulary import DTYPES
+from ortablegen.schemas.torch import (
+    EVERY_VERSION,
+    OpSchema,
+    SchemaProblem,
+    TorchVersions,
+    is_range,
+    schema_of,
+    schema_of_key,
+)
+from ortablegen.source.diagnostics import Diagnostics, Span
+from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq, load, parse
+
+from .model import (
+    PROMOTE_KINDS,
+    AliasEntry,
+    CallEntry,
+    ComplexForm,
+    Draw,
+    HopEntry,
+    LowerCase,
+    OpEntry,
+    OutRule,
+    Placed,
+    Promote,
+    PythonLowering,
+    Sample,
+    ShapeRule,
+    Specs,
+)
+
+CASE_KEYS = ("when", "target", "opset", "note", "do", "python", "why", "refuse")
+DRAW_FORM = "draw: bernoulli_(shape=same(input), p=1 - p), or {when: 0 < p, do: bernoulli_(...)}"
+SAMPLE_KEYS = ("expect", "refused", "tolerance", "opset", "built_for", "unread", "random")
+_PARTS = re.compile(r"parts\(([\w\s,]*)\)")
+SAMPLE_TARGETS = (*TARGETS, "none")
+
+
+class PartReader(EntryReader):
+    """Reads the parts of entries of one file."""
+
+    def torch_versions(self, node: YNode | None) -> TorchVersions:
+        """``torch: "<2.15"`` (no other version has the operator), or ``torch: {">=2.15": schema}``
+        (those versions have it with that schema)."""
+        if node is None:
+            return EVERY_VERSION
+        fix = 'write torch: "<2.15", or torch: {">=2.15": "aten::name(...) -> Tensor"}'
+        pairs = node.items() if isinstance(node, YMap) else ()
+        spans = [key for key, _ in pairs] or ([node] if isinstance(node, YScalar) else [])
+        if not spans or not all(is_range(span.text) for span in spans):
+            self.error(node.span, "'torch' is no range of versions", fix=fix)
+            return EVERY_VERSION
+        if isinstance(node, YScalar):
+            return TorchVersions(present=node.text)
+        texts = [(key.text, self.text(value, "a schema")) for key, value in pairs]
+        return TorchVersions(others=tuple((span, text) for span, text in texts if text))
+
+    def schema(
+        self,
+        node: YNode | None,
+        verbatim: bool,
+        requires: str | None = None,
+        versions: TorchVersions = EVERY_VERSION,
+    ) -> OpSchema | None:
+        if not isinstance(node, YScalar):
+            return None
+        try:
+            if verbatim:
+                return schema_of(node.text, requires, versions)
+            return schema_of_key(node.text, requires)
+        except SchemaProblem as problem:
+            self.error(node.span, str(problem), problem.notes, problem.fix)
+            return None
+
+    def promote(self, node: YNode | None) -> Promote | None:
+        if node is None:
+            return None
+        if not isinstance(node, YMap):
+            self.error(node.span, "promote must be {args: [...], kind: ...}")
+            return None
+        self.keys(node, ("args", "kind"), "promote")
+        kind = self.text(node.get("kind"), "kind") or "default"
+        if kind not in PROMOTE_KINDS:
+            self.error(
+                node.span,
+                f"unknown promotion kind '{kind}'",
+                [f"kinds are {', '.join(PROMOTE_KINDS)}"],
+            )
+        return Promote(self.words(node.get("args"), "args"), kind, node.span)
+
+    def out(self, node: YNode | None) -> tuple[OutRule, ...] | None:
+        """The rules of the results, none for ``out: []``; None when one is wrong."""
+        nodes = list(node) if isinstance(node, YSeq) else [node] if node is not None else []
+        rules = [self.out_rule(each) for each in nodes]
+        return None if None in rules else tuple(rule for rule in rules if rule is not None)
+
+    def out_rule(self, node: YNode) -> OutRule | None:
+        if not isinstance(node, YMap):
+            self.error(
+                node.span,
+                "out must be {shape: ..., dtype: ...}, or a list of them for several results",
+            )
+            return None
+        self.keys(node, ("shape", "dtype"), "out")
+        shape, dtype = node.get("shape"), node.get("dtype")
+        if not isinstance(shape, YScalar) or not isinstance(dtype, YScalar):
+            self.error(
+                node.span, "out needs both 'shape' and 'dtype'", fix="shape: meta takes it from FX"
+            )
+            return None
+        rule = self.shape_rule(shape)
+        code = self.expression(_readable_else(dtype), "dtype")
+        return OutRule(rule, code, node.span) if rule is not None and code is not None else None
+
+    def shape_rule(self, node: YScalar) -> ShapeRule | None:
+        if node.text == "meta":
+            return ShapeRule("meta", node.span)
+        if "->" in node.text:
+            return self.unify_rule(node)
+        code = parse_expression(node, self.diagnostics)
+        return ShapeRule("word", node.span, code) if code is not None else None
+
+    def unify_rule(self, node: YScalar) -> ShapeRule | None:
+        left, _, right = node.text.partition("->")
+        try:
+            return ShapeRule(
+                "unify", node.span, None, _patterns(left), tuple(p or () for p in _patterns(right))
+            )
+        except ValueError as error:
+            self.error(node.span, str(error), fix='write it like "(m, k), (k, n) -> (m, n)"')
+            return None
+
+    def lower(self, node: YNode | None) -> tuple[LowerCase, ...]:
+        if isinstance(node, YScalar):
+            code = parse_block(node, self.diagnostics)
+            return (LowerCase(node.span, do=code),) if code is not None else ()
+        if isinstance(node, YMap):
+            node = YSeq((node,), node.span)
+        if not isinstance(node, YSeq):
+            return ()
+        cases = [self.case(each) for each in node]
+        # with one case unreadable the order of the others says nothing
+        return () if None in cases else tuple(case for case in cases if case is not None)
+
+    def complex_form(self, node: YNode | None) -> ComplexForm | None:
+        """``parts(self, other)``, a block, or cases as those of ``lower``."""
+        if node is None:
+            return None
+        if isinstance(node, YScalar) and (match := _PARTS.fullmatch(node.text.strip())):
+            names = tuple(part.strip() for part in match[1].split(",") if part.strip())
+            return ComplexForm(node.span, parts=names, by_parts=True)
+        cases = self.lower(node)
+        return ComplexForm(node.span, cases=cases) if cases else None
+
+    def draw(self, node: YNode | None) -> Draw | None:
+        """A call such as ``bernoulli_(shape=same(self), p=p)``, or ``{when: ..., do: call}``."""
+        if node is None:
+            return None
+        when = None
+        call: YNode | None = node
+        if isinstance(node, YMap):
+            self.keys(node, ("when", "do"), "draw")
+            condition, call = node.get("when"), node.get("do")
+            when = self.expression(condition, "when") if condition is not None else None
+        code = self.expression(call, "draw") if call is not None else None
+        if code is None:
+            self.error(node.span, "draw needs the call that draws", fix=DRAW_FORM)
+            return None
+        return Draw(code, when, node.span)
+
+    def case(self, node: YNode) -> LowerCase | None:
+        if not isinstance(node, YMap):
+            self.error(node.span, "a case is a mapping with one of do:, python:, refuse:")
+            return None
+        self.keys(node, CASE_KEYS, "a case")
+        when_node, do_node = node.get("when"), node.get("do")
+        when = self.expression(when_node, "when") if when_node is not None else None
+        do = parse_block(do_node, self.diagnostics) if isinstance(do_node, YScalar) else None
+        python = self.python(node)
+        refuse = self.text(node.get("refuse"), "refuse")
+        forms = [name for name in ("do", "python", "refuse") if node.get(name) is not None]
+        if len(forms) != 1:
+            self.error(
+                node.span,
+                "a case has exactly one of do:, python:, refuse:",
+                [f"found {forms or 'none'}"],
+            )
+            return None
+        target, opset = self.target(node.get("target")), self.opset(node.get("opset"))
+        parsed = {"when": when, "do": do, "target": target, "opset": opset}
+        if any(node.get(key) is not None and value is None for key, value in parsed.items()):
+            return None
+        return LowerCase(
+            node.span, when, target, opset, self.text(node.get("note"), "note"), do, python, refuse
+        )
+
+    def python(self, node: YMap) -> PythonLowering | None:
+        path = node.get("python")
+        if not isinstance(path, YScalar):
+            return None
+        return PythonLowering(path.text, path.span, self.text(node.get("why"), "why"))
+
+    def sample_target(self, node: YNode | None) -> str | None:
+        text = self.text(node, "built_for")
+        if node is not None and text not in SAMPLE_TARGETS:
+            notes = [f"targets of a sample call are {', '.join(SAMPLE_TARGETS)}"]
+            self.error(node.span, f"unknown target '{text}'", notes)
+        return text
+
+    def flag(self, node: YNode | None, what: str) -> bool:
+        """``true`` or ``false``; false when it is not given."""
+        text = self.text(node, what)
+        if node is not None and text not in ("true", "false"):
+            self.error(node.span, f"{what} is true or false, not '{text}'")
+        return text == "true"
+
+    def unread(self, node: YNode | None, schema: OpSchema) -> tuple[int, ...]:
+        """Results that the sample call does not read, by position."""
+        text = self.text(node, "unused")
+        if node is None or text is None:
+            return ()
+        found = tuple(int(part) for part in text.split() if part.isdigit())
+        if not found or max(found) >= len(schema.returns):
+            fix = 'write positions from 0: unread: "1 2"'
+            self.error(node.span, f"'{text}' names no result of {schema.key}", fix=fix)
+        return found
+
+    def ignore(self, node: YNode | None) -> tuple[tuple[str, str, Span], ...]:
+        if node is None:
+            return ()
+        if not isinstance(node, YMap):
+            self.error(
+                node.span,
+                "ignore must be a mapping from an argument to the reason",
+                fix="ignore: {device: why}",
+            )
+            return ()
+        found = []
+        for key, value in node.items():
+            reason = self.text(value, "the reason") or ""
+            if not reason.strip():
+                self.error(value.span, f"'{key.text}' is ignored without a reason")
+            found.append((key.text, reason, key.span))
+        return tuple(found)
+
+    def samples(self, node: YNode | None, schema: OpSchema) -> tuple[Sample, ...]:
+        if not isinstance(node, YSeq):
+            if node is not None:
+                self.error(node.span, "cases must be a list of sample calls")
+            return ()
+        if not len(node):
+            self.error(node.span, "cases must hold at least one sample call")
+        found = [self.sample(each, schema) for each in node]
+        return tuple(sample for sample in found if sample is not None)
+
+    def sample(self, node: YNode, schema: OpSchema) -> Sample | None:
+        if not isinstance(node, YMap):
+            self.error(node.span, "a sample call is a mapping from argument to value")
+            return None
+        names = tuple(argument.name for argument in schema.arguments)
+        self.keys(node, names + SAMPLE_KEYS, "a sample call")
+        values = tuple(
+            (key.text, self.plain(value)) for key, value in node.items() if key.text in names
+        )
+        for argument in schema.arguments:
+            if not argument.has_default and node.get(argument.name) is None:
+                self.error(node.span, f"the sample call lacks argument '{argument.name}'")
+        expect = self.text(node.get("expect"), "expect")
+        tolerance = self.text(node.get("tolerance"), "tolerance")
+        return Sample(
+            node.span,
+            values,
+            tuple(expect.split()) if expect is not None else None,
+            self.text(node.get("refused"), "refused"),
+            self.number(tolerance, node.get("tolerance")),
+            self.opset(node.get("opset")),
+            self.sample_target(node.get("built_for")),
+            self.unread(node.get("unread"), schema),
+            self.flag(node.get("random"), "random"),
+        )
+
+
+def literal(text: str) -> object:
+    """A Python literal as specs write it; text that is no literal stays text."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return {"true": True, "false": False, "null": None}.get(text, text)
+
+
+def _patterns(text: str) -> tuple[tuple[str, ...] | None, ...]:
+    """``(*), (m, k)`` -> (None, ("m", "k"))."""
+    found: list[tuple[str, ...] | None] = []
+    rest = text.strip()
+    while rest:
+        match = re.match(r"\(([^()]*)\)\s*,?\s*", rest)
+        if match is None:
+            raise ValueError(f"cannot read the shape pattern at '{rest}'")
+        inner = [part.strip() for part in match[1].split(",") if part.strip()]
+        found.append(None if inner == ["*"] else tuple(inner))
+        rest = rest[match.end() :]
+    return tuple(found)
+
+
+def _readable_else(node: YScalar) -> YScalar:
+    """``arg(dtype, else=same(self))``: 'else' is a Python keyword, so the parser sees ``else_``."""
+    return YScalar(re.sub(r"\belse\s*=", "else_=", node.text), node.span, node.style)
+
+
+OP_KEYS = (
+    "op", "requires", "torch", "promote", "out", "let", "lower", "complex", "ignore", "mutates",
+    "draw", "place", "why", "cases",
+)  # fmt: skip
+ALIAS_KEYS = ("alias", "requires", "of", "args", "ignore", "cases")
+CALL_KEYS = ("callable", "method", "of", "pack", "fixed", "python_only")
+_DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+_OPERATOR = re.compile(r"[A-Za-z_]\w*::[A-Za-z_]\w*(\.\w+)?")
+HOP_KEYS = ("hop", "args", "python", "why", "refuse", "place")
+_LOWERING_KEYS = {"out", "lower", "complex", "promote", "let", "ignore", "mutates", "draw", "cases"}
+
+
+def read_folder(folder: Path, root: Path, diagnostics: Diagnostics) -> Specs:
+    """Read every ``*.yaml`` below ``folder``; file names in errors are relative to ``root``."""
+    sources = []
+    for path in sorted(folder.glob("*.yaml")):
+        display = path.relative_to(root).as_posix()
+        sources.append((display, load(path, display, diagnostics)))
+    return _read_all(sources, diagnostics)
+
+
+def read_text(text: str, display: str, diagnostics: Diagnostics, *, imports: bool = True) -> Specs:
+    """Read one spec given as text; without ``imports`` it may not name modules to import."""
+    return _read_all([(display, parse(text, display, diagnostics))], diagnostics, imports)
+
+
+def _read_all(
+    sources: Iterable[tuple[str, YSeq]], diagnostics: Diagnostics, imports: bool = True
+) -> Specs:
+    ops: list[OpEntry] = []
+    aliases: list[AliasEntry] = []
+    calls: list[CallEntry] = []
+    hops: list[HopEntry] = []
+    placed: list[Placed] = []
+    for display, entries in sources:
+        for node in entries:
+            reader = _Reader(display, diagnostics)
+            reader.imports = imports
+            entry = reader.entry(node)
+            if isinstance(entry, OpEntry):
+                ops.append(entry)
+            elif isinstance(entry, AliasEntry):
+                aliases.append(entry)
+            elif isinstance(entry, CallEntry):
+                calls.append(entry)
+            elif isinstance(entry, HopEntry):
+                hops.append(entry)
+            placed += reader.placed
+    return Specs(tuple(ops), tuple(aliases), tuple(calls), tuple(hops), tuple(placed))
+
+
+class _Reader(PartReader):
+    """Reads the entries of one file."""
+
+    imports = True
+
+    def __init__(self, file: str, diagnostics: Diagnostics) -> None:
+        super().__init__(file, diagnostics)
+        self.placed: list[Placed] = []
+
+    def entry(self, node: YNode) -> OpEntry | AliasEntry | CallEntry | HopEntry | None:
+        if not isinstance(node, YMap) or not node.pairs:
+            self.error(
+                node.span,
+                "an entry is a mapping that begins with op:, alias:, callable:, method: or hop:",
+            )
+            return None
+        kind = node.pairs[0][0].text
+        readers: dict[str, Callable[[YMap], OpEntry | AliasEntry | CallEntry | HopEntry | None]] = {
+            "op": self.op,
+            "alias": self.alias,
+            "callable": self.call,
+            "method": self.call,
+            "hop": self.hop,
+        }
+        if kind not in readers:
+            self.error(
+                node.span,
+                f"unknown kind of entry '{kind}'",
+                [f"kinds are {', '.join(sorted(readers))}"],
+            )
+            return None
+        return readers[kind](node)
+
+    def op(self, node: YMap) -> OpEntry | None:
+        self.keys(node, OP_KEYS, "an op entry")
+        requires = self.requires(node.get("requires"))
+        versions = self.torch_versions(node.get("torch"))
+        schema = self.schema(node.get("op"), verbatim=True, requires=requires, versions=versions)
+        lowered = any(key.text in _LOWERING_KEYS for key, _ in node.items())
+        if node.get("place") is not None or node.get("why") is not None:
+            self.place(node, schema.key if schema is not None else None, lowered)
+            if not lowered:
+                return None
+        needed = ("out", "cases") if node.get("complex") is not None else ("out", "lower", "cases")
+        missing = [key for key in needed if node.get(key) is None]
+        for key in missing:
+            fix = {
+                "cases": 'add at least one sample call, for example cases: [{self: "f32[2,3]"}]',
+                "out": (
+                    "say the result's shape and dtype: out: {shape: same(self), dtype: same(self)}"
+                ),
+                "lower": "say how it is lowered: lower: return Relu(self)",
+            }[key]
+            self.error(node.span, f"an op entry needs '{key}'", fix=fix)
+        lower = self.lower(node.get("lower"))
+        complex_form = self.complex_form(node.get("complex"))
+        out = self.out(node.get("out"))
+        if schema is None or missing or out is None:
+            return None
+        if (node.get("lower") is not None and not lower) or (
+            node.get("complex") is not None and complex_form is None
+        ):
+            return None
+        return OpEntry(
+            schema=schema,
+            file=self.file,
+            span=node.pairs[0][1].span,
+            promote=self.promote(node.get("promote")),
+            out=out,
+            let=self.let(node.get("let")),
+            lower=lower,
+            complex=complex_form,
+            ignore=self.ignore(node.get("ignore")),
+            mutates=self.text(node.get("mutates"), "mutates"),
+            samples=self.samples(node.get("cases"), schema),
+            requires=requires,
+            versions=versions,
+            draw=self.draw(node.get("draw")),
+        )
+
+    def place(self, node: YMap, name: str | None, lowered: bool) -> None:
+        """``place: torch`` and its ``why:``."""
+        place, why = node.get("place"), self.text(node.get("why"), "why")
+        if place is None:
+            fix = "a reason of a Python lowering stands in its case"
+            self.error(node.span, "'why' belongs to 'place', which is not given", fix=fix)
+        elif self.text(place, "place") not in ("torch", None):
+            self.error(place.span, "an operator can be placed in torch only", fix="place: torch")
+        elif not (why or "").strip():
+            fix = "say why ONNX Runtime should not run it"
+            self.error(place.span, "'place: torch' needs 'why:'", fix=fix)
+        elif name is not None and why is not None:
+            self.placed.append(Placed(name, why, self.file, node.pairs[0][1].span, lowered))
+
+    def requires(self, node: YNode | None) -> str | None:
+        """The module whose import registers the operator."""
+        text = self.text(node, "requires")
+        if node is None or text is None:
+            return None
+        if not self.imports:
+            self.error(
+                node.span,
+                "a user's file imports nothing",
+                fix="register the operators with torch before load_specs",
+            )
+            return None
+        if not _DOTTED.fullmatch(text):
+            self.error(node.span, f"'{text}' is no name of a module")
+            return None
+        return text
+
+    def alias(self, node: YMap) -> AliasEntry | None:
+        self.keys(node, ALIAS_KEYS, "an alias entry")
+        requires = self.requires(node.get("requires"))
+        schema = self.schema(node.get("alias"), verbatim=False, requires=requires)
+        of = node.get("of")
+        if not isinstance(of, YScalar):
+            self.error(node.span, "an alias needs 'of', the operator that it means")
+            return None
+        if node.get("cases") is None:
+            self.error(
+                node.span, "an alias entry needs 'cases'", fix="add at least one sample call"
+            )
+        if schema is None:
+            return None
+        args: list[tuple[str, Code]] = []
+        given = node.get("args")
+        if isinstance(given, YMap):
+            for key, value in given.items():
+                code = self.expression(value, "an argument of the alias")
+                if code is not None:
+                    args.append((key.text, code))
+        elif given is not None:
+            self.error(
+                given.span, "args must be a mapping from the target's argument to an expression"
+            )
+        return AliasEntry(
+            schema=schema,
+            of=of.text,
+            of_span=of.span,
+            file=self.file,
+            span=node.pairs[0][1].span,
+            args=tuple(args),
+            ignore=self.ignore(node.get("ignore")),
+            samples=self.samples(node.get("cases"), schema),
+            requires=requires,
+        )
+
+    def call(self, node: YMap) -> CallEntry | None:
+        self.keys(node, CALL_KEYS, "a callable or method entry")
+        kind = node.pairs[0][0].text
+        name = self.text(node.pairs[0][1], kind)
+        of = self.text(node.get("of"), "of")
+        if name is None or of is None:
+            self.error(node.span, f"a {kind} entry needs 'of', an ATen operator such as aten::add")
+            return None
+        for text, pattern in ((name, _DOTTED), (of, _OPERATOR)):
+            if not pattern.fullmatch(text):
+                self.error(node.span, f"'{text}' is no name of a function or operator")
+        return CallEntry(
+            kind,
+            name,
+            of,
+            self.file,
+            node.pairs[0][1].span,
+            self.text(node.get("pack"), "pack"),
+            self.literals(node.get("fixed"), "fixed"),
+            self.literals(node.get("python_only"), "python_only"),
+        )
+
+    def literals(self, node: YNode | None, what: str) -> tuple[tuple[str, object], ...]:
+        """A mapping from argument to literal or dtype."""
+        if node is None:
+            return ()
+        if not isinstance(node, YMap):
+            self.error(node.span, f"{what} must be a mapping from an argument to a value")
+            return ()
+        found = [(key.text, self.text(value, what)) for key, value in node.items()]
+        return tuple(
+            (key, getattr(dtypes, text) if text in DTYPES else literal(text))
+            for key, text in found
+            if text is not None
+        )
+
+    def hop(self, node: YMap) -> HopEntry | None:
+        self.keys(node, HOP_KEYS, "a hop entry")
+        python = self.python(node)
+        refuse = self.text(node.get("refuse"), "refuse")
+        name = self.text(node.pairs[0][1], "hop")
+        if node.get("place") is not None:
+            self.place(node, name, lowered=False)
+            return None
+        if (python is None) == (refuse is None) or name is None:
+            self.error(
+                node.span,
+                "a hop entry needs 'python', the lowering of the higher-order operator, or 'refuse'"
+                ", the reason why it has none",
+            )
+            return None
+        for word in (name, *self.words(node.get("args"), "args")):
+            bare = word.removeprefix("*").removeprefix("*")
+            if not bare.isidentifier() or keyword.iskeyword(bare):
+                self.error(node.span, f"'{word}' is no name of an operator or argument")
+        return HopEntry(
+            name,
+            self.words(node.get("args"), "args"),
+            python,
+            self.file,
+            node.pairs[0][1].span,
+            refuse,
+        )

@@ -1,0 +1,233 @@
+"""Words of shape and dtype rules, a name space of their own: what they take, and the Python that
+they become."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from dataclasses import dataclass
+
+from ortablegen.language import vocabulary
+from ortablegen.language.parse import Code
+from ortablegen.source.diagnostics import Diagnostics
+
+from .model import PROMOTE_KINDS, OpEntry, ShapeRule
+
+MAX_WORDS = 15
+
+
+@dataclass(frozen=True)
+class RuleWord:
+    """A rule word: how many arguments, the function that it becomes, how each argument is read.
+
+    ``reads`` has one letter an argument: s = shape of a tensor, S = shapes of a tensor list, d =
+    dtype of a tensor, t = the tensor itself (the function gets the graph), v = the value as it is.
+    ``*`` repeats the last one.
+    """
+
+    function: str
+    reads: str
+    least: int
+    module: str = "ortable.inference"
+
+
+SHAPE_WORDS = {
+    "same": RuleWord("shape_or_none", "t", 1, "ortable.prelude.metadata"),
+    "broadcast": RuleWord("broadcast", "s*", 1),
+    "reduce": RuleWord("reduce_shape", "svv", 3),
+    "permute": RuleWord("permute", "sv", 2),
+    "swap": RuleWord("swap", "svv", 3, "ortable.prelude.metadata"),
+    "concat": RuleWord("concat", "Sv", 2),
+    "keep_leading": RuleWord("keep_leading", "svv", 3),
+    "given": RuleWord("given_shape", "v", 1, "ortable.prelude.metadata"),
+    "scalar": RuleWord("scalar_shape", "", 0, "ortable.prelude.metadata"),
+}
+DTYPE_WORDS = {
+    "same": RuleWord("dtype_or_none", "t", 1, "ortable.prelude.metadata"),
+    "promote": RuleWord("promoted_dtype", "t*", 1, "ortable.prelude.promotion"),
+    "promote_to_float": RuleWord("promote_to_float", "d*", 1),
+    "accumulate": RuleWord("accumulate", "d", 1),
+    "scalar_default": RuleWord("scalar_dtype", "v", 1, "ortable.prelude.promotion"),
+    "part": RuleWord("part_type", "d", 1, "ortable.prelude.complex_value"),
+    "complex_of": RuleWord("complex_type", "d", 1, "ortable.prelude.complex_value"),
+    "arg": RuleWord("", "v", 1),
+}
+_READERS = {"s": "shape_or_none", "d": "dtype_or_none", "S": "shapes_or_none"}
+
+
+def check_rules(entry: OpEntry, diagnostics: Diagnostics) -> None:
+    """Every word of the entry's rules is known and gets arguments of the operator; one rule a
+    result."""
+    returns = entry.schema.returns
+    if len(entry.out) != len(returns) and not (len(returns) == 1 and len(entry.out) == 1):
+        span = entry.out[0].span if entry.out else entry.span
+        diagnostics.error(
+            span, f"the schema has {len(returns)} results, 'out' describes {len(entry.out)}"
+        )
+    names = {argument.name for argument in entry.schema.arguments}
+    for rule in entry.out:
+        if rule.shape.code is not None:
+            _check_expression(
+                rule.shape.code, rule.shape.code.expression, SHAPE_WORDS, names, diagnostics
+            )
+        elif rule.shape.kind == "unify":
+            _check_unify(rule.shape, entry, diagnostics)
+        _check_expression(rule.dtype, rule.dtype.expression, DTYPE_WORDS, names, diagnostics)
+
+
+def _check_unify(rule: ShapeRule, entry: OpEntry, diagnostics: Diagnostics) -> None:
+    tensors = tensor_arguments(entry)
+    if len(rule.patterns) > len(tensors):
+        diagnostics.error(
+            rule.span, f"{len(rule.patterns)} shape patterns for {len(tensors)} tensor arguments"
+        )
+    bound = {name for pattern in rule.patterns if pattern for name in pattern}
+    for result in rule.results:
+        for name in result:
+            if name not in bound and not name.isdigit():
+                diagnostics.error(
+                    rule.span, f"'{name}' on the right of '->' stands in no pattern on the left"
+                )
+
+
+def tensor_arguments(entry: OpEntry) -> list[str]:
+    """Names of the tensor arguments in schema order, which the patterns of a rule describe."""
+    return [
+        argument.name for argument in entry.schema.arguments if argument.type.startswith("Tensor")
+    ]
+
+
+def _check_expression(
+    code: Code,
+    node: ast.expr,
+    words: dict[str, RuleWord],
+    names: set[str],
+    diagnostics: Diagnostics,
+) -> None:
+    if isinstance(node, ast.IfExp):
+        _check_names(code, node.test, names, diagnostics)
+        _check_expression(code, node.body, words, names, diagnostics)
+        _check_expression(code, node.orelse, words, names, diagnostics)
+        return
+    if isinstance(node, ast.Name) and words is DTYPE_WORDS:
+        if node.id not in vocabulary.DTYPES:
+            diagnostics.error(
+                code.at(node), f"'{node.id}' is no dtype", fix="a literal such as int64, or same(x)"
+            )
+        return
+    name = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else None
+    if not isinstance(node, ast.Call) or name not in words:
+        close = difflib.get_close_matches(name or ast.unparse(node), words, n=1)
+        hint = f"; did you mean '{close[0]}'?" if close else ""
+        text = name or ast.unparse(node)
+        diagnostics.error(
+            code.at(node), f"unknown rule word '{text}'{hint}", [f"words are {', '.join(words)}"]
+        )
+        return
+    word = words[name]
+    most = None if word.reads.endswith("*") else len(word.reads)
+    if len(node.args) < word.least or (most is not None and len(node.args) > most):
+        diagnostics.error(
+            code.at(node), f"'{name}' takes {word.least} argument(s), {len(node.args)} given"
+        )
+    for argument in node.args:
+        if isinstance(argument, ast.Starred):
+            message = f"'{name}' takes its arguments one by one, a list cannot be spread here"
+            fix = "dtype of a list: arg(common_dtype(xs), else=same(xs)); shape: concat, or meta"
+            diagnostics.error(code.at(argument), message, fix=fix)
+        _check_names(code, argument, names, diagnostics)
+    for keyword in node.keywords:
+        if name == "arg" and keyword.arg == "else_":
+            _check_expression(code, keyword.value, words, names, diagnostics)
+        elif name == "promote" and keyword.arg == "kind":
+            _check_kind(code, keyword.value, diagnostics)
+        else:
+            diagnostics.error(code.at(keyword), f"'{name}' has no keyword '{keyword.arg}'")
+
+
+def _check_kind(code: Code, node: ast.expr, diagnostics: Diagnostics) -> None:
+    kind = node.id if isinstance(node, ast.Name) else ast.unparse(node)
+    if kind not in PROMOTE_KINDS:
+        notes = [f"kinds are {', '.join(PROMOTE_KINDS)}"]
+        diagnostics.error(code.at(node), f"unknown promotion kind '{kind}'", notes)
+
+
+def _check_names(code: Code, node: ast.expr, names: set[str], diagnostics: Diagnostics) -> None:
+    called = {id(call.func) for call in ast.walk(node) if isinstance(call, ast.Call)}
+    known = names | set(vocabulary.DTYPES)
+    for each in ast.walk(node):
+        if not isinstance(each, ast.Name):
+            continue
+        if id(each) in called:
+            if each.id not in vocabulary.prelude() and each.id not in vocabulary.BUILTINS:
+                diagnostics.error(code.at(each), f"unknown word '{each.id}' in a rule")
+        elif each.id not in known:
+            close = difflib.get_close_matches(each.id, known, n=1)
+            hint = f"; did you mean '{close[0]}'?" if close else ""
+            diagnostics.error(code.at(each), f"unknown name '{each.id}' in a rule{hint}")
+
+
+@dataclass
+class RuleText:
+    """Python text of a rule and the functions that it needs, as (module, name)."""
+
+    text: str
+    needs: set[tuple[str, str]]
+
+
+def emit_shape(rule: ShapeRule, entry: OpEntry, emit_value: object) -> RuleText:
+    """The Python of a shape rule; ``emit_value`` turns a language expression into Python text."""
+    if rule.kind == "meta":
+        return RuleText("None", set())
+    if rule.kind == "unify":
+        shapes = [
+            f"shape_or_none(graph, {name})"
+            for name in tensor_arguments(entry)[: len(rule.patterns)]
+        ]
+        patterns = tuple("*" if pattern is None else pattern for pattern in rule.patterns)
+        text = f"unify({patterns!r}, {rule.results!r}, [{', '.join(shapes)}])[0]"
+        words = {("ortable.inference", "unify"), ("ortable.prelude.metadata", "shape_or_none")}
+        return RuleText(text, words)
+    assert rule.code is not None
+    return _emit(rule.code.expression, SHAPE_WORDS, emit_value)
+
+
+def emit_dtype(code: Code, emit_value: object, kind: str) -> RuleText:
+    """The Python of a dtype rule; ``kind`` is the entry's promotion kind."""
+    return _emit(code.expression, DTYPE_WORDS, emit_value, kind)
+
+
+def _emit(
+    node: ast.expr, words: dict[str, RuleWord], emit_value: object, kind: str = "default"
+) -> RuleText:
+    assert callable(emit_value)
+    if isinstance(node, ast.IfExp):
+        parts = [_emit(each, words, emit_value, kind) for each in (node.body, node.orelse)]
+        needs = parts[0].needs | parts[1].needs
+        return RuleText(f"{parts[0].text} if {emit_value(node.test)} else {parts[1].text}", needs)
+    if isinstance(node, ast.Name):
+        return RuleText(node.id, {("ortable.dtypes", node.id)})
+    assert isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    word = words[node.func.id]
+    if node.func.id == "arg":
+        given = emit_value(node.args[0])
+        if not node.keywords:
+            return RuleText(given, set())
+        other = _emit(node.keywords[0].value, words, emit_value, kind)
+        return RuleText(f"{other.text} if {given} is None else {given}", other.needs)
+    needs = {(word.module, word.function)}
+    arguments: list[str] = []
+    reads = word.reads.rstrip("*")
+    for position, argument in enumerate(node.args):
+        read = reads[min(position, len(reads) - 1)]
+        text = emit_value(argument)
+        if read in _READERS:
+            needs.add(("ortable.prelude.metadata", _READERS[read]))
+            text = f"{_READERS[read]}(graph, {text})"
+        arguments.append(text)
+    if word.function == "promoted_dtype":
+        chosen = next((k.value for k in node.keywords if k.arg == "kind"), None)
+        arguments.insert(0, repr(chosen.id if isinstance(chosen, ast.Name) else kind))
+    if "t" in reads:
+        arguments.insert(0, "graph")
+    return RuleText(f"{word.function}({', '.join(arguments)})", needs)

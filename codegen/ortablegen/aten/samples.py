@@ -1,0 +1,79 @@
+"""Sample calls of operators: the values of ``cases:``, each read by the type of its argument. The
+checker asks whether they can be read; coverage and the tests take what they hold."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from ortablegen.language.samples import (
+    Expression,
+    SampleProblem,
+    TensorSample,
+    literal_value,
+    tensor_sample,
+)
+from ortablegen.schemas.torch import Argument, OpSchema
+
+from .model import Sample
+
+
+def check_sample(sample: Sample, schema: OpSchema) -> None:
+    """Raise :class:`SampleProblem` when a value of the sample cannot be read."""
+    parse_sample(sample, schema)
+
+
+def parse_sample(sample: Sample, schema: OpSchema) -> dict[str, Any]:
+    """The sample's arguments: TensorSample, lists, literals, :class:`Expression`."""
+    by_name = {argument.name: argument for argument in schema.arguments}
+    values = {name: _parse(value, by_name[name]) for name, value in sample.values}
+    known = {name for value in values.values() for name in _dim_names(value)}
+    for value in values.values():
+        if isinstance(value, Expression):
+            unknown = {n.id for n in ast.walk(value.tree) if isinstance(n, ast.Name)} - known
+            if unknown:
+                raise SampleProblem(
+                    f"'{', '.join(sorted(unknown))}' is no dynamic dimension of this sample call"
+                )
+    return values
+
+
+def _dim_names(value: Any) -> list[str]:
+    if isinstance(value, TensorSample):
+        return [name for _, name in value.dims if name]
+    if isinstance(value, list):
+        return [name for each in value for name in _dim_names(each)]
+    return []
+
+
+def _is_dtype(name: str) -> bool:
+    import torch
+
+    return isinstance(getattr(torch, name, None), torch.dtype)
+
+
+def _parse(value: object, argument: Argument) -> Any:
+    if value is None:
+        return None
+    plain = argument.type.rstrip("?")
+    if isinstance(value, list):
+        inner = Argument(argument.name, argument.torch_name, plain.removesuffix("[]"), False, False)
+        return [_parse(each, inner) for each in value]
+    text = str(value)
+    if plain.startswith("Tensor"):
+        tensor = tensor_sample(text)
+        if tensor is not None:
+            return tensor
+        if plain != "Tensor":
+            raise SampleProblem(
+                f"'{text}' is no tensor; argument '{argument.name}' is {argument.type}"
+            )
+    if plain == "ScalarType":
+        if not _is_dtype(text):
+            raise SampleProblem(f"'{text}' is no dtype; write float32, int64, bool")
+        return text
+    if plain in ("Layout", "Device", "MemoryFormat"):
+        return text
+    if plain == "str":
+        return text
+    return literal_value(text)

@@ -1,0 +1,204 @@
+"""The spec language becomes Python: CapWords turn into ``graph.make_node`` calls, prelude words get
+the graph."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from . import vocabulary
+from .parse import onnx_call
+from .vocabulary import Word
+
+
+@dataclass
+class Needs:
+    """Names that generated code must import, as (module, name)."""
+
+    names: set[tuple[str, str]] = field(default_factory=set)
+    # names of the entry at hand that hide a word of the language, such as an argument called nan
+    hidden: frozenset[str] = frozenset()
+    # words that may be called
+    words: Mapping[str, Word] = field(default_factory=vocabulary.prelude)
+    # names of a rewrite that hold attributes of a node, passed on by attrs=
+    kept: frozenset[str] = frozenset()
+
+    def add(self, module: str, name: str) -> None:
+        """Ask for ``from module import name``."""
+        self.names.add((module, name))
+
+    def lines(self) -> list[str]:
+        """Import lines, sorted."""
+        by_module: dict[str, list[str]] = {}
+        for module, name in sorted(self.names):
+            by_module.setdefault(module, []).append(name)
+        return [
+            f"from {module} import {', '.join(sorted(names))}"
+            for module, names in sorted(by_module.items())
+        ]
+
+
+def expression_text(node: ast.expr, needs: Needs) -> str:
+    """One expression as Python text."""
+    return ast.unparse(Emitter(needs).visit(_copy(node)))
+
+
+def conjuncts(node: ast.expr) -> list[ast.expr]:
+    """The parts of a condition that ``and`` joins."""
+    if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
+        return [each for value in node.values for each in conjuncts(value)]
+    return [node]
+
+
+def block_lines(body: tuple[ast.stmt, ...], needs: Needs, returns_list: bool) -> list[str]:
+    """The statements of a block as lines of Python; the node of the ``return`` takes its names from
+    ``res``.
+
+    ``returns_list``: the schema returns ``Tensor[]``, so one result is a list of one, too.
+    """
+    lines: list[str] = []
+    for statement in body:
+        if isinstance(statement, ast.Return):
+            assert statement.value is not None
+            emitter = Emitter(needs)
+            value = emitter.final(_copy(statement.value))
+            if returns_list and isinstance(value, ast.Call):
+                needs.add("ortable.prelude.metadata", "as_list")
+                value = ast.Call(ast.Name("as_list", ast.Load()), [value], [])
+            lines.append("return " + ast.unparse(value))
+            continue
+        assert isinstance(statement, ast.Assign)
+        target = statement.targets[0]
+        outputs = len(target.elts) if isinstance(target, ast.Tuple) else 1
+        value = Emitter(needs).outputs(_copy(statement.value), outputs)
+        lines.append(f"{ast.unparse(target).strip('()')} = {ast.unparse(value)}")
+    return lines
+
+
+def _copy(node: ast.expr) -> ast.expr:
+    return ast.parse(ast.unparse(node), mode="eval").body
+
+
+class Emitter(ast.NodeTransformer):
+    """Rewrites an expression of the language into plain Python."""
+
+    def __init__(self, needs: Needs) -> None:
+        self.needs = needs
+        self.bound: set[str] = set()
+
+    def final(self, node: ast.expr) -> ast.expr:
+        """The value of ``return``: a node made right here gets the names of ``res``."""
+        if isinstance(node, ast.IfExp):
+            test = self.visit(node.test)
+            return ast.IfExp(test, self.final(node.body), self.final(node.orelse))
+        if _is_open_node(node):
+            assert isinstance(node, ast.Call)
+            return self.node_call(node, ast.parse("res.outputs", mode="eval").body)
+        return self.visit(node)
+
+    def outputs(self, node: ast.expr, count: int) -> ast.expr:
+        """The value of an assignment: a node that gives ``count`` results."""
+        if isinstance(node, ast.IfExp):
+            return ast.IfExp(
+                self.visit(node.test),
+                self.outputs(node.body, count),
+                self.outputs(node.orelse, count),
+            )
+        if count > 1 and _is_open_node(node):
+            assert isinstance(node, ast.Call)
+            return self.node_call(node, ast.Constant(count))
+        return self.visit(node)
+
+    def node_call(self, node: ast.Call, outputs: ast.expr | None) -> ast.Call:
+        found = onnx_call(node)
+        assert found is not None
+        domain, op = found
+        given = next((k.value for k in node.keywords if k.arg == "outputs"), None)
+        count = self.visit(given) if given is not None else outputs
+        arguments: list[ast.expr] = [
+            ast.Constant(op),
+            ast.List([self.visit(a) for a in node.args], ast.Load()),
+        ]
+        if count is not None:
+            arguments.append(count)
+        keywords = [
+            ast.keyword(None if self.spreads(k) else k.arg, self.visit(k.value))
+            for k in node.keywords
+            if k.arg != "outputs"
+        ]
+        if domain:
+            keywords.insert(0, ast.keyword("domain", ast.Constant(domain)))
+        function = ast.Attribute(ast.Name("graph", ast.Load()), "make_node", ast.Load())
+        return ast.Call(function, arguments, keywords)
+
+    def spreads(self, keyword: ast.keyword) -> bool:
+        """``attrs=kept`` of a rewrite."""
+        value = keyword.value
+        return (
+            keyword.arg == "attrs" and isinstance(value, ast.Name) and value.id in self.needs.kept
+        )
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        if onnx_call(node) is not None:
+            return self.node_call(node, None)
+        assert isinstance(node.func, ast.Name)
+        word = self.needs.words.get(node.func.id)
+        arguments = [self.visit(argument) for argument in node.args]
+        keywords = [ast.keyword(k.arg, self.visit(k.value)) for k in node.keywords]
+        if word is not None:
+            self.needs.add(word.module, word.name)
+            if word.takes_graph:
+                arguments.insert(0, ast.Name("graph", ast.Load()))
+        return ast.Call(node.func, arguments, keywords)
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        """``!=`` on what may be symbolic is true only if provable, thus ``differs(a, b)``."""
+        left, rights = self.visit(node.left), [self.visit(each) for each in node.comparators]
+        if len(node.ops) == 1 and isinstance(node.ops[0], ast.NotEq) and not _is_plain(node):
+            self.needs.add(vocabulary.prelude()["differs"].module, "differs")
+            return ast.Call(ast.Name("differs", ast.Load()), [left, rights[0]], [])
+        return ast.Compare(left, node.ops, rights)
+
+    def visit_ListComp(self, node: ast.ListComp) -> ast.expr:
+        loop = node.generators[0]
+        names = {each.id for each in ast.walk(loop.target) if isinstance(each, ast.Name)}
+        iterable = self.visit(loop.iter)
+        self.bound |= names
+        element, conditions = self.visit(node.elt), [self.visit(each) for each in loop.ifs]
+        self.bound -= names
+        return ast.ListComp(element, [ast.comprehension(loop.target, iterable, conditions, 0)])
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id in self.bound or node.id in self.needs.hidden:
+            return node
+        if node.id in vocabulary.DTYPES:
+            self.needs.add("ortable.dtypes", node.id)
+        elif node.id in vocabulary.CONSTANTS:
+            return ast.parse(vocabulary.CONSTANTS[node.id], mode="eval").body
+        return node
+
+
+def _is_plain(node: ast.Compare) -> bool:
+    """True when one side is a string, a dtype, a bool or None: then ``!=`` needs no proof."""
+    for side in (node.left, node.comparators[0]):
+        if isinstance(side, ast.Constant) and isinstance(side.value, str | bool | type(None)):
+            return True
+        if isinstance(side, ast.Name) and side.id in vocabulary.DTYPES:
+            return True
+        if (
+            isinstance(side, ast.Call)
+            and isinstance(side.func, ast.Name)
+            and side.func.id in ("dtype_of", "len")
+        ):
+            return True
+    return False
+
+
+def _is_open_node(node: ast.expr) -> bool:
+    """A CapWord call that does not say how many outputs it takes."""
+    return (
+        isinstance(node, ast.Call)
+        and onnx_call(node) is not None
+        and all(keyword.arg != "outputs" for keyword in node.keywords)
+    )

@@ -1,0 +1,107 @@
+"""What entries of every front end are read with: keys, words, expressions, conditions on target and
+opset, values of cases. YAML nodes come in, each problem is reported where it stands; the readers of
+`aten` and `rewrites` inherit."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+
+from ortablegen.source.diagnostics import Diagnostics, Span
+from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq
+
+from .parse import Code, parse_expression
+
+TARGETS = ("onnxruntime",)
+
+
+class EntryReader:
+    """Reads the entries of one file."""
+
+    def __init__(self, file: str, diagnostics: Diagnostics) -> None:
+        self.file = file
+        self.diagnostics = diagnostics
+
+    def error(
+        self, span: Span, message: str, notes: Iterable[str] = (), fix: str | None = None
+    ) -> None:
+        self.diagnostics.error(span, message, notes, fix)
+
+    def keys(self, node: YMap, allowed: tuple[str, ...], what: str) -> None:
+        for key, _ in node.items():
+            if key.text not in allowed:
+                close = difflib.get_close_matches(key.text, allowed, n=1)
+                hint = f"; did you mean '{close[0]}'?" if close else ""
+                self.error(
+                    key.span,
+                    f"unknown key '{key.text}' in {what}{hint}",
+                    [f"keys are {', '.join(allowed)}"],
+                )
+
+    def text(self, node: YNode | None, what: str) -> str | None:
+        if isinstance(node, YScalar):
+            return node.text
+        if node is not None:
+            self.error(node.span, f"{what} must be text")
+        return None
+
+    def expression(self, node: YNode, what: str) -> Code | None:
+        if not isinstance(node, YScalar):
+            self.error(node.span, f"{what} must be an expression")
+            return None
+        return parse_expression(node, self.diagnostics)
+
+    def words(self, node: YNode | None, what: str) -> tuple[str, ...]:
+        if isinstance(node, YSeq) and all(isinstance(value, YScalar) for value in node):
+            return tuple(value.text for value in node if isinstance(value, YScalar))
+        if node is not None:
+            self.error(node.span, f"{what} must be a list of words")
+        return ()
+
+    def let(self, node: YNode | None) -> tuple[tuple[str, Code], ...]:
+        if node is None:
+            return ()
+        if not isinstance(node, YMap):
+            self.error(node.span, "let must be a mapping from a name to an expression")
+            return ()
+        pairs = [(key.text, self.expression(value, "a let value")) for key, value in node.items()]
+        return tuple((name, code) for name, code in pairs if code is not None)
+
+    def target(self, node: YNode | None) -> str | None:
+        text = self.text(node, "target")
+        if node is not None and text not in TARGETS:
+            self.error(node.span, f"unknown target '{text}'", [f"targets are {', '.join(TARGETS)}"])
+            return None
+        return text
+
+    def opset(self, node: YNode | None) -> tuple[str, int] | None:
+        text = self.text(node, "opset")
+        if node is None or text is None:
+            return None
+        match = re.fullmatch(r"(>=|<)\s*(\d+)", text)
+        if match is None:
+            self.error(
+                node.span, f"cannot read the opset condition '{text}'", fix='write opset: ">=23"'
+            )
+            return None
+        return match[1], int(match[2])
+
+    def plain(self, node: YNode) -> object:
+        """A sample value as nested lists of text; None for null."""
+        if isinstance(node, YSeq):
+            return [self.plain(value) for value in node]
+        if isinstance(node, YScalar):
+            return None if node.is_null() else node.text
+        self.error(node.span, "a value of a sample call is text or a list", fix="quote it")
+        return None
+
+    def number(self, text: str | None, node: YNode | None) -> float | None:
+        """A positive number, such as a tolerance."""
+        if text is None or node is None:
+            return None
+        try:
+            return float(text)
+        except ValueError:
+            self.error(node.span, f"'{text}' is no number")
+            return None

@@ -1,0 +1,288 @@
+"""Checks one CapWord call against the ONNX schemas in force at every opset where it may run."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ortable import dtypes
+from ortablegen.schemas.onnx import DOMAIN_RANGE, OnnxSchema, operators, versions_between
+
+from . import kinds, narrowing
+from .kinds import ANY, NONE, RESULT, RESULTS, Kind
+from .narrowing import Value
+from .parse import onnx_call
+
+Report = Callable[..., None]
+
+_ATTRIBUTE_KINDS = {
+    "INT": (kinds.INT, kinds.BOOL, kinds.DTYPE),
+    "FLOAT": (kinds.FLOAT, kinds.INT),
+    "STRING": (kinds.STR,),
+    "INTS": (kinds.INTS, kinds.BOOLS),
+    "FLOATS": (kinds.FLOATS, kinds.INTS),
+    "STRINGS": (kinds.STRS,),
+}
+_FIXES = {
+    "INT": "static(x) for a SymInt, int(x) for a Scalar",
+    "INTS": "static(x) demands known ints",
+    "FLOAT": "float(x)",
+    "STRING": "a string",
+}
+
+
+@dataclass
+class OnnxCall:
+    """A CapWord call with the classes of its arguments; ``outputs`` None means as many as the op
+    gives; ``spread``: other attributes are passed on by a rewrite."""
+
+    node: ast.Call
+    inputs: list[Value]
+    attributes: dict[str, Value]
+    outputs: int | None
+    opsets: tuple[int, int]
+    target: str | None
+    spread: bool = False
+    unit: str = "case"
+
+
+def check_onnx_call(call: OnnxCall, error: Report) -> Value:
+    """Report what is wrong with the call; returns the class and dtypes of its result(s)."""
+    found = onnx_call(call.node)
+    assert found is not None
+    domain, op = found
+    schemas = _schemas(call, domain, op, error)
+    count = _output_count(call)
+    if not schemas:
+        return _value(count, [None] * (count or 1))
+    found_wrong = False
+
+    def report(*arguments: object, **keywords: object) -> None:
+        nonlocal found_wrong
+        found_wrong = True
+        error(*arguments, **keywords)
+
+    for schema in schemas:
+        _check_inputs(call, schema, report)
+        _check_attributes(call, schema, report)
+        _check_outputs(call, schema, count, report)
+        if found_wrong:
+            break
+    return _value(count, _output_dtypes(call, schemas[-1], count or 1, error))
+
+
+def _schemas(call: OnnxCall, domain: str, op: str, error: Report) -> tuple[OnnxSchema, ...]:
+    if op not in operators(domain):
+        close = difflib.get_close_matches(op, operators(domain), n=1)
+        hint = f"; did you mean '{close[0]}'?" if close else ""
+        error(call.node, f"ONNX has no operator '{op}' in domain '{domain or 'ai.onnx'}'{hint}")
+        return ()
+    if domain == "com.microsoft" and call.target != "onnxruntime":
+        error(
+            call.node,
+            f"ms.{op} exists in ONNX Runtime only",
+            fix="put it into a case with target: onnxruntime, and a standard case after it"
+            if call.unit == "case"
+            else f"add target: onnxruntime to the {call.unit}",
+        )
+    low, high = call.opsets if domain == "" else DOMAIN_RANGE[domain]
+    schemas = versions_between(op, domain, low, high)
+    if not schemas or schemas[0].since > low:
+        since = schemas[0].since if schemas else versions_between(op, domain)[0].since
+        error(
+            call.node,
+            f"{op} exists from opset {since} only, this {call.unit} may run at {low}",
+            fix=f'add opset: ">={since}" to the {call.unit}'
+            + (", and a case for the older ones" if call.unit == "case" else ""),
+        )
+    return schemas
+
+
+def _output_count(call: OnnxCall) -> int | None:
+    for keyword in call.node.keywords:
+        if keyword.arg == "outputs":
+            value = keyword.value
+            return (
+                value.value
+                if isinstance(value, ast.Constant) and isinstance(value.value, int)
+                else None
+            )
+    return call.outputs
+
+
+def _check_inputs(call: OnnxCall, schema: OnnxSchema, error: Report) -> None:
+    name = f"{schema.op}-{schema.since}"
+    starred = any(isinstance(argument, ast.Starred) for argument in call.node.args)
+    if not starred and not schema.accepts_inputs(len(call.inputs)):
+        expected = _count(schema.min_inputs, schema.max_inputs, "input")
+        error(call.node, f"{name} takes {expected}, {len(call.inputs)} given", [schema.signature()])
+        return
+    for position, (argument, value) in enumerate(zip(call.node.args, call.inputs, strict=True)):
+        if isinstance(argument, ast.Starred):
+            if value.kind.base not in (RESULTS, ANY):
+                error(argument, f"{name}: '*' wants a list of results, got {value.kind}")
+            continue
+        formal = schema.inputs[min(position, len(schema.inputs) - 1)]
+        if value.kind.base in (RESULT, NONE, ANY):
+            if (value.kind.optional or value.kind.base == NONE) and not formal.optional:
+                error(
+                    argument,
+                    f"input '{formal.name}' of {name} is required, this may be None",
+                    fix=_none_fix(argument, call.unit),
+                )
+        elif value.kind.base == kinds.COMPLEX:
+            text = ast.unparse(argument)
+            error(
+                argument,
+                f"input '{formal.name}' of {name} must be a result, got a complex tensor",
+                ["ONNX Runtime has no complex numbers: nodes take the parts"],
+                fix=f"re({text}), im({text})",
+            )
+        elif value.kind.base in (kinds.INT, kinds.SYMINT, kinds.INTS, kinds.SYMINTS):
+            error(
+                argument,
+                f"input '{formal.name}' of {name} must be a result, got {value.kind}",
+                fix="as_vec(x)",
+            )
+        else:
+            error(
+                argument,
+                f"input '{formal.name}' of {name} must be a result, got {value.kind}",
+                fix="const(x, dtype)",
+            )
+
+
+def _none_fix(argument: ast.expr, unit: str) -> str:
+    text = ast.unparse(argument)
+    if unit == "case":
+        return "add a case for None: when: x is None"
+    if text.startswith("maybe("):
+        return f"write {text.removeprefix('maybe(').removesuffix(')')}"
+    return f"exclude it: when: {text} is not None"
+
+
+def _count(least: int, most: int, what: str) -> str:
+    if least == most:
+        return f"{least} {what}{'s' * (least != 1)}"
+    return (
+        f"{least} to {most} {what}s"
+        if most < 1000
+        else f"at least {least} {what}{'s' * (least != 1)}"
+    )
+
+
+def _check_attributes(call: OnnxCall, schema: OnnxSchema, error: Report) -> None:
+    name = f"{schema.op}-{schema.since}"
+    known = [attribute.name for attribute in schema.attributes]
+    by_name = {keyword.arg: keyword for keyword in call.node.keywords}
+    for attribute_name, value in call.attributes.items():
+        keyword = by_name[attribute_name]
+        if attribute_name == "outputs":
+            continue
+        attribute = schema.attribute(attribute_name)
+        if attribute is None:
+            close = difflib.get_close_matches(attribute_name, known, n=1)
+            hint = f"; did you mean '{close[0]}'?" if close else ""
+            note = f"attributes are {', '.join(known)}" if known else f"{name} has no attributes"
+            error(keyword, f"{name} has no attribute '{attribute_name}'{hint}", [note])
+            continue
+        _check_attribute_value(
+            keyword, value, attribute.type, attribute.required, f"{name}.{attribute_name}", error
+        )
+    for attribute in schema.attributes:
+        if attribute.required and attribute.name not in call.attributes and not call.spread:
+            error(call.node, f"{name} requires the attribute '{attribute.name}'")
+
+
+def _check_attribute_value(
+    keyword: ast.keyword, value: Value, wanted: str, required: bool, name: str, error: Report
+) -> None:
+    allowed = _ATTRIBUTE_KINDS.get(wanted)
+    if allowed is None or value.kind.base == ANY:
+        return
+    if value.kind.base == NONE or value.kind.optional:
+        if required:
+            error(keyword.value, f"{name} is required, this may be None")
+        if value.kind.base == NONE:
+            return
+    if value.kind.base not in allowed:
+        error(
+            keyword.value,
+            f"{name} is an attribute of type {wanted}, got {value.kind}",
+            fix=_FIXES.get(wanted),
+        )
+
+
+def _check_outputs(call: OnnxCall, schema: OnnxSchema, count: int | None, error: Report) -> None:
+    if count is not None and not schema.accepts_outputs(count):
+        limits = _count(schema.min_outputs, schema.max_outputs, "output")
+        error(
+            call.node,
+            f"{schema.op}-{schema.since} gives {limits}, {count} are taken",
+            [schema.signature()],
+        )
+
+
+def _output_dtypes(
+    call: OnnxCall, schema: OnnxSchema, count: int, error: Report
+) -> list[frozenset[int] | None]:
+    """Dtype sets of the outputs; a type parameter whose inputs leave no dtype is an error."""
+    bound: dict[str, frozenset[int]] = {}
+    for position, (argument, value) in enumerate(zip(call.node.args, call.inputs, strict=True)):
+        if isinstance(argument, ast.Starred):
+            break
+        formal = schema.inputs[min(position, len(schema.inputs) - 1)]
+        allowed = _allowed(schema, formal.type)
+        if not value.dtypes or not formal.homogeneous or not allowed:
+            continue
+        before = bound.get(formal.type, allowed)
+        bound[formal.type] = before & value.dtypes
+        if not value.dtypes & allowed:
+            names = ", ".join(sorted(dtypes.name(each) for each in value.dtypes))
+            error(
+                argument,
+                f"input '{formal.name}' of {schema.op}-{schema.since} does not take {names}",
+                [f"it takes {', '.join(sorted(dtypes.name(each) for each in allowed))}"],
+                fix="cast(x, dtype), or another operator for this dtype",
+            )
+            bound[formal.type] = allowed
+        elif not bound[formal.type]:
+            error(
+                argument,
+                f"inputs of {schema.op}-{schema.since} must share one dtype ({formal.type})",
+                fix="cast one",
+            )
+            bound[formal.type] = allowed
+    found: list[frozenset[int] | None] = []
+    for position in range(count):
+        if not schema.outputs:
+            found.append(None)
+            continue
+        output = schema.outputs[min(position, len(schema.outputs) - 1)]
+        if output.type in bound:
+            found.append(bound[output.type])
+        else:
+            allowed = _allowed(schema, output.type)
+            found.append(allowed if len(allowed) == 1 else None)
+    return found
+
+
+def _allowed(schema: OnnxSchema, type_name: str) -> frozenset[int]:
+    return frozenset(_ELEMENT[name] for name in schema.allowed(type_name) if name in _ELEMENT)
+
+
+_ELEMENT = {f"tensor({dtypes.name(each)})": each for each in narrowing.ALL} | {
+    "tensor(float)": dtypes.float32,
+    "tensor(double)": dtypes.float64,
+    "tensor(string)": dtypes.string,
+}
+
+
+def _value(count: int | None, found: list[frozenset[int] | None]) -> Value:
+    if count is None:
+        return Value(Kind(RESULTS))
+    if count == 1:
+        return Value(Kind(RESULT), found[0])
+    return Value(Kind(RESULTS), None, tuple(Value(Kind(RESULT), each) for each in found))

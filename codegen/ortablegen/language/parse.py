@@ -1,0 +1,236 @@
+"""The expression language: Python syntax, cut down to what a reader can check by eye; parsed here,
+never run here."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from ortablegen.source.diagnostics import Diagnostics, Span
+from ortablegen.source.yaml_source import YScalar
+
+MAX_STATEMENTS = 12
+MAX_COLUMNS = 100
+
+_EXPRESSIONS = (
+    ast.Expr, ast.Name, ast.Constant, ast.Call, ast.keyword, ast.BinOp, ast.UnaryOp, ast.Compare,
+    ast.BoolOp, ast.IfExp, ast.List, ast.Tuple, ast.Subscript, ast.Slice, ast.ListComp,
+    ast.comprehension, ast.Starred, ast.Load, ast.Store,
+)  # fmt: skip
+_OPERATORS = (
+    ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.USub, ast.UAdd,
+    ast.Not, ast.And, ast.Or, ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Is,
+    ast.IsNot, ast.In, ast.NotIn,
+)  # fmt: skip
+_STATEMENTS = (ast.Assign, ast.Return)
+_NAMES = {
+    ast.Lambda: "lambda", ast.For: "for loop", ast.While: "while loop", ast.If: "if statement",
+    ast.FunctionDef: "def", ast.Attribute: "attribute access", ast.JoinedStr: "f-string",
+    ast.Import: "import", ast.With: "with", ast.Try: "try", ast.Dict: "dict", ast.Set: "set",
+    ast.DictComp: "dict comprehension", ast.SetComp: "set comprehension",
+    ast.GeneratorExp: "generator", ast.AugAssign: "augmented assignment", ast.Await: "await",
+    ast.Yield: "yield", ast.NamedExpr: "walrus", ast.Raise: "raise", ast.Assert: "assert",
+    ast.Delete: "del", ast.ClassDef: "class", ast.Return: "this return",
+    ast.Assign: "this assignment", ast.Expr: "this expression",
+}  # fmt: skip
+# what the language holds, and where to go from there
+WAY_OUT = (
+    "a block holds assignments, calls, ternaries, comparisons, arithmetic and one list"
+    " comprehension",
+    "say it with a prelude word, or name a Python lowering (python: with why:)",
+)
+DOMAINS = {"ms": "com.microsoft", "ml": "ai.onnx.ml"}
+
+
+@dataclass(frozen=True)
+class Code:
+    """A piece of spec language: its text, where it starts, and its parsed statements.
+
+    ``body`` holds ``ast`` statements for a block, or one ``ast.Expr`` for an expression.
+    """
+
+    text: str
+    span: Span
+    body: tuple[ast.stmt, ...]
+    indent: int = 0
+
+    @property
+    def expression(self) -> ast.expr:
+        """The expression of a one-expression piece."""
+        statement = self.body[0]
+        assert isinstance(statement, ast.Expr)
+        return statement.value
+
+    def at(self, node: ast.AST) -> Span:
+        """The position of an ``ast`` node in the spec file."""
+        line = getattr(node, "lineno", 1)
+        column = getattr(node, "col_offset", 0)
+        first = self.span.column if line == 1 and not self.indent else 1 + self.indent
+        return Span(self.span.file, self.span.line + line - 1, first + column)
+
+
+def parse_expression(
+    scalar: YScalar, diagnostics: Diagnostics, way_out: tuple[str, str] = WAY_OUT
+) -> Code | None:
+    """Parse one expression; None after a reported error. ``way_out`` is told to who needs more than
+    the language has."""
+    code = _parse(scalar, diagnostics, way_out)
+    if code is None:
+        return None
+    if len(code.body) != 1 or not isinstance(code.body[0], ast.Expr):
+        diagnostics.error(
+            scalar.span, "an expression is expected here", fix="write one expression, no assignment"
+        )
+        return None
+    return code
+
+
+def parse_block(scalar: YScalar, diagnostics: Diagnostics) -> Code | None:
+    """Parse a block: assignments, then one ``return``; None after a reported error."""
+    code = _parse(scalar, diagnostics)
+    if code is None:
+        return None
+    good = True
+    if len(code.body) > MAX_STATEMENTS:
+        over = code.at(code.body[MAX_STATEMENTS])
+        fix = "move the algorithm to a Python lowering (python: with why:)"
+        diagnostics.error(
+            over, f"{len(code.body)} statements, at most {MAX_STATEMENTS} are allowed", fix=fix
+        )
+        good = False
+    for position, statement in enumerate(code.body):
+        last = position == len(code.body) - 1
+        if isinstance(statement, ast.Expr) or (isinstance(statement, ast.Return) and not last):
+            diagnostics.error(
+                code.at(statement), "only assignments may come before the final return"
+            )
+            good = False
+        elif last and (not isinstance(statement, ast.Return) or statement.value is None):
+            diagnostics.error(code.at(statement), "a block ends with 'return <value>'")
+            good = False
+    return code if good and code.body else None
+
+
+def _parse(
+    scalar: YScalar, diagnostics: Diagnostics, way_out: tuple[str, str] = WAY_OUT
+) -> Code | None:
+    indent = _indent_of(scalar, diagnostics)
+    try:
+        tree = ast.parse(scalar.text.rstrip())
+    except SyntaxError as error:
+        column = (error.offset or 1) - 1
+        line = error.lineno or 1
+        first = scalar.span.column if line == 1 and not indent else 1 + indent
+        where = Span(scalar.span.file, scalar.span.line + line - 1, first + column)
+        diagnostics.error(where, f"not an expression of the language: {error.msg}")
+        return None
+    code = Code(scalar.text.rstrip(), scalar.span, tuple(tree.body), indent)
+    if not code.body:
+        diagnostics.error(scalar.span, "nothing is written here")
+        return None
+    good = _check_columns(code, diagnostics)
+    for statement in code.body:
+        good = _check_construct(code, statement, diagnostics, way_out) and good
+    return code if good else None
+
+
+def _indent_of(scalar: YScalar, diagnostics: Diagnostics) -> int:
+    """Columns that YAML stripped from the lines of a block scalar."""
+    if scalar.style not in ("|", ">"):
+        return 0
+    line = diagnostics.source_line(scalar.span) or ""
+    return len(line) - len(line.lstrip())
+
+
+def _check_columns(code: Code, diagnostics: Diagnostics) -> bool:
+    good = True
+    for number, line in enumerate(code.text.split("\n")):
+        width = len(line) + (code.indent or code.span.column - 1 if number == 0 else code.indent)
+        if width > MAX_COLUMNS:
+            where = Span(code.span.file, code.span.line + number, MAX_COLUMNS + 1)
+            diagnostics.error(
+                where, f"the line has {width} columns, at most {MAX_COLUMNS} are allowed"
+            )
+            good = False
+    return good
+
+
+def _check_construct(
+    code: Code, root: ast.AST, diagnostics: Diagnostics, way_out: tuple[str, str]
+) -> bool:
+    good = True
+    for node in _walk(root):
+        if _is_allowed(node):
+            continue
+        name = _NAMES.get(type(node), type(node).__name__)
+        diagnostics.error(
+            code.at(node),
+            f"{name} is outside the language",
+            notes=[way_out[0]],
+            fix=way_out[1],
+        )
+        good = False
+    return good
+
+
+def _walk(root: ast.AST) -> list[ast.AST]:
+    """Nodes below ``root``; ``ms.Op(...)`` counts as a name, so its attribute is skipped."""
+    found: list[ast.AST] = []
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        found.append(node)
+        if not _is_allowed(node):
+            continue  # what is inside a construct that is not allowed needs no error of its own
+        children = list(ast.iter_child_nodes(node))
+        if isinstance(node, ast.Call) and domain_call(node.func) is not None:
+            children = [*node.args, *node.keywords]
+        stack.extend(children)
+    return found
+
+
+def _is_allowed(node: ast.AST) -> bool:
+    return isinstance(node, (*_EXPRESSIONS, *_OPERATORS, *_STATEMENTS)) and not _is_odd(node)
+
+
+def _is_odd(node: ast.AST) -> bool:
+    """Constructs whose class is allowed but whose use here is not."""
+    if isinstance(node, ast.Assign | ast.Return | ast.Expr) and isinstance(node.value, ast.Starred):
+        return True  # '*xs' spreads a list into a call or a list, it is no value of its own
+    if isinstance(node, ast.Assign):
+        return len(node.targets) != 1 or not _is_target(node.targets[0])
+    if isinstance(node, ast.ListComp):
+        return len(node.generators) != 1 or any(
+            isinstance(n, ast.ListComp) for n in ast.walk(node) if n is not node
+        )
+    if isinstance(node, ast.comprehension):
+        return bool(node.is_async) or not _is_target(node.target)
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, bytes) or node.value is ...
+    return isinstance(node, ast.keyword) and node.arg is None
+
+
+def _is_target(node: ast.expr) -> bool:
+    if isinstance(node, ast.Tuple):
+        return all(isinstance(element, ast.Name) for element in node.elts)
+    return isinstance(node, ast.Name)
+
+
+def domain_call(function: ast.expr) -> tuple[str, str] | None:
+    """``(domain, op)`` when the called thing is written ``ms.Op``."""
+    if (
+        isinstance(function, ast.Attribute)
+        and isinstance(function.value, ast.Name)
+        and function.value.id in DOMAINS
+    ):
+        return DOMAINS[function.value.id], function.attr
+    return None
+
+
+def onnx_call(node: ast.AST) -> tuple[str, str] | None:
+    """``(domain, op)`` when ``node`` is a CapWord call, which makes exactly one ONNX node."""
+    if not isinstance(node, ast.Call):
+        return None
+    if isinstance(node.func, ast.Name) and node.func.id[:1].isupper():
+        return "", node.func.id
+    return domain_call(node.func)

@@ -1,0 +1,149 @@
+"""Values of cases, as they are written and as they are read; samples of operators and cases of
+rewrites consist of them.
+
+Tensors: ``f32[2,3]`` random, ``i64[4] in 0..5`` random in a range (upper end excluded), ``f32[3] =
+[1, nan, 2]`` given,
+``f32[n=2,3]`` with a dynamic dimension ``n`` whose example size is 2. Other values are Python
+literals; in them a bare name stands for a dynamic dimension, and dtypes are written ``float32``.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from typing import Any
+
+ABBREVIATIONS = {
+    "f16": "float16", "f32": "float32", "f64": "float64", "bf16": "bfloat16", "i8": "int8",
+    "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8", "b": "bool",
+    "c64": "complex64", "c128": "complex128",
+}  # fmt: skip
+_TENSOR = re.compile(
+    r"^([a-z]+[0-9]*)\[([^\]]*)\]\s*(?:in\s+(\S+?)\.\.(\S+)|=\s*(.+))?$", re.DOTALL
+)
+
+
+class SampleProblem(Exception):
+    """A sample value that cannot be read."""
+
+
+@dataclass(frozen=True)
+class TensorSample:
+    """A tensor of a sample call; ``dims`` are (size, name of the dynamic dimension or None)."""
+
+    dtype: str
+    dims: tuple[tuple[int, str | None], ...]
+    low: float | None = None
+    high: float | None = None
+    values: Any = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The example shape."""
+        return tuple(size for size, _ in self.dims)
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A value that mentions dynamic dimensions, for example ``[n, 3]``."""
+
+    tree: ast.expr
+
+
+def tensor_sample(text: str) -> TensorSample | None:
+    """The tensor that a text stands for; None for a text of another form."""
+    match = _TENSOR.match(text)
+    return _tensor(text, match) if match is not None else None
+
+
+def literal_value(text: str) -> Any:
+    """The value of a literal; text that is no expression stays text."""
+    return _literal(text)
+
+
+def _tensor(text: str, match: re.Match[str]) -> TensorSample:
+    short, shape, low, high, values = match.groups()
+    if short not in ABBREVIATIONS:
+        raise SampleProblem(
+            f"unknown dtype '{short}' in '{text}'; dtypes are {', '.join(ABBREVIATIONS)}"
+        )
+    dims: list[tuple[int, str | None]] = []
+    for part in filter(None, (piece.strip() for piece in shape.split(","))):
+        name, _, size = part.rpartition("=")
+        if not size.strip().isdigit():
+            raise SampleProblem(
+                f"'{part}' in '{text}' is no size; a dynamic dimension is written n=4"
+            )
+        dims.append((int(size), name.strip() or None))
+    given = _numbers(values) if values is not None else None
+    bounds = [None if bound is None else _number(bound, text) for bound in (low, high)]
+    return TensorSample(ABBREVIATIONS[short], tuple(dims), bounds[0], bounds[1], given)
+
+
+def _number(bound: str, text: str) -> float:
+    try:
+        return float(bound)
+    except ValueError:
+        raise SampleProblem(f"'{bound}' in '{text}' is no number") from None
+
+
+def _numbers(text: str) -> Any:
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+    except SyntaxError:
+        raise SampleProblem(f"cannot read the numbers '{text}'") from None
+    return _evaluate(tree, {"nan": float("nan"), "inf": float("inf")})
+
+
+def _literal(text: str) -> Any:
+    try:
+        tree = ast.parse(text, mode="eval").body
+    except SyntaxError:
+        return text
+    if isinstance(tree, ast.Name) and tree.id in ("true", "false"):
+        return tree.id == "true"
+    names = {"nan": float("nan"), "inf": float("inf")}
+    if any(isinstance(node, ast.Name) and node.id not in names for node in ast.walk(tree)):
+        return Expression(tree)
+    return _evaluate(tree, names)
+
+
+def _evaluate(tree: ast.expr, names: dict[str, Any]) -> Any:
+    """Literals, lists, names and arithmetic; nothing else is evaluated."""
+    try:
+        return _evaluated(tree, names)
+    except (TypeError, ZeroDivisionError) as error:
+        raise SampleProblem(f"cannot read the value '{ast.unparse(tree)}': {error}") from None
+
+
+def _evaluated(tree: ast.expr, names: dict[str, Any]) -> Any:
+    if isinstance(tree, ast.Constant):
+        return tree.value
+    if isinstance(tree, ast.Name) and tree.id in names:
+        return names[tree.id]
+    if isinstance(tree, ast.List | ast.Tuple):
+        return [_evaluate(each, names) for each in tree.elts]
+    if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.USub):
+        return -_evaluate(tree.operand, names)
+    if isinstance(tree, ast.BinOp) and type(tree.op) in _ARITHMETIC:
+        return _ARITHMETIC[type(tree.op)](_evaluate(tree.left, names), _evaluate(tree.right, names))
+    raise SampleProblem(f"cannot read the value '{ast.unparse(tree)}'")
+
+
+_ARITHMETIC = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.FloorDiv: lambda a, b: a // b,
+}
+
+
+def evaluate(value: Any, sizes: dict[str, Any]) -> Any:
+    """A parsed value with the dynamic dimensions replaced (by ints or SymInts); tensors stay
+    TensorSample."""
+    if isinstance(value, Expression):
+        return _evaluate(value.tree, sizes)
+    if isinstance(value, list):
+        return [evaluate(each, sizes) for each in value]
+    return value

@@ -1,0 +1,232 @@
+"""The words that specs may use: the prelude's (read from its source, never imported), dtypes,
+constants, rule words."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+from ortable import dtypes
+
+from .kinds import ANY, BOOL, FLOAT, INT, INTS, STR, SYMINT, SYMINTS, Kind, of_annotation
+
+RUNTIME = Path(dtypes.__file__).parent
+DTYPES = (
+    "float16", "float32", "float64", "bfloat16", "int8", "int16", "int32", "int64", "uint8",
+    "uint16", "uint32", "uint64", "boolean", "complex64", "complex128",
+)  # fmt: skip
+CONSTANTS = {"inf": "float('inf')", "nan": "float('nan')", "pi": "3.141592653589793"}
+# Python's own functions that the language keeps: (result class, or None when it follows the
+# argument).
+BUILTINS: dict[str, str | None] = {
+    "len": INT, "int": INT, "float": FLOAT, "bool": BOOL, "abs": None, "min": None, "max": None,
+    "sum": SYMINT, "range": INTS, "list": None, "tuple": None, "sorted": INTS, "str": STR,
+    "any": BOOL, "all": BOOL, "reversed": None,
+}  # fmt: skip
+
+# annotations of the words of ONNX rules
+_RULE_KINDS = {"Shape": SYMINTS, "int": INT, "str": STR}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a prelude word."""
+
+    name: str
+    kind: Kind
+    required: bool
+    variadic: bool = False
+
+
+@dataclass(frozen=True)
+class Word:
+    """A prelude word: where it lives, whether it takes the graph first, its parameters and result
+    class."""
+
+    name: str
+    module: str
+    takes_graph: bool
+    parameters: tuple[Parameter, ...]
+    result: Kind
+    makes_nodes: bool
+
+
+@cache
+def prelude() -> dict[str, Word]:
+    """The words that specs may use, read with ``ast``: what modules of ``ortable/prelude`` and of
+    ``ortable/lowerings`` list in ``__all__``."""
+    words: dict[str, Word] = {}
+    for folder in ("prelude", "lowerings"):
+        for path in sorted((RUNTIME / folder).rglob("*.py")):
+            for function in _listed_functions(path):
+                words[function.name] = _word(function, _module_of(path))
+    return words
+
+
+@cache
+def inference_words() -> dict[str, Word]:
+    """The words of ONNX rules: the public functions of ``ortable/inference/*.py``."""
+    words: dict[str, Word] = {}
+    for path in sorted((RUNTIME / "inference").glob("*.py")):
+        for function in _public_functions(path):
+            words[function.name] = _rule_word(function)
+    return words
+
+
+def _rule_word(function: ast.FunctionDef) -> Word:
+    """Rules are written with Python's own annotations; a shape is a list of sizes."""
+    word = _word(function, "ortable.inference")
+    given = function.args
+    every = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg]
+    found = {each.arg: _rule_kind(each.annotation) for each in every if each is not None}
+    parameters = tuple(replace(each, kind=found[each.name]) for each in word.parameters)
+    result = _rule_kind(function.returns)
+    return replace(word, parameters=parameters, result=result, makes_nodes=False)
+
+
+def _rule_kind(annotation: ast.expr | None) -> Kind:
+    text = ast.unparse(annotation) if annotation is not None else ""
+    parts = [part.strip() for part in text.split("|")]
+    base = next((part for part in parts if part != "None"), "")
+    return Kind(_RULE_KINDS.get(base, ANY), "None" in parts)
+
+
+@cache
+def rewrite_words() -> dict[str, Word]:
+    """The words of rewrites: those of specs, and what the modules of
+    ``ortable/passes/rewrite/words`` list in ``__all__``."""
+    words = dict(prelude())
+    for path in sorted((RUNTIME / "passes" / "rewrite" / "words").glob("*.py")):
+        makers = _node_makers(path)
+        for function in _listed_functions(path):
+            word = _word(function, _module_of(path))
+            # such a word may also return a result that is there already
+            words[function.name] = replace(
+                word, makes_nodes=word.makes_nodes and function.name in makers
+            )
+    return words
+
+
+def _module_of(path: Path) -> str:
+    return ".".join(("ortable", *path.relative_to(RUNTIME).with_suffix("").parts))
+
+
+def _listed_functions(path: Path) -> list[ast.FunctionDef]:
+    """The functions that ``__all__`` of a file lists: its words."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    listed: set[str] = set()
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            listed = set(ast.literal_eval(node.value))
+    return [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in listed]
+
+
+def _node_makers(path: Path) -> set[str]:
+    """Functions of a file that make nodes or constants, themselves or through others."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    found = {name for name, word in prelude().items() if word.makes_nodes}
+    grown = True
+    while grown:
+        grown = False
+        for name, function in functions.items():
+            if name not in found and any(_makes(node, found) for node in ast.walk(function)):
+                found.add(name)
+                grown = True
+    return found
+
+
+def _makes(node: ast.AST, makers: set[str]) -> bool:
+    if not isinstance(node, ast.Call):
+        return False
+    if isinstance(node.func, ast.Attribute):
+        return node.func.attr.startswith("make_")
+    return isinstance(node.func, ast.Name) and node.func.id in makers
+
+
+def lowering_parameters(path: str) -> tuple[str, ...] | None:
+    """Parameters of ``ortable.lowerings.x.f`` that its body reads; None when there is no such
+    function."""
+    function = _lowering(path)
+    if function is None:
+        return None
+    read = {
+        node.id for node in ast.walk(ast.Module(function.body, [])) if isinstance(node, ast.Name)
+    }
+    return tuple(name for name in _parameter_names(function) if name in read)
+
+
+def lowering_signature(path: str) -> tuple[str, ...] | None:
+    """All parameters of ``ortable.lowerings.x.f``; None when there is no such function."""
+    function = _lowering(path)
+    return None if function is None else _parameter_names(function)
+
+
+@cache
+def _lowering(path: str) -> ast.FunctionDef | None:
+    module, _, name = path.rpartition(".")
+    prefix = "ortable."
+    if not module.startswith(prefix):
+        return None
+    file = RUNTIME.joinpath(*module[len(prefix) :].split(".")).with_suffix(".py")
+    return next((function for function in _public_functions(file) if function.name == name), None)
+
+
+def _parameter_names(function: ast.FunctionDef) -> tuple[str, ...]:
+    arguments = function.args
+    return tuple(
+        each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+    )
+
+
+def _public_functions(path: Path) -> list[ast.FunctionDef]:
+    if not path.exists():
+        return []
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return [
+        node
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
+    ]
+
+
+def _word(function: ast.FunctionDef, module: str) -> Word:
+    arguments = function.args.args
+    takes_graph = bool(arguments) and arguments[0].arg == "graph"
+    given = arguments[1:] if takes_graph else arguments
+    defaults = len(function.args.defaults)
+    parameters = [
+        Parameter(argument.arg, _annotation(argument), position < len(given) - defaults)
+        for position, argument in enumerate(given)
+    ]
+    if function.args.vararg is not None:
+        parameters.append(
+            Parameter(function.args.vararg.arg, _annotation(function.args.vararg), False, True)
+        )
+    parameters.extend(
+        Parameter(argument.arg, _annotation(argument), default is None)
+        for argument, default in zip(
+            function.args.kwonlyargs, function.args.kw_defaults, strict=True
+        )
+    )
+    result = (
+        of_annotation(ast.unparse(function.returns)) if function.returns is not None else Kind(ANY)
+    )
+    return Word(
+        function.name,
+        module,
+        takes_graph,
+        tuple(parameters),
+        result,
+        result.base in ("Result", "Results", "Complex", "Complexes"),
+    )
+
+
+def _annotation(argument: ast.arg) -> Kind:
+    return (
+        of_annotation(ast.unparse(argument.annotation))
+        if argument.annotation is not None
+        else Kind(ANY)
+    )

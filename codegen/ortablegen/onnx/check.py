@@ -1,0 +1,293 @@
+"""Expressions of specs/onnx in the one expression language: here are the names of an operator, in
+their meaning for rules. A bare input name means its shape, dtype or known content, after the field
+it stands in; attributes bring their defaults. `read` calls, and gets Python source."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from ortable import dtypes
+from ortablegen.language import kinds
+from ortablegen.language.check import CodeChecker
+from ortablegen.language.emit import Emitter, Needs
+from ortablegen.language.kinds import Kind
+from ortablegen.language.narrowing import Value
+from ortablegen.language.parse import parse_expression
+from ortablegen.language.vocabulary import Word, inference_words
+from ortablegen.schemas.onnx import OnnxAttribute, OnnxSchema
+from ortablegen.source.diagnostics import Diagnostics
+from ortablegen.source.yaml_source import YScalar
+
+ASPECTS = ("shape", "dtype", "value")
+# `info(x)` is the whole record of an input, for rules that also need its constant content.
+_ACCESSORS = (*ASPECTS, "info")
+_FACTS = {"n_outputs": kinds.INT, "opset": kinds.INT, "result": kinds.ANY}
+_DTYPES = frozenset(n for n, v in vars(dtypes).items() if type(v) is int and not n.startswith("_"))
+_ASPECT_KINDS = {"shape": kinds.SYMINTS, "dtype": kinds.DTYPE}
+_ATTRIBUTE_KINDS = {
+    "INT": kinds.INT, "FLOAT": kinds.FLOAT, "STRING": kinds.STR, "INTS": kinds.INTS,
+    "FLOATS": kinds.FLOATS, "STRINGS": kinds.STRS,
+}  # fmt: skip
+# what lowerings may say and rules may not: their words do it
+_NOT_IN_RULES = {
+    ast.ListComp: "list comprehension", ast.Div: "'/'", ast.Mod: "'%'", ast.Pow: "'**'",
+    ast.UAdd: "unary '+'", ast.In: "'in'", ast.NotIn: "'not in'",
+}  # fmt: skip
+_WAY_OUT = (
+    "a rule holds calls, ternaries, comparisons and arithmetic of whole numbers",
+    "say it with a word of ortable.inference, or name a function of it (python: with why:)",
+)
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A checked expression: Python source over ``inputs``, ``attrs``, ``n_outputs``, ``opset``,
+    and what it reads."""
+
+    source: str
+    inputs: frozenset[str]
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """``; did you mean 'x'?`` or nothing."""
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f"; did you mean '{close[0]}'?" if close else ""
+
+
+def read_expression(
+    scalar: YScalar, versions: tuple[OnnxSchema, ...], aspect: str, diagnostics: Diagnostics
+) -> Expression | None:
+    """The expression of one field of an entry, or None after an error."""
+    code = parse_expression(scalar, diagnostics, _WAY_OUT)
+    if code is None:
+        return None
+    before = len(diagnostics.errors)
+    checker = RuleCode(code, {}, diagnostics, (0, 0), versions=versions, aspect=aspect)
+    if checker.inside_language():
+        checker.value(code.expression)
+    if len(diagnostics.errors) > before:
+        return None
+    emitter = _RuleEmitter(versions, aspect)
+    tree = ast.parse(ast.unparse(code.expression), mode="eval").body
+    return Expression(ast.unparse(emitter.visit(tree)), frozenset(checker.read))
+
+
+@dataclass
+class RuleCode(CodeChecker):
+    """The code of a rule: names are inputs and attributes in all ``versions`` of an operator."""
+
+    versions: tuple[OnnxSchema, ...] = ()
+    aspect: str = "shape"
+    words: Mapping[str, Word] = field(default_factory=inference_words)
+
+    @property
+    def schema(self) -> OnnxSchema:
+        """The newest version."""
+        return self.versions[-1]
+
+    def inside_language(self) -> bool:
+        """Report the first construct that only lowerings may use."""
+        for node in ast.walk(self.code.expression):
+            operator = getattr(node, "op", None)
+            for each in (node, operator, *getattr(node, "ops", ())):
+                name = _NOT_IN_RULES.get(type(each))
+                if name is not None:
+                    self.error(node, f"{name} is outside the language of ONNX rules")
+                    return False
+        return True
+
+    def _constant(self, node: ast.Constant) -> Value:
+        if not isinstance(node.value, int | str | None):
+            self.error(node, f"a constant is an integer, a string or None, not {node.value!r}")
+            return Value(Kind(kinds.ANY))
+        return super()._constant(node)
+
+    def _call(self, node: ast.Call, outputs: int | None) -> Value:
+        if not isinstance(node.func, ast.Name):
+            self.error(node, "only words can be called")
+            return Value(Kind(kinds.ANY))
+        name = node.func.id
+        if node.keywords:
+            self.error(node, f"'{name}' takes its arguments by position")
+            return Value(Kind(kinds.ANY))
+        if name in _ACCESSORS:
+            return self.accessor(node, name)
+        if name == "same":
+            if len(node.args) == 1 and isinstance(node.args[0], ast.Name):
+                return self.value(node.args[0])
+            self.error(node, "'same' takes the name of one input")
+            return Value(Kind(kinds.ANY))
+        if name in self.words:
+            return self.word(node, self.words[name])
+        notes = ("words are the public functions of ortable/inference/*.py",)
+        self.error(node, f"unknown word '{name}'{suggestion(name, self.words)}", notes)
+        return Value(Kind(kinds.ANY))
+
+    def accessor(self, node: ast.Call, aspect: str) -> Value:
+        """``shape(x)``, ``value(x, default)``."""
+        if not 1 <= len(node.args) <= 2 or not isinstance(node.args[0], ast.Name):
+            self.error(
+                node,
+                f"'{aspect}' takes the name of an input, and what stands for it when it is omitted",
+            )
+            return Value(Kind(kinds.ANY))
+        default = node.args[1] if len(node.args) == 2 else None
+        if default is not None:
+            self.value(default)
+        return self.input(node.args[0], aspect, default)
+
+    def _name(self, node: ast.Name) -> Value:
+        name = node.id
+        is_input = any(s.input_index(name) is not None for s in self.versions)
+        is_attribute = any(s.attribute(name) for s in self.versions)
+        if is_input and is_attribute:
+            self.error(
+                node,
+                f"'{name}' is an attribute of some versions and an input of others",
+                fix="use python:",
+            )
+        elif is_input:
+            return self.input(node, self.aspect, None)
+        elif is_attribute:
+            return self.attribute(node)
+        elif name in _FACTS:
+            return Value(Kind(_FACTS[name]))
+        elif name in _DTYPES:
+            return Value(Kind(kinds.DTYPE), frozenset({getattr(dtypes, name)}))
+        elif name == "unknown":
+            return Value(Kind(kinds.NONE, True))
+        else:
+            inputs = [f.name for f in self.schema.inputs]
+            attributes = [a.name for a in self.schema.attributes]
+            notes = [
+                f"inputs are {', '.join(inputs) or 'none'}",
+                f"attributes are {', '.join(attributes) or 'none'}",
+            ]
+            close = suggestion(name, [*inputs, *attributes, *_FACTS])
+            self.error(node, f"{self.schema.key} has no input or attribute '{name}'{close}", notes)
+        return Value(Kind(kinds.ANY))
+
+    def input(self, node: ast.Name, aspect: str, default: ast.expr | None) -> Value:
+        """An aspect of an input, which must stand at one position in every version."""
+        name = node.id
+        found = _input(self.versions, name)
+        if found is None:
+            close = suggestion(name, [f.name for f in self.schema.inputs])
+            self.error(node, f"{self.schema.key} has no input '{name}'{close}")
+            return Value(Kind(kinds.ANY))
+        if len({s.input_index(name) for s in self.versions} - {None}) != 1:
+            self.error(
+                node, f"input '{name}' has another position in other versions", fix="use python:"
+            )
+        self.read.add(name)
+        if found.variadic:
+            return Value(Kind(kinds.ANY))
+        if found.optional and default is None and aspect != "info":
+            self.error(
+                node,
+                f"input '{name}' is optional",
+                fix=f"say what stands for it when it is omitted: {aspect}({name}, ())",
+            )
+        if not found.optional and default is not None:
+            self.error(node, f"input '{name}' is never omitted, so it needs no second argument")
+        return Value(Kind(_ASPECT_KINDS.get(aspect, kinds.ANY), aspect in _ASPECT_KINDS))
+
+    def attribute(self, node: ast.Name) -> Value:
+        """An attribute, whose default must be the same in every version."""
+        found = _attributes(self.versions, node.id)
+        if len({repr(a.default) for a in found}) > 1:
+            self.error(
+                node,
+                f"attribute '{node.id}' has other defaults in other versions",
+                fix="use python:",
+            )
+        return Value(Kind(_ATTRIBUTE_KINDS.get(found[-1].type, kinds.ANY)))
+
+
+class _RuleEmitter(Emitter):
+    """A checked rule as Python: names become what they mean, words functions of
+    ``inference``."""
+
+    def __init__(self, versions: tuple[OnnxSchema, ...], aspect: str) -> None:
+        super().__init__(Needs(words=inference_words()))
+        self.versions = versions
+        self.aspect = aspect
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        assert isinstance(node.func, ast.Name)
+        name = node.func.id
+        if name in (*_ACCESSORS, "same"):
+            given = node.args[0]
+            assert isinstance(given, ast.Name)
+            if name == "same":
+                return self.visit(given)
+            default = self.visit(node.args[1]) if len(node.args) == 2 else None
+            return self.input(given.id, name, default)
+        word = ast.Attribute(ast.Name("inference"), name)
+        return ast.Call(word, [self.visit(argument) for argument in node.args], [])
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        """Rules compare attributes and facts, which are never symbolic."""
+        comparators = [self.visit(each) for each in node.comparators]
+        return ast.Compare(self.visit(node.left), node.ops, comparators)
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if _input(self.versions, node.id) is not None:
+            return self.input(node.id, self.aspect, None)
+        if _attributes(self.versions, node.id):
+            return self.attribute(node.id)
+        if node.id in _DTYPES:
+            return ast.Attribute(ast.Name("dtypes"), node.id)
+        return ast.Constant(None) if node.id == "unknown" else node
+
+    def input(self, name: str, aspect: str, default: ast.expr | None) -> ast.expr:
+        """``x.shape``, or what stands for it when it is omitted; a list for a variadic input."""
+        found = _input(self.versions, name)
+        assert found is not None
+        if found.variadic:
+            rest = f"inputs[{found.position}:]" if found.position else "inputs"
+            return _parse(f"[v.{aspect} for v in {rest}]")
+        if aspect == "info":
+            return ast.Name(name)
+        if not found.optional:
+            return ast.Attribute(ast.Name(name), aspect)
+        omitted = ast.unparse(default) if default is not None else None
+        return _parse(f"({omitted} if {name} is None else {name}.{aspect})")
+
+    def attribute(self, name: str) -> ast.expr:
+        """The attribute or its default."""
+        newest = _attributes(self.versions, name)[-1]
+        if newest.required:
+            return _parse(f"inference.required(attrs, {name!r}, {self.versions[-1].key!r})")
+        default = "" if newest.default is None else f", {newest.default!r}"
+        return _parse(f"attrs.get({name!r}{default})")
+
+
+@dataclass(frozen=True)
+class _Input:
+    """An input over all versions: the first position that it has, and whether it may be left
+    out."""
+
+    position: int
+    optional: bool
+    variadic: bool
+
+
+def _input(versions: tuple[OnnxSchema, ...], name: str) -> _Input | None:
+    places = [s.input_index(name) for s in versions]
+    formal = next((f for s in reversed(versions) for f in s.inputs if f.name == name), None)
+    if formal is None:
+        return None
+    first = min(place for place in places if place is not None)
+    return _Input(first, formal.optional or None in places, formal.variadic)
+
+
+def _attributes(versions: tuple[OnnxSchema, ...], name: str) -> list[OnnxAttribute]:
+    return [a for a in (s.attribute(name) for s in versions) if a is not None]
+
+
+def _parse(text: str) -> ast.expr:
+    return ast.parse(text, mode="eval").body

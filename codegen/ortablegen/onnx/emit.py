@@ -1,0 +1,133 @@
+"""Python text of the ONNX inference rules: one function per operator, one module per family, one
+dispatch table."""
+
+from __future__ import annotations
+
+import ast
+
+from ortablegen.source.templates import environment
+
+from .check import Expression
+from .model import OnnxModel, OnnxRule
+
+
+def emit_onnx_rules(model: OnnxModel) -> dict[str, str]:
+    """Relative path -> text of ``ortable_generated/onnx``: one module per family and the dispatch
+    table."""
+    files = {
+        "ortable_generated/onnx/__init__.py": environment().get_template("onnx_init.jinja").render()
+    }
+    for family, rules in sorted(model.families.items()):
+        functions = [
+            _function(rule) for rule in sorted(rules, key=lambda r: r.key) if rule.python is None
+        ]
+        if functions:
+            uses = [
+                m
+                for m in ("dtypes", "inference")
+                if any(f"{m}." in line for f in functions for line in f)
+            ]
+            text = (
+                environment()
+                .get_template("onnx_family.jinja")
+                .render(family=family, uses=uses, functions=functions)
+            )
+            files[f"ortable_generated/onnx/{family}.py"] = text
+    modules = sorted({r.family for r in model.rules if r.python is None})
+    table = [
+        (r.key, f"inference.{r.python}" if r.python else f"{r.family}.{r.function_name}")
+        for r in model.rules
+    ]
+    uses_rules = any(r.python for r in model.rules)
+    text = (
+        environment()
+        .get_template("onnx_dispatch.jinja")
+        .render(modules=modules, table=table, rules=uses_rules)
+    )
+    files["ortable_generated/onnx/dispatch.py"] = text
+    return files
+
+
+def _function(rule: OnnxRule) -> list[str]:
+    """Lines of the function of a rule."""
+    schema = rule.versions[-1]
+    lines = [
+        f"def {rule.function_name}(inputs, attrs, n_outputs, opset):",
+        f'    """{schema.signature()}"""',
+    ]
+    if rule.note:
+        lines.append(f"    # {rule.note}")
+    lines += _bind_inputs(rule)
+    if rule.shapes is not None:
+        lines += _variadic(rule)
+        return lines
+    if schema.outputs[0].variadic:
+        return [*lines, f"    return (({rule.outputs[0].dtype}, None, None),) * n_outputs"]
+    results = []
+    one = len(rule.outputs) == 1
+    for output in rule.outputs:
+        suffix = "" if one else f"_{output.name}"
+        dtype, shape, value = output.dtype, output.shape.source if output.shape else "None", "None"
+        if output.value is not None:
+            lines.append(f"    dtype{suffix} = {dtype}")
+            dtype = f"dtype{suffix}"
+            if _reads_result(output.value):
+                lines.append(f"    result = {shape}")
+                shape = "result"
+            lines.append(f"    value{suffix} = None")
+            lines.append(f"    if {dtype} in inference.INDEX_TYPES:")
+            lines.append(f"        value{suffix} = inference.fit({dtype}, {output.value.source})")
+            value = f"value{suffix}"
+        results.append(f"({dtype}, {shape}, {value})")
+    if one:
+        lines.append(f"    return ({results[0]},)")
+    else:
+        lines += ["    if n_outputs == 1:", f"        return ({results[0]},)", "    known = ("]
+        lines += [f"        {result}," for result in results]
+        lines += ["    )", "    return known[:n_outputs]"]
+    return lines
+
+
+def _reads_result(value: Expression) -> bool:
+    return any(
+        isinstance(n, ast.Name) and n.id == "result" for n in ast.walk(ast.parse(value.source))
+    )
+
+
+def _variadic(rule: OnnxRule) -> list[str]:
+    output = rule.outputs[0]
+    assert rule.shapes is not None
+    lines = [f"    dtype = {output.dtype}", f"    result = {rule.shapes.source}"]
+    if rule.values is None:
+        return [*lines, "    return tuple((dtype, shape, None) for shape in result)"]
+    return [
+        *lines,
+        "    values = (None,) * n_outputs",
+        "    if dtype in inference.INDEX_TYPES:",
+        f"        values = {rule.values.source}",
+        "    return tuple((dtype, shape, value) for shape, value in zip(result, values))",
+    ]
+
+
+def _bind_inputs(rule: OnnxRule) -> list[str]:
+    """Statements that name the inputs that the rule reads; omitted optional ones are None."""
+    used: set[str] = set()
+    for output in rule.outputs:
+        used |= output.dtype_inputs
+        for expression in (output.shape, output.value):
+            used |= expression.inputs if expression else frozenset()
+    for expression in (rule.shapes, rule.values):
+        used |= expression.inputs if expression else frozenset()
+    lines = []
+    seen: set[str] = set()
+    for schema in reversed(rule.versions):
+        for position, formal in enumerate(schema.inputs):
+            if formal.name not in used or formal.name in seen or formal.variadic:
+                continue
+            seen.add(formal.name)
+            missing = any(s.input_index(formal.name) is None for s in rule.versions)
+            get = f"inputs[{position}]"
+            if formal.optional or missing:
+                get += f" if len(inputs) > {position} else None"
+            lines.append(f"    {formal.name} = {get}")
+    return lines

@@ -1,0 +1,59 @@
+"""What specs/onnx says once it is read and checked: one frozen record per operator and output."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ortablegen.schemas.onnx import OnnxSchema
+
+from .check import Expression
+
+
+@dataclass(frozen=True)
+class Output:
+    """How one formal output is inferred; ``dtype`` is source text, ``bound`` says that the schema
+    gave it."""
+
+    name: str
+    dtype: str
+    bound: bool
+    shape: Expression | None = None
+    value: Expression | None = None
+    dtype_inputs: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class OnnxRule:
+    """One operator. Either ``python`` names a function of ortable.inference, or the outputs say
+    everything;
+    ``shapes`` and ``values`` give a variadic output all at once."""
+
+    key: str
+    family: str
+    versions: tuple[OnnxSchema, ...]
+    outputs: tuple[Output, ...] = ()
+    shapes: Expression | None = None
+    values: Expression | None = None
+    python: str | None = None
+    why: str | None = None
+    note: str | None = None
+
+    @property
+    def function_name(self) -> str:
+        """Name of the generated function: ``infer_Gemm``, ``infer_com_microsoft_BiasGelu``."""
+        return "infer_" + self.key.replace("::", "_").replace(".", "_")
+
+
+@dataclass(frozen=True)
+class OnnxModel:
+    """All rules, by family (the stem of their file), in file order."""
+
+    families: Mapping[str, tuple[OnnxRule, ...]]
+
+    @property
+    def rules(self) -> tuple[OnnxRule, ...]:
+        """Every rule, sorted by key."""
+        return tuple(
+            sorted((r for rules in self.families.values() for r in rules), key=lambda r: r.key)
+        )

@@ -1,0 +1,184 @@
+"""Cases of rewrites: how their values are written, and what is wrong with them."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from ortable import dtypes
+from ortablegen.language import kinds
+from ortablegen.language.parse import Code
+from ortablegen.language.samples import SampleProblem, TensorSample, literal_value, tensor_sample
+from ortablegen.language.vocabulary import DTYPES
+from ortablegen.schemas.onnx import CEILING, FLOOR
+from ortablegen.source.diagnostics import Diagnostics
+
+from .model import Rewrite, RewriteCase
+from .names import Names, attribute_of, names_read
+from .pattern import Pattern
+
+_CONSTANT = "const "
+
+
+@dataclass(frozen=True)
+class TensorValue:
+    """A tensor of a case; ``constant`` ones are initializers, the others inputs of the graph."""
+
+    sample: TensorSample
+    constant: bool
+
+
+def read_value(value: object) -> Any:
+    """A value of a case: TensorValue, a list of these, or a literal for an attribute.
+
+    Raises:
+        SampleProblem: for a text that is neither.
+    """
+    if value is None:
+        return None
+    if isinstance(value, list):
+        return [read_value(each) for each in value]
+    text = str(value).strip()
+    constant = text.startswith(_CONSTANT)
+    sample = tensor_sample(text.removeprefix(_CONSTANT).strip())
+    if sample is not None:
+        return TensorValue(sample, constant)
+    if constant:
+        raise SampleProblem(
+            f"'{text}' is no constant; write const f32[2] = [1, 2], or const i64[] = 1"
+        )
+    if text.startswith("{"):
+        return _attributes(text)
+    if text in DTYPES:
+        return getattr(dtypes, text)
+    return literal_value(text)
+
+
+def _attributes(text: str) -> dict[str, Any]:
+    """``{'group': 2}`` or ``{group: 2}``."""
+    try:
+        tree = ast.parse(text, mode="eval").body
+    except SyntaxError:
+        tree = None
+    keys = tree.keys if isinstance(tree, ast.Dict) else [None]
+    if not isinstance(tree, ast.Dict) or not all(
+        isinstance(key, ast.Name) or (isinstance(key, ast.Constant) and isinstance(key.value, str))
+        for key in keys
+    ):
+        raise SampleProblem(f"cannot read the attributes '{text}'; write {{group: 2}}")
+    names = [str(k.id if isinstance(k, ast.Name) else k.value) for k in keys]  # type: ignore[union-attr]
+    return dict(zip(names, (read_value(ast.unparse(v)) for v in tree.values), strict=True))
+
+
+def check_cases(
+    rewrite: Rewrite, patterns: tuple[Pattern, ...], names: Names, diagnostics: Diagnostics
+) -> None:
+    """Report what is wrong with the cases of a rewrite."""
+    if not any(case.unchanged is None for case in rewrite.cases):
+        diagnostics.error(
+            rewrite.span,
+            f"'{rewrite.name}' has no case that is rewritten",
+            fix="add a case without unchanged:",
+        )
+    if not any(case.unchanged is not None for case in rewrite.cases):
+        diagnostics.error(
+            rewrite.span,
+            f"'{rewrite.name}' has no case that it leaves alone",
+            fix='add a graph that looks alike, with unchanged: "<part of the reason>"',
+        )
+    made = {name for pattern in patterns for name in pattern.made_names()}
+    given = _given_names(patterns)
+    needed = _needed_names(patterns, names)
+    for case in rewrite.cases:
+        _Case(case, names, diagnostics).check(given, needed, made)
+
+
+def _given_names(patterns: tuple[Pattern, ...]) -> list[str]:
+    found: dict[str, None] = {}
+    for pattern in patterns:
+        for name in (*pattern.captures(), *pattern.attribute_names()):
+            found.setdefault(name)
+        for node in pattern.nodes:
+            if node.kept not in (None, "_"):
+                found.setdefault(node.kept)
+    return list(found)
+
+
+def _needed_names(patterns: tuple[Pattern, ...], names: Names) -> list[str]:
+    """Captures without which no graph can be made of the pattern."""
+    found = [
+        name
+        for name in patterns[0].captures()
+        if not names.kinds[name].optional and names.kinds[name].base == kinds.RESULT
+    ]
+    for name, (node, attribute) in patterns[0].attribute_names().items():
+        schema = attribute_of(node, attribute)
+        if schema is not None and schema.required and not names.kinds[name].optional:
+            found.append(name)
+    return found
+
+
+class _Case:
+    def __init__(self, case: RewriteCase, names: Names, diagnostics: Diagnostics) -> None:
+        self.case = case
+        self.names = names
+        self.diagnostics = diagnostics
+
+    def error(self, message: str, notes: Iterable[str] = (), fix: str | None = None) -> None:
+        self.diagnostics.error(self.case.span, message, notes, fix)
+
+    def check(self, given: list[str], needed: list[str], made: set[str]) -> None:
+        case = self.case
+        if case.graph is not None:
+            given, needed, made = self.graph_names(case.graph)
+        for name, value in case.values:
+            if name not in given and name != "_":
+                self.unknown(name, given, "capture" if case.graph is None else "input of the graph")
+            try:
+                self.value(name, read_value(value))
+            except SampleProblem as problem:
+                fix = '"f32[2,3]", "const f32[2] = [1, 2]", or a literal for an attribute'
+                self.error(str(problem), fix=fix)
+        for name in needed:
+            if name not in dict(case.values):
+                result = self.names.kinds[name].base == kinds.RESULT
+                fix = f'{name}: "f32[2,3]"' if result else f"{name}: <its value>"
+                self.error(f"the case gives no value for '{name}'", fix=fix)
+        for name in case.also:
+            if name not in made:
+                self.unknown(name, sorted(made), "intermediate result")
+        if case.unchanged is not None and case.expect is not None:
+            self.error("a case has one of expect: and unchanged:")
+        if case.opset is not None and not FLOOR <= case.opset <= CEILING:
+            self.error(f"opset {case.opset} is none of {FLOOR} to {CEILING}")
+
+    def value(self, name: str, value: Any) -> None:
+        """A result is given as a tensor."""
+        kind = self.names.kinds.get(name)
+        if self.case.graph is not None or kind is None or value is None:
+            return
+        parts = value if kind.base == kinds.RESULTS and isinstance(value, list) else [value]
+        if kind.base in (kinds.RESULT, kinds.RESULTS):
+            for part in parts:
+                if not isinstance(part, TensorValue):
+                    raise SampleProblem(f"'{name}' is a result, and its value is no tensor")
+
+    def graph_names(self, code: Code) -> tuple[list[str], list[str], set[str]]:
+        """Names that a graph of its own reads, that it needs, and that it makes."""
+        made = {
+            node.id
+            for statement in code.body
+            for node in ast.walk(statement)
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        }
+        read = sorted(names_read(code.body) - made)
+        return read, [], made
+
+    def unknown(self, name: str, known: list[str], what: str) -> None:
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f"; did you mean '{close[0]}'?" if close else ""
+        listed = ", ".join(known) or "none"
+        self.error(f"'{name}' is no {what}{hint}", [f"known are {listed}"])

@@ -1,0 +1,52 @@
+"""Graph rewrites as data: what the reader of specs/rewrites/*.yaml makes and checker, emitter and
+tests consume."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ortablegen.language.parse import Code
+from ortablegen.source.diagnostics import Span
+
+STAGES = ("simplify", "fuse", "runtime", "arrange")
+
+
+@dataclass(frozen=True)
+class RewriteCase:
+    """A small graph on which the rule is tried.
+
+    ``values``: texts (or lists of texts) by capture, ``"f32[n=2,3]"``, ``"const f32[3] = [1, 2,
+    3]"`` for an initializer, a literal for an attribute. ``graph``: another block than the
+    pattern. ``expect``: operators afterwards, in order, separated by spaces. ``unchanged``: the
+    rule must not fire, and the reason that it gives contains this text. ``also``: intermediate
+    results that are outputs of the graph too.
+    """
+
+    span: Span
+    values: tuple[tuple[str, object], ...]
+    graph: Code | None = None
+    expect: str | None = None
+    unchanged: str | None = None
+    also: tuple[str, ...] = ()
+    tolerance: float | None = None
+    opset: int | None = None
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """One entry of a file of rewrites."""
+
+    name: str
+    file: str
+    span: Span
+    stage: str
+    why: str
+    pattern: Code
+    replace: Code
+    cases: tuple[RewriteCase, ...]
+    let: tuple[tuple[str, Code], ...] = ()
+    when: Code | None = None
+    opset: str | None = None
+    target: str | None = None
+    off: str = ""
+    shared: tuple[str, ...] = ()

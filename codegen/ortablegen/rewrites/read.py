@@ -1,0 +1,173 @@
+"""specs/rewrites/*.yaml -> Rewrite: which keys an entry may have, what each holds; every problem is
+reported where it stands."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from pathlib import Path
+
+from ortablegen.language.entries import EntryReader
+from ortablegen.language.parse import Code, parse_block
+from ortablegen.source.diagnostics import Diagnostics, Span
+from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq, load, parse
+
+from .model import STAGES, Rewrite, RewriteCase
+
+KEYS = (
+    "rewrite", "stage", "why", "pattern", "let", "when", "opset", "target", "default", "shared",
+    "replace", "cases",
+)  # fmt: skip
+NEEDED = {
+    "stage": f"stage: one of {', '.join(STAGES)}",
+    "why": "say in a sentence what the rewrite buys",
+    "pattern": "say what is looked for: pattern: return Cast(x, to=kind)",
+    "replace": "say what stands there then: replace: return x",
+    "cases": "add a graph that is rewritten, and one that is not (with unchanged:)",
+}
+CASE_KEYS = ("graph", "expect", "unchanged", "also", "tolerance", "opset")
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_OFF = "off because "
+
+
+def read_rewrites(folder: Path, root: Path, diagnostics: Diagnostics) -> tuple[Rewrite, ...]:
+    """Read every ``*.yaml`` in ``folder``; file names in errors are relative to ``root``."""
+    found: list[Rewrite] = []
+    for path in sorted(folder.glob("*.yaml")):
+        display = path.relative_to(root).as_posix()
+        found += _read(load(path, display, diagnostics), display, diagnostics)
+    return tuple(found)
+
+
+def read_rewrites_text(text: str, display: str, diagnostics: Diagnostics) -> tuple[Rewrite, ...]:
+    """Read one file of rewrites given as text."""
+    return _read(parse(text, display, diagnostics), display, diagnostics)
+
+
+def _read(entries: YSeq, display: str, diagnostics: Diagnostics) -> tuple[Rewrite, ...]:
+    reader = _Reader(display, diagnostics)
+    found = [reader.entry(node) for node in entries]
+    return tuple(rewrite for rewrite in found if rewrite is not None)
+
+
+class _Reader(EntryReader):
+    """Reads the entries of one file."""
+
+    def entry(self, node: YNode) -> Rewrite | None:
+        if not isinstance(node, YMap) or node.get("rewrite") is None:
+            self.error(
+                node.span,
+                "an entry is a mapping that begins with rewrite:",
+                fix="rewrite: its_name",
+            )
+            return None
+        before = len(self.diagnostics.errors)
+        self.keys(node, KEYS, "a rewrite")
+        for key, fix in NEEDED.items():
+            if node.get(key) is None:
+                self.error(node.span, f"a rewrite needs '{key}'", fix=fix)
+        name = self.name(node.get("rewrite"))
+        stage, why = self.stage(node.get("stage")), self.why(node.get("why"))
+        pattern = self.block(node.get("pattern"), "pattern")
+        replace = self.block(node.get("replace"), "replace")
+        when_node = node.get("when")
+        when = self.expression(when_node, "when") if when_node is not None else None
+        rewrite = Rewrite(
+            name=name,
+            file=self.file,
+            span=node.pairs[0][1].span,
+            stage=stage,
+            why=why,
+            pattern=pattern or _nothing(node.span),
+            replace=replace or _nothing(node.span),
+            cases=self.cases(node.get("cases")),
+            let=self.let(node.get("let")),
+            when=when,
+            opset=self.opset_text(node.get("opset")),
+            target=self.target(node.get("target")),
+            off=self.off(node.get("default")),
+            shared=self.words(node.get("shared"), "shared"),
+        )
+        return rewrite if len(self.diagnostics.errors) == before else None
+
+    def name(self, node: YNode | None) -> str:
+        text = self.text(node, "rewrite") or ""
+        if node is not None and not _NAME.fullmatch(text):
+            self.error(node.span, f"'{text}' is no name of a rewrite", fix="write it in snake_case")
+        return text
+
+    def stage(self, node: YNode | None) -> str:
+        text = self.text(node, "stage") or ""
+        if node is not None and text not in STAGES:
+            close = difflib.get_close_matches(text, STAGES, n=1)
+            hint = f"; did you mean '{close[0]}'?" if close else ""
+            notes = [f"stages are {', '.join(STAGES)}"]
+            self.error(node.span, f"unknown stage '{text}'{hint}", notes)
+        return text
+
+    def why(self, node: YNode | None) -> str:
+        text = (self.text(node, "why") or "").strip()
+        if node is not None and not text:
+            self.error(node.span, "why: is empty", fix=NEEDED["why"])
+        return " ".join(text.split())
+
+    def block(self, node: YNode | None, what: str) -> Code | None:
+        if node is None:
+            return None
+        if not isinstance(node, YScalar):
+            self.error(node.span, f"{what} must be a block that ends in return")
+            return None
+        return parse_block(node, self.diagnostics)
+
+    def opset_text(self, node: YNode | None) -> str | None:
+        condition = self.opset(node)
+        return None if condition is None else "".join(str(part) for part in condition)
+
+    def off(self, node: YNode | None) -> str:
+        text = (self.text(node, "default") or "").strip()
+        reason = text.removeprefix(_OFF).strip()
+        if node is not None and (not text.startswith(_OFF) or not reason):
+            fix = "default: off because <reason>"
+            self.error(node.span, "default says that a rule is off, and why", fix=fix)
+        return reason
+
+    def cases(self, node: YNode | None) -> tuple[RewriteCase, ...]:
+        if node is None:
+            return ()
+        if not isinstance(node, YSeq):
+            self.error(node.span, "cases must be a list of graphs")
+            return ()
+        return tuple(self.graph_case(each) for each in node)
+
+    def graph_case(self, node: YNode) -> RewriteCase:
+        if not isinstance(node, YMap):
+            self.error(node.span, "a case is a mapping from capture to value")
+            return RewriteCase(node.span, ())
+        tolerance = self.text(node.get("tolerance"), "tolerance")
+        return RewriteCase(
+            span=node.span,
+            values=tuple(
+                (key.text, self.plain(value))
+                for key, value in node.items()
+                if key.text not in CASE_KEYS
+            ),
+            graph=self.block(node.get("graph"), "graph"),
+            expect=self.text(node.get("expect"), "expect"),
+            unchanged=self.text(node.get("unchanged"), "unchanged"),
+            also=self.words(node.get("also"), "also"),
+            tolerance=self.number(tolerance, node.get("tolerance")),
+            opset=self.version(node.get("opset")),
+        )
+
+    def version(self, node: YNode | None) -> int | None:
+        text = self.text(node, "opset")
+        if node is None or text is None:
+            return None
+        if not text.isdigit():
+            self.error(node.span, f"'{text}' is no opset", fix="opset: 20")
+            return None
+        return int(text)
+
+
+def _nothing(span: Span) -> Code:
+    return Code("", span, ())

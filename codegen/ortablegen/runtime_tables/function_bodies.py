@@ -1,0 +1,144 @@
+"""What operators without a kernel do in ONNX Runtime when their ONNX function body is written out:
+the types that run, and whether half floats come out as they do in float32. For `kernels.py`."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ortable import dtypes
+from ortablegen.schemas.onnx import Formal, OnnxSchema, element_type
+
+PROVIDER = "CPUExecutionProvider"
+# Types of tensors that graphs of torch hold; functions are measured for these.
+_MEASURED = (1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 16)
+_HALVES = (dtypes.float16, dtypes.bfloat16)
+_PLAIN: dict[str, Any] = {"INT": 1, "FLOAT": 1.0, "STRING": "", "INTS": [1], "FLOATS": [1.0]}
+# Rows for a body to work on: numbers of all sizes, and sums that leave the range of float16.
+_ROWS = (
+    (0.0, -0.0, np.inf, -np.inf, np.nan, 6e4, -6e4, 1e3, -1e3, 6e-8, -6e-8),
+    (100, -100, 20, -20, 12, -12, 9.5, -9.5, 5.1, -5.1, 3.3, -3.3, 0.7, -0.7, 0.1, -0.1, 1e-3),
+    (1e3, 1e3, 1e3, 1e3),
+    (300, 301, 302.5, 290),
+)
+
+
+def bindings(schema: OnnxSchema, opset: int) -> list[tuple[dict[str, int], bool]]:
+    """Types of the inputs with which a session of one node loads at this opset; with each, whether
+    the result is what float32 gives, rounded once (True for types that are no half floats)."""
+    if any(a.type.startswith("GRAPH") for a in schema.attributes):
+        return []
+    bound = sorted({f.type for f in schema.inputs} & {name for name, _ in schema.type_params})
+    choices = [[t for t in elements(schema, name) if t in _MEASURED] for name in bound]
+    if not all(choices):
+        return []
+    found = []
+    for types in itertools.product(*choices):
+        binding = dict(zip(bound, types, strict=True))
+        if _runs(schema, binding, opset):
+            found.append((binding, _rounds_once(schema, binding, opset)))
+    return found
+
+
+def elements(schema: OnnxSchema, type_name: str) -> list[int]:
+    """Element types that the schema allows for a type parameter."""
+    return sorted({t for t in map(element_type, schema.allowed(type_name)) if t is not None})
+
+
+def _runs(schema: OnnxSchema, binding: Mapping[str, int], opset: int) -> bool:
+    """True when sessions of one node load, with no optional input and with all of them."""
+    if _session(schema, binding, _required(schema), opset) is None:
+        return False
+    return not any(f.optional for f in schema.inputs) or (
+        _session(schema, binding, list(schema.inputs), opset) is not None
+    )
+
+
+def _required(schema: OnnxSchema) -> list[Formal]:
+    return [f for f in schema.inputs if not f.optional]
+
+
+def _rounds_once(schema: OnnxSchema, binding: Mapping[str, int], opset: int) -> bool:
+    """True when no type is a half float, the result is none, or rows of numbers give what they give
+    in float32.
+
+    False where the rows are no inputs for the operator: nothing is known then."""
+    if not set(binding.values()) & set(_HALVES):
+        return True
+    wide = {name: dtypes.float32 if t in _HALVES else t for name, t in binding.items()}
+    formals = _required(schema)
+    sessions = [_session(schema, types, formals, opset) for types in (binding, wide)]
+    for row in _ROWS:
+        found = [
+            _run(session, schema, types, formals, row, binding)
+            for session, types in zip(sessions, (binding, wide), strict=True)
+        ]
+        if found[0] is None or found[1] is None:
+            return False
+        if dtypes.from_torch(found[0].dtype) not in _HALVES:
+            return True  # a comparison, or a cast to another type: nothing is rounded
+        narrow, wanted = found[0].double(), found[1].to(found[0].dtype).double()
+        if not np.array_equal(narrow.numpy(), wanted.numpy(), equal_nan=True):
+            return False
+    return True
+
+
+def _run(
+    session: Any,
+    schema: OnnxSchema,
+    types: Mapping[str, int],
+    formals: Sequence[Formal],
+    row: Sequence[float],
+    binding: Mapping[str, int],
+) -> Any:
+    """The result for ``row`` in every input, as the narrow types hold it; None if there is none."""
+    import torch
+    from onnxruntime import OrtValue
+
+    feeds = {}
+    for formal in formals:
+        element = _element(schema, formal, types)
+        with np.errstate(over="ignore", invalid="ignore"):
+            held = np.array([row]).astype(dtypes.to_numpy(_element(schema, formal, binding)))
+            held = held.astype(dtypes.to_numpy(element))
+        feeds[formal.name] = OrtValue.ortvalue_from_numpy_with_onnx_type(held, element)
+    try:
+        (found,) = session.run_with_ort_values(None, feeds)
+    except Exception:  # the runtime's many error classes share no base; any refusal is a refusal
+        return None
+    return torch.from_dlpack(found._ortvalue.to_dlpack())
+
+
+def _element(schema: OnnxSchema, formal: Formal, binding: Mapping[str, int]) -> int:
+    return binding.get(formal.type) or element_type(schema.allowed(formal.type)[0]) or 0
+
+
+def _session(
+    schema: OnnxSchema, binding: Mapping[str, int], formals: Sequence[Formal], opset: int
+) -> Any:
+    """A session of one node, or None when it does not load."""
+    import onnxruntime
+    from onnx import helper
+
+    names = [f.name for f in formals]
+    inputs = [
+        helper.make_tensor_value_info(f.name, _element(schema, f, binding), None) for f in formals
+    ]
+    attributes = {a.name: _PLAIN[a.type] for a in schema.attributes if a.required}
+    node = helper.make_node(schema.op, names, ["out"], domain=schema.domain, **attributes)
+    # an output without a type: the session infers it
+    graph = helper.make_graph([node], "probe", inputs, [helper.make_empty_tensor_value_info("out")])
+    imports = [helper.make_opsetid(schema.domain, opset)]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=10)
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    try:
+        return onnxruntime.InferenceSession(
+            model.SerializeToString(), options, providers=[PROVIDER]
+        )
+    except Exception:  # the runtime's many error classes share no base; any refusal is a refusal
+        return None

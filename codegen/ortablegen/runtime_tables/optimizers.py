@@ -1,0 +1,146 @@
+"""specs/runtime/optimizers.yaml -> the optimizers that the backend's sessions run without, and
+`docs/optimizers.md`, the table for readers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ortablegen.source.diagnostics import Diagnostics
+from ortablegen.source.yaml_source import YMap, YScalar, load
+
+_HEADER = "Generated from specs/runtime/optimizers.yaml by codegen."
+_EDIT = "Do not edit: change the spec, then run `make codegen`."
+_LEVELS = {"0": "always", "1": "basic", "2": "extended", "3": "layout", "4": "last"}
+# verdict -> the keys that a row of it needs beside name, level and verdict
+_NEEDED = {
+    "safe": (),
+    "avoided": ("wrong", "instead"),
+    "disabled": ("wrong", "instead", "cost"),
+    "idle": ("why",),
+}
+_GRAPHS = ("float64", "int8 activations")
+_KEYS = {"name", "class", "level", "verdict", "graphs", "wrong", "instead", "cost", "why"}
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """A row: what an optimizer of ONNX Runtime does to graphs, and what ortable does about it."""
+
+    name: str
+    level: str
+    verdict: str
+    graphs: str = "all"
+    wrong: str = ""
+    instead: str = ""
+    cost: str = ""
+    why: str = ""
+    type_name: str = ""
+
+
+def read_optimizers(path: Path, diagnostics: Diagnostics) -> list[Optimizer]:
+    """The rows, in file order; what is wrong with one is an error of ``diagnostics``."""
+    rows = [
+        _row(entry, diagnostics) for entry in load(path, f"specs/runtime/{path.name}", diagnostics)
+    ]
+    return [row for row in rows if row is not None]
+
+
+def _row(entry: object, diagnostics: Diagnostics) -> Optimizer | None:
+    assert isinstance(entry, YMap)
+    given = {key.text: value.text for key, value in entry.items() if isinstance(value, YScalar)}
+    unknown = sorted({key.text for key, _ in entry.items()} - (_KEYS & set(given)))
+    verdict = given.get("verdict", "")
+    if unknown or given.get("level") not in _LEVELS or verdict not in _NEEDED:
+        diagnostics.error(
+            entry.span,
+            f"an optimizer has a name, a level of {', '.join(_LEVELS)}, a verdict of "
+            f"{', '.join(_NEEDED)}, and texts" + (f"; not {', '.join(unknown)}" * bool(unknown)),
+        )
+        return None
+    for key in ("name", *_NEEDED[verdict]):
+        if not given.get(key):
+            diagnostics.error(entry.span, f"an optimizer that is {verdict} needs '{key}'")
+            return None
+    if "graphs" in given and (verdict != "disabled" or given["graphs"] not in _GRAPHS):
+        diagnostics.error(entry.span, f"'graphs' of what is disabled is {' or '.join(_GRAPHS)}")
+        return None
+    given["type_name"] = given.pop("class", given["name"])
+    return Optimizer(**given)
+
+
+def emit_optimizers(rows: Iterable[Optimizer]) -> dict[str, str]:
+    """``ortable_generated/optimizers.py``: ``DISABLED``, and what graphs that hold something run
+    without besides, ``DISABLED_FOR``."""
+    off = [row for row in rows if row.verdict == "disabled"]
+    always = sorted({row.name for row in off if row.graphs == "all"})
+    text = f"# {_HEADER} {_EDIT}\n"
+    text += '"""Optimizers of ONNX Runtime that the backend\'s sessions run without."""\n\n'
+    lines = "".join(f'    "{each}",\n' for each in always)
+    text += f"DISABLED: tuple[str, ...] = (\n{lines})\n\n"
+    text += "DISABLED_FOR: dict[str, tuple[str, ...]] = {\n"
+    for graphs in _GRAPHS:
+        names = "".join(f'"{row.name}", ' for row in off if row.graphs == graphs)
+        text += f'    "{graphs}": ({names.rstrip()}),\n'
+    return {"ortable_generated/optimizers.py": text + "}\n"}
+
+
+_INTRODUCTION = f"""# Optimizers of ONNX Runtime
+
+<!-- {_HEADER} {_EDIT} -->
+
+A session of ONNX Runtime changes the graph before it runs it. Most of what it does is right, some
+of it is not: at negative bounds, sizes of zero, float64, infinities. A model that you export runs
+in a session of yours, with all of it on, and so ortable writes graphs that it cannot hurt. The
+sessions of `torch.compile` run without what is `disabled` here, so that they do not depend on the
+rewrites either.
+
+Each optimizer was tried at the corners of its pattern: the same graph with all optimizers and with
+none. Where a row says what goes wrong, a test shows that it still does, so that the row goes when a
+version of ONNX Runtime is better; another compares the names with those of the installed version,
+so that a new one is noticed.
+
+| verdict | says |
+|---|---|
+| `safe` | equal, or within rounding, in all that was tried; a deviation that stays is named |
+| `avoided` | ortable writes no graph that it changes for the worse |
+| `disabled` | that too, and the backend's sessions run without it |
+| `idle` | it finds nothing on the CPU, or runs only when asked for |
+
+Graphs that you write, or change by other means, have the same optimizers waiting for them, and so
+has an export with `rewrites="none"`, since rewrites keep some of the patterns away. To be rid of
+what is disabled here:
+
+```python
+session = onnxruntime.InferenceSession(
+    "model.onnx",
+    disabled_optimizers=[
+"""
+
+
+def optimizers_page(rows: list[Optimizer]) -> str:
+    """``docs/optimizers.md``: what goes wrong first, then the names of the rest."""
+    names = sorted({row.name for row in rows if row.verdict == "disabled"})
+    parts = [_INTRODUCTION, *(f'        "{name}",\n' for name in names), "    ],\n)\n```\n\n"]
+    counts = ", ".join(
+        f"{sum(row.verdict == verdict for row in rows)} {verdict}" for verdict in _NEEDED
+    )
+    parts.append(
+        f"{len(rows)} optimizers: {counts}.\n\n## What goes wrong, and what is done about it\n\n"
+    )
+    parts.append(
+        "| optimizer | level | verdict | wrong | instead | cost |\n|---|---|---|---|---|---|\n"
+    )
+    for row in rows:
+        if row.wrong:
+            verdict = row.verdict + (f" in graphs with {row.graphs}" * (row.graphs != "all"))
+            instead = row.instead or "it stays"
+            cells = (row.name, _LEVELS[row.level], verdict, row.wrong, instead, row.cost)
+            parts.append(f"| {' | '.join(cells)} |\n")
+    parts.append("\n## The others\n\n| optimizer | level | verdict |\n|---|---|---|\n")
+    for row in rows:
+        if not row.wrong:
+            verdict = f"idle: {row.why}" if row.verdict == "idle" else row.verdict
+            parts.append(f"| {row.name} | {_LEVELS[row.level]} | {verdict} |\n")
+    return "".join(parts)

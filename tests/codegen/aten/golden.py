@@ -1,0 +1,49 @@
+"""Golden files of codegen: each ``fail/*.yaml`` has its errors beside it, each ``pass/*.yaml`` its
+generated Python.
+
+``python -m tests.codegen.aten.golden`` rewrites them after a wanted change; read the diff before
+you commit it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ortablegen.aten.check import check_specs
+from ortablegen.aten.emit import emit_aten
+from ortablegen.aten.read import read_text
+from ortablegen.source.diagnostics import Diagnostics
+
+HERE = Path(__file__).parent
+
+
+def errors_of(path: Path) -> str:
+    """What codegen prints for a wrong spec."""
+    diagnostics = Diagnostics()
+    specs = read_text(path.read_text(), path.name, diagnostics)
+    check_specs(specs, diagnostics)
+    return diagnostics.render() + "\n" if diagnostics.errors else ""
+
+
+def python_of(path: Path) -> str:
+    """What codegen emits for a good spec: its family module, or the dispatch rows of a table
+    without one."""
+    diagnostics = Diagnostics()
+    specs = read_text(path.read_text(), path.name, diagnostics)
+    check_specs(specs, diagnostics)
+    diagnostics.raise_if_any()
+    files = emit_aten(specs)
+    family = f"ortable_generated/aten/{path.stem}.py"
+    return files.get(family, files["ortable_generated/aten/dispatch.py"])
+
+
+def main() -> None:
+    """Rewrite every golden file."""
+    for path in sorted((HERE / "fail").glob("*.yaml")):
+        path.with_suffix(".err").write_text(errors_of(path))
+    for path in sorted((HERE / "pass").glob("*.yaml")):
+        path.with_suffix(".out").write_text(python_of(path))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""Golden files of the front end of specs/onnx: each ``fail/*.yaml`` has its errors beside it, each
+``pass/*.yaml`` its generated Python.
+
+``python -m tests.codegen.onnx.golden`` rewrites them after a wanted change; read the diff
+before you commit it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from ortablegen.onnx.emit import emit_onnx_rules
+from ortablegen.onnx.read import load_onnx_rules
+from ortablegen.source.diagnostics import Diagnostics
+
+HERE = Path(__file__).parent
+
+
+def errors_of(path: Path) -> str:
+    """What codegen prints for a wrong spec."""
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copy(path, folder)
+        diagnostics = Diagnostics()
+        load_onnx_rules(Path(folder), diagnostics)
+    return diagnostics.render() + "\n"
+
+
+def python_of(path: Path) -> str:
+    """The generated files of a good spec, as one text."""
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copy(path, folder)
+        diagnostics = Diagnostics()
+        files = emit_onnx_rules(load_onnx_rules(Path(folder), diagnostics))
+    diagnostics.raise_if_any()
+    return "".join(
+        f"#### {name}\n{text}" for name, text in sorted(files.items()) if "__init__" not in name
+    )
+
+
+def main() -> None:
+    """Rewrite every golden file."""
+    for path in sorted((HERE / "fail").glob("*.yaml")):
+        path.with_suffix(".err").write_text(errors_of(path))
+    for path in sorted((HERE / "pass").glob("*.yaml")):
+        path.with_suffix(".out").write_text(python_of(path))
+
+
+if __name__ == "__main__":
+    main()

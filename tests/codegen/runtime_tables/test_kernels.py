@@ -1,0 +1,162 @@
+"""The kernel table is what the installed runtime lists, and true for sessions of one node."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import onnxruntime
+import pytest
+from onnx import helper
+
+from ortable import dtypes
+from ortable.ir.casts import HALVES, choose_casts
+from ortable_generated.kernels import KERNELS_CPU, WIDER
+from ortablegen.runtime_tables.kernels import (
+    emit_kernels,
+    kernel_matches,
+    matches,
+    merge_kernels,
+    read_kernels,
+)
+
+_ROOT = Path(__file__).parents[3]
+_TABLE = _ROOT / "specs" / "runtime" / "kernels_cpu.yaml"
+_SAMPLES = [
+    ("Abs", 1), ("Add", 2), ("And", 2), ("Acos", 1), ("Clip", 3), ("Concat", 2), ("Cos", 1),
+    ("CumSum", 2), ("Div", 2), ("Elu", 1), ("Equal", 2), ("Erf", 1), ("Exp", 1), ("Gemm", 2),
+    ("GatherElements", 2), ("Greater", 2), ("HardSwish", 1), ("Identity", 1),
+    ("LayerNormalization", 2), ("LeakyRelu", 1), ("LessOrEqual", 2), ("MatMul", 2), ("Max", 2),
+    ("Min", 2), ("Mish", 1), ("Mod", 2), ("Mul", 2), ("Neg", 1), ("NonZero", 1), ("Not", 1),
+    ("Pow", 2), ("ReduceMax", 1), ("ReduceMean", 1), ("ReduceProd", 1), ("ReduceSum", 1),
+    ("Relu", 1), ("Round", 1), ("Sigmoid", 1), ("Sign", 1), ("Softmax", 1), ("Sqrt", 1),
+    ("Sub", 2), ("Sum", 2), ("Tanh", 1), ("Tile", 2), ("Trilu", 1), ("Where", 3), ("Xor", 2),
+    ("BitwiseNot", 1), ("Transpose", 1), ("ScatterND", 3), ("GlobalLpPool", 1), ("PRelu", 2),
+]  # fmt: skip
+
+
+def test_table_is_what_the_installed_runtime_lists() -> None:
+    assert _TABLE.read_text() == read_kernels(), "run `python -m ortablegen kernels`"
+
+
+def test_generated_look_up_is_fresh() -> None:
+    ((name, text),) = emit_kernels(_TABLE).items()
+    assert (_ROOT / "generated" / name).read_text() == text, "run `make codegen`"
+
+
+def _session_loads(op: str, types: list[int], opset: int) -> bool:
+    names = [f"x{k}" for k in range(len(types))]
+    given = [helper.make_tensor_value_info(n, t, None) for n, t in zip(names, types, strict=True)]
+    graph = helper.make_graph(
+        [helper.make_node(op, names, ["y"], **_ATTRS.get(op, {}))],
+        "g",
+        given,
+        [helper.make_empty_tensor_value_info("y")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    try:
+        onnxruntime.InferenceSession(
+            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+    except Exception:  # each failure of the runtime has its own class
+        return False
+    return True
+
+
+_ATTRS: dict[str, dict[str, object]] = {"Concat": {"axis": 0}, "Mod": {"fmod": 1}}
+
+
+def _entry(op: str, opset: int) -> tuple:
+    return [e for e in KERNELS_CPU[op] if e[0] <= opset][-1]
+
+
+@pytest.mark.parametrize("opset", [18, 22, 26])
+@pytest.mark.parametrize(("op", "count"), _SAMPLES, ids=lambda v: str(v))
+def test_table_says_what_a_session_does(op: str, count: int, opset: int) -> None:
+    _, inputs, _, legal, kernels = _entry(op, opset)
+    formals = [inputs[min(k, len(inputs) - 1)] for k in range(count)]
+    params = sorted({p.rstrip("*") for p in formals if isinstance(p, str)})
+    for dtype in (1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 16):
+        # the first parameter takes the type, the others the first that some kernel and the schema
+        # allow
+        binding = {
+            p: (dtype if k == 0 else _other(p, legal, kernels)) for k, p in enumerate(params)
+        }
+        if any(t not in legal[p] for p, t in binding.items()):
+            continue
+        types = [binding[p.rstrip("*")] if isinstance(p, str) else p for p in formals]
+        expected = any(matches(k, binding) for k in kernels)
+        loads = _session_loads(op, types, opset)
+        if loads and dtype in HALVES and _has_body(op, opset):
+            continue  # it may run and be listed as `rounds`
+        assert loads == expected, (op, opset, dtypes.name(dtype))
+
+
+def _has_body(op: str, opset: int) -> bool:
+    schema = onnx.defs.get_schema(op, opset)
+    return schema.has_function or schema.has_context_dependent_function
+
+
+@pytest.mark.parametrize("opset", [18, 26])
+@pytest.mark.parametrize("op", ["Softplus", "Mish", "HardSwish", "ReduceLogSumExp"])
+@pytest.mark.parametrize("dtype", [dtypes.float16, dtypes.bfloat16])
+def test_a_half_float_goes_through_no_body_that_rounds(op: str, dtype: int, opset: int) -> None:
+    *_, kernels = _entry(op, opset)
+    body = any(matches(k, {"T": dtype}) for k in kernels)
+    assert not body or opset > 18
+    wide = dtypes.float32
+    assert choose_casts(KERNELS_CPU, op, opset, [dtype], [dtype]) == ({} if body else {0: wide})
+
+
+def _other(
+    param: str, legal: dict[str, tuple[int, ...]], kernels: tuple[dict[str, tuple[int, ...]], ...]
+) -> int:
+    run = [t for k in kernels for t in k.get(param, legal[param])]
+    return next(
+        (t for t in (7, 9, 1, *run) if t in legal[param] and t in (run or legal[param])),
+        legal[param][0],
+    )
+
+
+def test_open_ended_kernels_run_only_their_own_version() -> None:
+    assert kernel_matches(7, 2147483647, 7)
+    assert not kernel_matches(7, 2147483647, 22)
+    assert kernel_matches(7, 21, 13)
+    assert not kernel_matches(7, 21, 22)
+
+
+def test_kernels_that_differ_in_one_parameter_are_joined() -> None:
+    assert merge_kernels([{"T": (1,), "U": (7,)}, {"T": (11,), "U": (7,)}]) == [
+        {"T": (1, 11), "U": (7,)}
+    ]
+    apart = [{"T": (1,), "U": (1,)}, {"T": (11,), "U": (11,)}]
+    assert merge_kernels(apart) == apart
+    assert merge_kernels([{"T": (1,)}, {"T": (1,)}]) == [{"T": (1,)}]
+
+
+def test_widening_keeps_every_value() -> None:
+    for source, targets in WIDER.items():
+        for target in targets:
+            a, b = dtypes.to_numpy(source), dtypes.to_numpy(target)
+            if source == dtypes.boolean or dtypes.is_int_type(source):
+                assert dtypes.is_int_type(target)
+            else:
+                assert dtypes.is_float_type(target) and dtypes.itemsize(target) > dtypes.itemsize(
+                    source
+                )
+            if (
+                source != dtypes.bfloat16
+                and source != dtypes.boolean
+                and dtypes.is_int_type(source)
+            ):
+                import numpy as np
+
+                assert np.iinfo(b).min <= np.iinfo(a).min and np.iinfo(a).max <= np.iinfo(b).max
+
+
+def test_a_version_without_kernels_hides_the_older_one() -> None:
+    assert _entry("GlobalLpPool", 21)[4] != ()
+    assert _entry("GlobalLpPool", 22)[4] == ()
