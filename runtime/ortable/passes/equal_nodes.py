@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ortable.ir import Graph, constants, initializers
+from ortable.ir import Graph, initializers
 from ortable.ir.captures import captured, captured_by_protos, subgraphs
 from ortable.ir.node import Node
 from ortable.ir.state import GraphState
+from ortable_generated.onnx.traits import RANDOM
 
 from . import basic
 
@@ -54,7 +55,7 @@ def merge_equal_nodes(graph: Graph) -> int:
 
 def _key(node: Node) -> Hashable | None:
     """What two nodes that compute the same have in common; None for a node that is left alone."""
-    if node.domain or not node.inputs or node.op_type in constants.RANDOM:
+    if node.domain or not node.inputs or node.op_type in RANDOM:
         return None
     attributes: list[Hashable] = []
     for name, value in node.attrs.items():
