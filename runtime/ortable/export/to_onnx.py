@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ortable.export.account.metadata import annotate, model_name, note_weights, weight_names
@@ -188,7 +189,7 @@ def to_onnx(
         dims = name_output_dims(program, output_dynamic_shapes, returned)
         builder = GraphBuilder(opset, target=target, name=model_name(request.model, program))
         builder.rename_dims = program.symbol_names
-        builder.record = record
+        builder.ctx = replace(builder.ctx, record=record)
         with record.phase("convert"), needing_opset(program, main):
             _convert(builder, request, program, given, returned, choices)
         lost = [f"{len(record.assertions)} assertions dropped"] if record.assertions else []

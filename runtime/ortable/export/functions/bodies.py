@@ -71,7 +71,7 @@ class FunctionBodies:
         leaves, _ = pytree.tree_flatten((list(args), kwargs))
         single = not isinstance(results.node_value(node), (list, tuple))
         if self.inline:
-            found = graph.convert_into(graph, self.trace(target, body, node), leaves)
+            found = graph.ctx.convert_into(graph, self.trace(target, body, node), leaves)
             return found[0] if single else found
         order: dict[str, int] = {}
         types = tuple(value_type(graph, leaf, order) for leaf in leaves)

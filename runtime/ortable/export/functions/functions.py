@@ -276,9 +276,7 @@ class FunctionInterpreter(DynamoInterpreter):
         inner.has_complex, inner._harmless = self.has_complex, self._harmless
         inner.graph_module, inner.module = self.graph_module, self.module
         inner.calls, inner.maker = (*self.calls, region.call), maker
-        maker.body.convert_subgraph = inner.convert_subgraph
-        maker.body.convert_into = inner.convert_into
-        maker.body.find_converter = inner.find_converter
+        inner.plant(maker.body)
         maker.body.debug_sections.extend(self.builder.debug_sections)
         for place, node in enumerate(region.externals):
             if node not in self.shared.weights:

@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ortable.ir import local_functions
-from ortable.passes import equal_nodes, qdq
+from ortable.passes import common_subexpressions, qdq, unused, weight_transposes
 
 from .engine import rewrite
 from .record import RewriteRecord
@@ -35,7 +34,7 @@ def optimize(
     """
     counts = {"remove_identity_nodes": builder.remove_identity_nodes()}
     if turning:
-        counts["turn_weights"] = equal_nodes.turn_weights(builder)
+        counts["fold_weight_transposes"] = weight_transposes.fold_weight_transposes(builder)
     if folding:
         counts["constant_folding"] = builder.constant_folding()
     if rules:
@@ -53,11 +52,11 @@ def optimize(
         if arranged:
             counts["arrange_quantized"] = arranged
     counts["remove_unused"] = counts.get("remove_unused", 0) + builder.remove_unused()
-    equal = equal_nodes.merge_equal_initializers(builder, buffers=turning)
+    equal = common_subexpressions.merge_equal_initializers(builder, buffers=turning)
     if equal:
         counts["merge_equal_initializers"] = equal
     counts["merge_equal_nodes"] = counts.get("merge_equal_nodes", 0) + builder.merge_equal_nodes()
     counts["remove_unused"] += builder.remove_unused()
     if builder.functions and builder.is_model:
-        counts["remove_unused_functions"] = local_functions.remove_unused_functions(builder)
+        counts["remove_unused_functions"] = unused.remove_unused_functions(builder)
     return counts
