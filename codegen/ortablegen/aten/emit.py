@@ -287,8 +287,7 @@ def _hop(entry: HopEntry, needs: Needs) -> list[str]:
     if entry.python is None:
         needs.add("ortable.errors", "UnsupportedCase")
         return [
-            f"def hop_{entry.name}(graph: Graph, res: Res, *args: Any, **kwargs: Any)"
-            " -> Any:",
+            f"def hop_{entry.name}(graph: Graph, res: Res, *args: Any, **kwargs: Any) -> Any:",
             f'    """Higher-order operator {entry.name}, refused"""',
             f"    raise UnsupportedCase({f'{entry.name}: {entry.refuse}'!r})",
         ]
