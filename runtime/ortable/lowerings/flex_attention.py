@@ -37,7 +37,7 @@ def flex_attention(
     node: Any = graph.origin
     traced = _traced(node, score_mod, block_mask[-1], scale)
     operands = [query, key, value, *score_mod_other_buffers, *mask_mod_other_buffers]
-    found = iter(graph.convert_into(graph, traced, operands))
+    found = iter(graph.ctx.convert_into(graph, traced, operands))
     used = _used(node)
     return [next(found) if place in used else None for place in range(3)]
 

@@ -29,7 +29,7 @@ from ortable.prelude.facts import (
     rank_of,
     shape_of,
 )
-from ortable.prelude.metadata import known_shape
+from ortable.prelude.metadata import shape_or_none
 from ortable.prelude.pointwise import floor_quotient, in_dtype
 from ortable.prelude.shapes import counting, other_axes, replaced_at, sliced, stretched
 from ortable.prelude.values import as_vec, at_least_1d, cast, const, consts, reshape_to, unsqueezed
@@ -138,7 +138,7 @@ def run_lengths(graph: Graph, starts: Result) -> Result:
     size = dim_of(graph, starts, 0)
     first = compressed(graph, counting(graph, 0, size, 1), starts, 0)
     ends = [sliced(graph, first, 0, 1, 2**63 - 1), as_vec(graph, size)]
-    if known_shape(graph, starts) == (0,):
+    if shape_or_none(graph, starts) == (0,):
         return first
     return graph.make_node("Sub", [graph.make_node("Concat", ends, axis=0), first])
 

@@ -28,7 +28,7 @@ from ortable.prelude.facts import (
     shape_of,
     static,
 )
-from ortable.prelude.metadata import known_shape
+from ortable.prelude.metadata import shape_or_none
 from ortable.prelude.shapes import along_axis, counting, other_axes, stretched
 from ortable.prelude.values import (
     as_scalar,
@@ -235,7 +235,7 @@ def places_in(graph: Graph, edges: Result, x: Result, after: Bool, dtype: Dtype)
 def repeated_places(graph: Graph, counts: Result) -> Result:
     """The int64 vector in which each place ``i`` of the 1-d ``counts`` stands ``counts[i]``
     times."""
-    if known_shape(graph, counts) == (0,):
+    if shape_or_none(graph, counts) == (0,):
         return consts(graph, [], dtypes.int64)
     most = graph.make_node("ReduceMax", [cast(graph, counts, dtypes.int64)], keepdims=0)
     ramp = graph.make_node(

@@ -11,13 +11,13 @@ import numpy as np
 from ortable import dtypes
 from ortable.errors import BuilderError
 from ortable.inference.value_info import ValueInfo
-from ortable.ir import Graph
+from ortable.ir import Graph, editing
 from ortable.ir.captures import captured, subgraphs
 from ortable.ir.node import Node
 from ortable.ir.state import GraphState
 from ortable_generated.onnx.traits import HAS_SUBGRAPH, REARRANGES
 
-from . import basic
+from .unused import remove_unused
 
 _BYTES = (dtypes.uint8, dtypes.int8)
 
@@ -34,7 +34,7 @@ def arrange_quantized(graph: Graph) -> int:
                     changed += arrange_quantized(inner)  # type: ignore[arg-type]
     if not found:
         return changed
-    basic.remove_unused(graph)
+    remove_unused(graph)
     here = _Arrangement(graph)
     products = [node for node in graph.nodes if node.op_type == "Gemm"]
     count = sum(here.lift_reshape(node) for node in products)
@@ -42,7 +42,7 @@ def arrange_quantized(graph: Graph) -> int:
     count += sum(here.sink_reshape(node) for node in products)
     count += here.free_biases()
     if count:
-        basic.rebuild_history(graph)
+        editing.rebuild_history(graph)
     return changed + count
 
 

@@ -30,7 +30,7 @@ from .facts import (
     rank_of,
     shape_of,
 )
-from .metadata import known_shape
+from .metadata import shape_or_none
 from .promotion import result_type
 from .values import as_scalar, as_vec, at_least_1d, cast, const, consts, reshape_to, unsqueezed
 
@@ -252,7 +252,7 @@ def cat_list(graph: Graph, xs: Results) -> Results:
     """The results that torch.cat joins, in their common dtype: empty 1-d ones are skipped next to
     others."""
     wanted = result_type(graph, xs)
-    kept = [x for x in xs if known_shape(graph, x) != (0,)]
+    kept = [x for x in xs if shape_or_none(graph, x) != (0,)]
     return [cast(graph, x, wanted) for x in kept or xs[:1]]
 
 
@@ -312,7 +312,7 @@ def sliced(
 
 def stretched(graph: Graph, x: Result, sizes: SymInts) -> Result:
     """``x`` broadcast to ``sizes``; no node when it has them."""
-    shape = known_shape(graph, x)
+    shape = shape_or_none(graph, x)
     if shape is not None and len(shape) == len(sizes) and all(map(dims.same, shape, sizes)):
         return x
     if is_static(list(sizes)) and 0 in sizes:
