@@ -27,6 +27,7 @@ from .model import (
     Sample,
     Specs,
 )
+from .numbers import check_numbers
 from .rule_words import check_rules
 from .samples import check_sample
 
@@ -56,6 +57,7 @@ def check_specs(
             diagnostics.error(
                 call.span, f"'of: {call.of}' is no ATen operator", fix="write aten::name"
             )
+    check_numbers(specs.numbers, diagnostics)
     for hop in specs.hops:
         if hop.python is not None:
             check_python(hop.python, diagnostics, user_lowerings)

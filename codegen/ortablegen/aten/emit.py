@@ -14,7 +14,7 @@ from ortablegen.language.kinds import of_torch
 from ortablegen.schemas.torch import Argument, OpSchema
 from ortablegen.source.templates import environment
 
-from . import draws, rule_words
+from . import draws, numbers, rule_words
 from .model import AliasEntry, CallEntry, ComplexForm, HopEntry, LowerCase, OpEntry, Specs
 from .traits import emit_traits
 
@@ -64,6 +64,11 @@ def family_text(specs: Specs, file: str, existing: Mapping[str, OpEntry] | None 
     functions.extend(
         (f"hop_{hop.name}", _hop(hop, needs)) for hop in specs.hops if hop.file == file
     )
+    functions.extend(
+        (each.function_name, numbers.converter(each, needs))
+        for each in specs.numbers
+        if each.file == file
+    )
     text = "\n\n\n".join("\n".join(lines) for _, lines in sorted(functions))
     signatures = "\n".join(lines[0] for _, lines in functions)
     return (
@@ -74,6 +79,7 @@ def family_text(specs: Specs, file: str, existing: Mapping[str, OpEntry] | None 
             imports=needs.lines(),
             functions=text,
             kinds=_annotation_names(signatures),
+            ir=["Graph", "Res"] if "res: Res" in signatures else ["Graph"],
             typing=["TYPE_CHECKING", "Any"]
             if re.search(r"(: |-> )Any\b", signatures)
             else ["TYPE_CHECKING"],
@@ -333,6 +339,8 @@ def _dispatch(specs: Specs) -> str:
             hops=hops,
             callables=_call_rows(specs.calls, "callable"),
             methods=_call_rows(specs.calls, "method"),
+            numbers=numbers.rows(specs.numbers, "number"),
+            conditions=numbers.rows(specs.numbers, "condition"),
             mutates=sorted(
                 (entry.key, entry.mutates) for entry in specs.ops if entry.mutates is not None
             ),

@@ -202,6 +202,24 @@ class HopEntry:
 
 
 @dataclass(frozen=True)
+class NumberEntry:
+    """A Python function on numbers that only the running model knows (``kind`` "number"), or a
+    condition over them: its parameters (kind, name), and the nodes."""
+
+    kind: str
+    name: str
+    parameters: tuple[tuple[str, str], ...]
+    lower: Code
+    file: str
+    span: Span
+
+    @property
+    def function_name(self) -> str:
+        """The name of the generated converter, for example ``number_math_sqrt``."""
+        return f"{self.kind}_{self.name.replace('.', '_')}"
+
+
+@dataclass(frozen=True)
 class Placed:
     """``place: torch``: an operator that the backend leaves to torch, and why.  ``lowered`` tells
     whether it has an entry of its own besides, for exports."""
@@ -250,6 +268,7 @@ class Specs:
     hops: tuple[HopEntry, ...] = ()
     placed: tuple[Placed, ...] = ()
     traits: tuple[Traits, ...] = ()
+    numbers: tuple[NumberEntry, ...] = ()
 
     def operators(self) -> tuple[OpEntry | AliasEntry, ...]:
         """Entries with a torch schema: operators, then aliases."""
@@ -258,5 +277,5 @@ class Specs:
 
     def families(self) -> tuple[str, ...]:
         """Names of the spec files that hold operators, sorted: one generated module each."""
-        files = {entry.file for entry in self.operators()} | {hop.file for hop in self.hops}
+        files = {entry.file for entry in (*self.operators(), *self.hops, *self.numbers)}
         return tuple(sorted(files))

@@ -34,6 +34,7 @@ from .model import (
     Draw,
     HopEntry,
     LowerCase,
+    NumberEntry,
     OpEntry,
     OutRule,
     Placed,
@@ -44,6 +45,7 @@ from .model import (
     Specs,
     Traits,
 )
+from .numbers import read_number
 from .traits import read_traits
 
 CASE_KEYS = ("when", "target", "opset", "note", "do", "python", "why", "refuse")
@@ -332,8 +334,10 @@ ALIAS_KEYS = ("alias", "requires", "of", "args", "ignore", "traits", "cases")
 CALL_KEYS = (
     "callable", "method", "of", "pack", "fixed", "python_only", "exported_as", "several", "traits",
 )  # fmt: skip
+Entry = OpEntry | AliasEntry | CallEntry | HopEntry | NumberEntry
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 _OPERATOR = re.compile(r"[A-Za-z_]\w*::[A-Za-z_]\w*(\.\w+)?")
+NUMBER_KEYS = ("number", "condition", "lower")
 HOP_KEYS = ("hop", "args", "python", "why", "refuse", "place", "traits")
 _LOWERING_KEYS = {"out", "lower", "complex", "promote", "let", "ignore", "mutates", "draw", "cases"}
 
@@ -359,6 +363,7 @@ def _read_all(
     aliases: list[AliasEntry] = []
     calls: list[CallEntry] = []
     hops: list[HopEntry] = []
+    numbers: list[NumberEntry] = []
     placed: list[Placed] = []
     traits: list[Traits] = []
     for display, entries in sources:
@@ -374,10 +379,18 @@ def _read_all(
                 calls.append(entry)
             elif isinstance(entry, HopEntry):
                 hops.append(entry)
+            elif isinstance(entry, NumberEntry):
+                numbers.append(entry)
             placed += reader.placed
             traits += reader.traits
     return Specs(
-        tuple(ops), tuple(aliases), tuple(calls), tuple(hops), tuple(placed), tuple(traits)
+        tuple(ops),
+        tuple(aliases),
+        tuple(calls),
+        tuple(hops),
+        tuple(placed),
+        tuple(traits),
+        tuple(numbers),
     )
 
 
@@ -391,20 +404,23 @@ class _Reader(PartReader):
         self.placed: list[Placed] = []
         self.traits: list[Traits] = []
 
-    def entry(self, node: YNode) -> OpEntry | AliasEntry | CallEntry | HopEntry | None:
+    def entry(self, node: YNode) -> Entry | None:
         if not isinstance(node, YMap) or not node.pairs:
             self.error(
                 node.span,
-                "an entry is a mapping that begins with op:, alias:, callable:, method: or hop:",
+                "an entry is a mapping that begins with op:, alias:, callable:, method:, hop:,"
+                " number: or condition:",
             )
             return None
         kind = node.pairs[0][0].text
-        readers: dict[str, Callable[[YMap], OpEntry | AliasEntry | CallEntry | HopEntry | None]] = {
+        readers: dict[str, Callable[[YMap], Entry | None]] = {
             "op": self.op,
             "alias": self.alias,
             "callable": self.call,
             "method": self.call,
             "hop": self.hop,
+            "number": self.on_numbers,
+            "condition": self.on_numbers,
         }
         if kind not in readers:
             self.error(
@@ -589,6 +605,10 @@ class _Reader(PartReader):
             for key, text in found
             if text is not None
         )
+
+    def on_numbers(self, node: YMap) -> NumberEntry | None:
+        self.keys(node, NUMBER_KEYS, "a number or condition entry")
+        return read_number(node, self.file, self.diagnostics)
 
     def hop(self, node: YMap) -> HopEntry | None:
         self.keys(node, HOP_KEYS, "a hop entry")

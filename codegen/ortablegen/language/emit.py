@@ -51,9 +51,11 @@ def conjuncts(node: ast.expr) -> list[ast.expr]:
     return [node]
 
 
-def block_lines(body: tuple[ast.stmt, ...], needs: Needs, returns_list: bool) -> list[str]:
+def block_lines(
+    body: tuple[ast.stmt, ...], needs: Needs, returns_list: bool, named: bool = True
+) -> list[str]:
     """The statements of a block as lines of Python; the node of the ``return`` takes its names from
-    ``res``.
+    ``res``, unless there is none (``named``).
 
     ``returns_list``: the schema returns ``Tensor[]``, so one result is a list of one, too.
     """
@@ -62,7 +64,8 @@ def block_lines(body: tuple[ast.stmt, ...], needs: Needs, returns_list: bool) ->
         if isinstance(statement, ast.Return):
             assert statement.value is not None
             emitter = Emitter(needs)
-            value = emitter.final(_copy(statement.value))
+            expression = _copy(statement.value)
+            value = emitter.final(expression) if named else emitter.visit(expression)
             if returns_list and isinstance(value, ast.Call):
                 needs.add("ortable.prelude.metadata", "as_list")
                 value = ast.Call(ast.Name("as_list", ast.Load()), [value], [])

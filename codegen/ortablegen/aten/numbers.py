@@ -1,0 +1,120 @@
+"""``number:`` and ``condition:`` entries: Python functions on numbers of a graph and the nodes that
+compute them on 0-d results. Nodes of YAML come in, entries and their converters go out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from ortablegen.language.check import CodeChecker
+from ortablegen.language.emit import Needs, block_lines
+from ortablegen.language.kinds import RESULT, Kind
+from ortablegen.language.narrowing import Env, Value
+from ortablegen.language.parse import parse_block
+from ortablegen.schemas.onnx import DOMAIN_RANGE
+from ortablegen.source.diagnostics import Diagnostics, Span
+from ortablegen.source.yaml_source import YMap, YScalar
+
+from .model import NumberEntry
+
+# number: of one dtype with the others of its kind; float: float64; bool: as it is
+PARAMETER_KINDS = ("bool", "float", "number")
+_SIGNATURE = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)\((\w+ \w+(?:, \w+ \w+)*)\)")
+_FORM = "math.sqrt(float x)"
+
+
+def word_of(name: str) -> str:
+    """What a function is known by: ``sqrt`` for ``math.sqrt`` and ``torch._sym_sqrt``, as
+    `ortable.interpreter.numbers.numbers` finds it."""
+    return name.rpartition(".")[2].removeprefix("_").removeprefix("sym_")
+
+
+def read_number(node: YMap, file: str, diagnostics: Diagnostics) -> NumberEntry | None:
+    """One entry; None where it cannot be read."""
+    kind, given = node.pairs[0]
+    match = _SIGNATURE.fullmatch(given.text) if isinstance(given, YScalar) else None
+    lower = node.get("lower")
+    if match is None:
+        message = f"{kind.text} must be a function with its parameters"
+        diagnostics.error(given.span, message, fix=f"{kind.text}: {_FORM}")
+        return None
+    if not isinstance(lower, YScalar):
+        text = f"a {kind.text} entry needs 'lower', a block"
+        diagnostics.error(given.span, text, fix="lower: return Sqrt(x)")
+        return None
+    parameters = tuple((each.split()[0], each.split()[1]) for each in match[2].split(", "))
+    for wanted, _ in parameters:
+        if wanted not in PARAMETER_KINDS:
+            notes = [f"kinds are {', '.join(PARAMETER_KINDS)}"]
+            diagnostics.error(given.span, f"unknown kind of parameter '{wanted}'", notes)
+            return None
+    code = parse_block(lower, diagnostics)
+    if code is None:
+        return None
+    return NumberEntry(kind.text, match[1], parameters, code, file, given.span)
+
+
+def check_numbers(entries: Iterable[NumberEntry], diagnostics: Diagnostics) -> None:
+    """Report every entry that is wrong, and every function that has two."""
+    seen: dict[tuple[str, str], Span] = {}
+    before: dict[str, NumberEntry] = {}
+    for entry in entries:
+        key = (entry.kind, word_of(entry.name))
+        if key in seen:
+            notes = [f"first given at {seen[key]}", f"both are known as '{key[1]}'"]
+            diagnostics.error(entry.span, f"duplicate entry for '{entry.name}'", notes)
+        seen.setdefault(key, entry.span)
+        last = before.get(entry.file)
+        if last is not None and (last.kind, last.name) > (entry.kind, entry.name):
+            diagnostics.error(
+                entry.span,
+                f"'{entry.name}' stands after '{last.name}'",
+                fix="keep the entries of a file sorted",
+            )
+        before[entry.file] = entry
+        _check(entry, diagnostics)
+
+
+def _check(entry: NumberEntry, diagnostics: Diagnostics) -> None:
+    env: Env = {name: Value(Kind(RESULT)) for _, name in entry.parameters}
+    checker = CodeChecker(
+        entry.lower, dict(env), diagnostics, DOMAIN_RANGE[""], unit="block", giver="function"
+    )
+    checker.block(("Tensor",))
+    for name in env:
+        if name not in checker.read:
+            diagnostics.error(entry.span, f"argument '{name}' of {entry.name} is never read")
+
+
+def converter(entry: NumberEntry, needs: Needs) -> list[str]:
+    """The function that makes the nodes: it takes the graph and a 0-d result for each
+    parameter."""
+    needs.hidden = frozenset(name for _, name in entry.parameters)
+    parameters = ", ".join(f"{name}: Result" for _, name in entry.parameters)
+    signature = ", ".join(f"{kind} {name}" for kind, name in entry.parameters)
+    lines = [
+        f"def {entry.function_name}(graph: Graph, {parameters}) -> Result:",
+        f'    """{entry.name}({signature})"""',
+    ]
+    for kind, name in entry.parameters:
+        if kind == "float":
+            needs.add("ortable.prelude.values", "cast")
+            needs.add("ortable.dtypes", "float64")
+            lines.append(f"    {name} = cast(graph, {name}, float64)")
+    body = block_lines(entry.lower.body, needs, False, named=False)
+    return [*lines, *("    " + line for line in body)]
+
+
+def rows(entries: Iterable[NumberEntry], kind: str) -> list[tuple[str, str, str, str]]:
+    """Rows of the dispatch table of ``number`` or ``condition``: word, family, function and the
+    first letters of the parameters' kinds."""
+    return sorted(
+        (
+            word_of(entry.name),
+            entry.file.rpartition("/")[2].removesuffix(".yaml"),
+            entry.function_name,
+            "".join(each[0] for each, _ in entry.parameters),
+        )
+        for entry in entries
+        if entry.kind == kind
+    )
