@@ -246,7 +246,6 @@ class FunctionInterpreter(DynamoInterpreter):
 
     def make_plan(self, region: Region) -> Plan:
         """Convert the nodes of a region into a function."""
-        choices = self.shared.choices
         maker = PlanMaker(self.graph, region, DOMAIN)
         inner = self.child(maker.body, FunctionInterpreter, shared=self.shared)
         assert isinstance(inner, FunctionInterpreter)
@@ -263,7 +262,7 @@ class FunctionInterpreter(DynamoInterpreter):
         maker.body.origin = None
         values = [inner.values[node] for node in region.returned]
         maker.return_values(values)
-        return maker.finish(self.shared.table, choices.optimize, choices.folding, choices.rules)
+        return maker.finish(self.shared.table, self.shared.choices.passes)
 
     def emit_call(self, region: Region, plan: Plan) -> None:
         """A node that calls the function, and what the returned nodes of the region became."""
