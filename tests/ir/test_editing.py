@@ -205,7 +205,7 @@ def test_passes_leave_the_index_true(gr: GraphBuilder) -> None:
     gr.make_node("Exp", ["copy"])
     for step in (
         gr.remove_identity_nodes,
-        lambda: gr.optimize(turning=True)["fold_weight_transposes"],
+        lambda: gr.optimize(weight_transposes=True)["fold_weight_transposes"],
         gr.remove_unused,
         gr.merge_equal_nodes,
         gr.constant_folding,

@@ -13,11 +13,11 @@ from ortable.inference.value_info import ValueInfo
 from ortable.ir import Graph, editing
 from ortable.ir.captures import inner_graphs
 from ortable.ir.node import Node
+from ortable_generated.onnx.traits import REARRANGES
 
 from .unused import remove_unused
 
 _BYTES = (dtypes.uint8, dtypes.int8)
-_MOVING = ("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 
 
 def arrange_quantized(graph: Graph) -> int:
@@ -65,7 +65,7 @@ class _Arrangement:
                     places.append((reader, 2))
                 elif reader.op_type == "Clip" and len(reader.inputs) == 3:
                     places += [(reader, 1), (reader, 2)]
-                elif reader.op_type not in _MOVING:
+                elif reader.key not in REARRANGES:
                     return False
                 if reader.op_type != "DequantizeLinear":
                     results.append(reader.outputs[0])
