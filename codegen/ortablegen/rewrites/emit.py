@@ -44,7 +44,7 @@ def rewrites_text(rewrites: tuple[Rewrite, ...], display: str) -> str:
     rows: list[str] = []
     annotations: set[str] = set()
     for rewrite in sorted(rewrites, key=lambda each: each.name):
-        patterns = read_patterns(rewrite.pattern)
+        patterns = read_patterns(rewrite.pattern, rewrite.commutative)
         names = names_of(rewrite, patterns)
         needs.hidden = frozenset(names.kinds)
         for number, pattern in enumerate(patterns):

@@ -5,17 +5,18 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import float32, float64
 from ortable.errors import UnsupportedCase
-from ortable.lowerings.complex.arithmetic import as_complex, c_over, c_scaled, c_sum, promote_complex
-from ortable.lowerings.complex.functions import c_exp, c_tanh
-from ortable.lowerings.loss_words import leaky
-from ortable.lowerings.nn import as_float
-from ortable.lowerings.special.error_functions import erf_of
+from ortable.lowerings.complex.arithmetic import promote_complex
+from ortable.lowerings.complex.functions import c_tanh
+from ortable.lowerings.normalization import per_channel
+from ortable.lowerings.pointwise import leaky
+from ortable.prelude.complex_arithmetic import as_complex, c_exp, c_over, c_scaled, c_sum
+from ortable.prelude.error_functions import erf_of
 from ortable.prelude.facts import axis_of, dim_of, dtype_of, is_float, is_used, rank_of, square_root
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
-from ortable.prelude.pointwise import const_like, log1p_of, opmath, softplus_of
-from ortable.prelude.promotion import promote_values, promoted_dtype
+from ortable.prelude.pointwise import const_like, log1p_of, softplus_of
+from ortable.prelude.promotion import as_float, opmath, promote_values, promoted_dtype
 from ortable.prelude.shapes import sliced
-from ortable.prelude.values import cast, const, per_channel
+from ortable.prelude.values import cast, const
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, Res

@@ -4,11 +4,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.inference import broadcast
-from ortable.lowerings.complex.arithmetic import as_complex, c_conj, c_sum, c_times
-from ortable.lowerings.special.error_functions import erf_of
-from ortable.prelude.facts import dtype_of, is_used, natural_log, square_root
+from ortable.lowerings.pointwise import natural_log
+from ortable.prelude.complex_arithmetic import as_complex, c_conj, c_sum, c_times
+from ortable.prelude.error_functions import erf_of
+from ortable.prelude.facts import dtype_of, is_used, square_root
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
-from ortable.prelude.pointwise import const_like, opmath, softplus_of
+from ortable.prelude.pointwise import const_like, softplus_of
+from ortable.prelude.promotion import opmath
 from ortable.prelude.values import cast
 
 if TYPE_CHECKING:

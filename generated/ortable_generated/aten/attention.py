@@ -5,12 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import float32, float64
 from ortable.errors import UnsupportedCase
-from ortable.lowerings.attention import flash_attention_backward
-from ortable.lowerings.nn import attention_scaled, grouped_product, shared_heads, wide_dtype, zero_where_masked
+from ortable.lowerings.attention import attention_mask, attention_scaled, flash_attention_backward, grouped_product, log_of_sums, shared_heads, zero_where_masked
 from ortable.prelude.facts import differs, dim_of, dtype_of, is_used, rank_of, swapped
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
-from ortable.prelude.sums import log_of_sums
-from ortable.prelude.values import attention_mask, cast, permuted
+from ortable.prelude.promotion import wide_dtype
+from ortable.prelude.values import cast, permuted
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, Res

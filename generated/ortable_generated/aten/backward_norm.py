@@ -4,9 +4,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import bfloat16, float32
-from ortable.lowerings.nn import wide_dtype, without
 from ortable.prelude.facts import axis_of, dtype_of, rank_of
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
+from ortable.prelude.promotion import wide_dtype
+from ortable.prelude.shapes import without
 from ortable.prelude.sums import length_over, summed_over
 from ortable.prelude.values import cast
 from ortable_generated.aten.norm import aten_native_batch_norm_backward, rule_aten_native_batch_norm_backward

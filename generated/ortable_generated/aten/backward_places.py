@@ -5,12 +5,15 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int64
 from ortable.errors import UnsupportedCase
-from ortable.lowerings.gradients import bag_places, distance_slope, first_elements
-from ortable.lowerings.scatter import put_along, put_elements
+from ortable.lowerings.embedding_bag import bag_places
+from ortable.lowerings.reductions import distance_slope
 from ortable.lowerings.segment_gradient import segment_reduce_backward
+from ortable.lowerings.views import first_elements
 from ortable.prelude.facts import count_of, differs, dim_of, dtype_of, rank_of, shape_of, static
+from ortable.prelude.indexing import put_along, put_elements
 from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none
-from ortable.prelude.pointwise import const_like, opmath, triangle_indices
+from ortable.prelude.pointwise import const_like, triangle_indices
+from ortable.prelude.promotion import opmath
 from ortable.prelude.shapes import as_flat, stretched, zeros_of
 from ortable.prelude.sums import summed_over
 from ortable.prelude.values import cast, const, unsqueezed

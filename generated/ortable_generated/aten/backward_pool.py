@@ -4,9 +4,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable.dtypes import float64
-from ortable.lowerings.gradients import adaptive_weights, mean_weights, put_in_planes, summed_back
-from ortable.lowerings.pooling import avg_pool2d_backward, avg_pool3d_backward
+from ortable.lowerings.pooling import avg_pool2d_backward, avg_pool3d_backward, put_in_planes
+from ortable.lowerings.resize import adaptive_weights, mean_weights
 from ortable.prelude.facts import dtype_of, product, shape_of
+from ortable.prelude.matrices import summed_back
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.values import as_vec, const
 

@@ -3,9 +3,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.lowerings.gradients import edge_weights, resample_weights, summed_back
 from ortable.lowerings.grid_gradient import grid_sampler_backward
+from ortable.lowerings.resize import edge_weights, resample_weights
 from ortable.prelude.facts import dtype_of, shape_of
+from ortable.prelude.matrices import summed_back
 from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none
 
 if TYPE_CHECKING:

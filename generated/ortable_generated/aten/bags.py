@@ -4,12 +4,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int64
-from ortable.lowerings.bags import embedding_bag
-from ortable.lowerings.loss_words import power_norm
-from ortable.lowerings.nn import wide_dtype
-from ortable.lowerings.scatter import marked_places
+from ortable.lowerings.embedding_bag import embedding_bag
 from ortable.prelude.facts import dim_of, dtype_of, static
+from ortable.prelude.indexing import marked_places
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
+from ortable.prelude.promotion import wide_dtype
+from ortable.prelude.reductions import power_norm
 from ortable.prelude.shapes import as_flat
 from ortable.prelude.values import cast, const
 

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 from ortable.dtypes import boolean, float16
 from ortable.errors import UnsupportedCase
 from ortable.inference import broadcast
-from ortable.lowerings.complex.arithmetic import as_complex, c_over, c_scaled, c_sum, c_times, promote_complex
+from ortable.lowerings.complex.arithmetic import promote_complex
 from ortable.lowerings.complex.functions import c_power
-from ortable.prelude.facts import dtype_of, is_bool, is_float, is_number
+from ortable.lowerings.pointwise import int_power, is_number
+from ortable.prelude.complex_arithmetic import as_complex, c_over, c_scaled, c_sum, c_times
+from ortable.prelude.facts import dtype_of, is_bool, is_float
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
-from ortable.prelude.pointwise import atan2_of, const_like, hypot_of, in_dtype, int_pow, int_power, is_sign_set, log1p_of, opmath
-from ortable.prelude.promotion import promote_values, promoted_dtype
+from ortable.prelude.pointwise import atan2_of, const_like, hypot_of, int_pow, is_sign_set, log1p_of
+from ortable.prelude.promotion import in_dtype, opmath, promote_values, promoted_dtype
 from ortable.prelude.values import cast, const
 
 if TYPE_CHECKING:

@@ -3,11 +3,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.lowerings.complex.arithmetic import c_cast, c_like
+from ortable.lowerings.complex.arithmetic import c_like
 from ortable.lowerings.complex.parts import each_part
+from ortable.prelude.complex_arithmetic import c_cast
 from ortable.prelude.facts import dtype_of
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
-from ortable.prelude.pointwise import expanded_like, filled_like, in_dtype
+from ortable.prelude.pointwise import expanded_like, filled_like
+from ortable.prelude.promotion import in_dtype
 from ortable.prelude.values import cast
 
 if TYPE_CHECKING:

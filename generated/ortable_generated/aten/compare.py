@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING
 
 from ortable.dtypes import boolean
 from ortable.inference import broadcast
-from ortable.lowerings.complex.arithmetic import im, promote_complex, re
+from ortable.lowerings.complex.arithmetic import promote_complex
 from ortable.lowerings.complex.parts import each_part
-from ortable.prelude.factors import is_nan
+from ortable.lowerings.pointwise import is_nan
+from ortable.prelude.complex_arithmetic import im, re
 from ortable.prelude.facts import dtype_of, is_bool, is_float
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
-from ortable.prelude.pointwise import const_like, in_dtype
-from ortable.prelude.promotion import promote_values, promoted_dtype
+from ortable.prelude.pointwise import const_like
+from ortable.prelude.promotion import in_dtype, promote_values, promoted_dtype
 from ortable.prelude.values import cast, const
 
 if TYPE_CHECKING:

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 from ortable.dtypes import boolean
 from ortable.inference import broadcast, keep_leading
-from ortable.lowerings.complex.arithmetic import c_angle, c_conj, c_joined, c_polar, c_unjoined, complex_of, im, promote_complex, re
+from ortable.lowerings.complex.arithmetic import c_angle, c_joined, c_unjoined, promote_complex
 from ortable.lowerings.complex.parts import each_part
+from ortable.prelude.complex_arithmetic import c_conj, c_polar, complex_of, im, re
 from ortable.prelude.complex_value import complex_type, part_type
 from ortable.prelude.facts import is_complex, rank_of
 from ortable.prelude.metadata import dtype_or_none, shape_or_none

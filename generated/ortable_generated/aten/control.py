@@ -4,8 +4,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.errors import UnsupportedCase
+from ortable.lowerings.attention import flex_attention
 from ortable.lowerings.control_flow import cond, out_dtype, with_effects
-from ortable.lowerings.flex_attention import flex_attention
 from ortable.lowerings.loops import associative_scan, map_impl, scan, while_loop, while_loop_stack_output
 
 if TYPE_CHECKING:

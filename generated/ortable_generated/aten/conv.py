@@ -4,10 +4,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import bfloat16, float32, float64
-from ortable.lowerings.convolution import convolution_backward, direct_convolution, direct_transposed, wide_transposed
+from ortable.lowerings.convolution import convolution_backward, direct_convolution, direct_transposed, reaches, same_pads, wide_transposed
 from ortable.lowerings.convolution_gradient import direct_convolution_backward
-from ortable.lowerings.nn import same_pads
-from ortable.lowerings.window_words import reaches
 from ortable.prelude.facts import dtype_of, is_float, rank_of, shape_of, spread, static
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.values import cast, squeezed, unsqueezed

@@ -4,13 +4,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int64
-from ortable.lowerings.complex.arithmetic import as_complex, part_dtype
 from ortable.lowerings.complex.parts import each_part
+from ortable.lowerings.creation import linspace_values, uninitialized
+from ortable.prelude.complex_arithmetic import as_complex, part_dtype
 from ortable.prelude.facts import dim_of, dtype_of, shape_of
 from ortable.prelude.metadata import dtype_or_none, given_shape, scalar_shape, shape_or_none
-from ortable.prelude.pointwise import arange_of, filled_like, int_range, linspace_values, triangle_indices
+from ortable.prelude.pointwise import arange_of, filled_like, int_range, triangle_indices
 from ortable.prelude.promotion import promoted_dtype, scalar_dtype
-from ortable.prelude.values import as_scalar, cast, const, consts, filled, uninitialized
+from ortable.prelude.values import as_scalar, cast, const, consts, filled
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, Res

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int16, int32, int64, int8, uint8
 from ortable.inference import accumulate
-from ortable.lowerings.complex.arithmetic import c_cast, c_cumprod
+from ortable.lowerings.complex.arithmetic import c_cumprod
 from ortable.lowerings.complex.parts import each_part
-from ortable.lowerings.cumulative import cummax, cummin, cumprod, differences, logcumsumexp
+from ortable.lowerings.cumulative import cummax, cummin, cumprod, differences, logcumsumexp, sum_dtype
+from ortable.prelude.complex_arithmetic import c_cast
 from ortable.prelude.facts import axis_of, dtype_of, rank_of
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.promotion import promoted_dtype
-from ortable.prelude.sums import sum_dtype
 from ortable.prelude.values import cast, const
 
 if TYPE_CHECKING:

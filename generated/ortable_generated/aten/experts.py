@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable.inference import unify
-from ortable.lowerings.experts import grouped_rows
+from ortable.lowerings.grouped_mm import grouped_rows
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import boolean, float32
-from ortable.lowerings.nn import wide_dtype
 from ortable.lowerings.quantize import fake_quantized
 from ortable.prelude.facts import axis_of, dtype_of, rank_of
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
+from ortable.prelude.promotion import wide_dtype
 from ortable.prelude.shapes import along_axis
 from ortable.prelude.values import cast, const, reshape_to
 

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.errors import UnsupportedCase
 from ortable.inference import promote_to_float
-from ortable.lowerings.complex.arithmetic import re
-from ortable.lowerings.fourier import istft, stft
-from ortable.lowerings.fourier_words import c2c_along, c2r_along, fourier, fourier_axes, fourier_scaled, half_spectrum, r2c_along, whole_spectrum, windowed_dtype
+from ortable.lowerings.fourier import c2c_along, c2r_along, fourier, fourier_axes, fourier_scaled, half_spectrum, istft, r2c_along, stft, whole_spectrum, windowed_dtype
+from ortable.prelude.complex_arithmetic import re
 from ortable.prelude.complex_value import complex_type, part_type
 from ortable.prelude.facts import axis_of, dim_of, dtype_of, is_complex, static
 from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none

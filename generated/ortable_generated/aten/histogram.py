@@ -4,8 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int64
-from ortable.lowerings.histogram import grid_counts, grid_counts_between, grid_edges, histc, histogram, histogram_between
-from ortable.lowerings.ordering import counted, weight_dtype
+from ortable.lowerings.histogram import counted, grid_counts, grid_counts_between, grid_edges, histc, histogram, histogram_between, weight_dtype
 from ortable.prelude.facts import count_of, dtype_of
 from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none
 from ortable.prelude.shapes import zeros_of

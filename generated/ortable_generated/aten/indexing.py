@@ -4,14 +4,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import bfloat16, float32, int64, uint8
-from ortable.lowerings.complex.arithmetic import c_truth
 from ortable.lowerings.complex.parts import each_part
-from ortable.lowerings.indexing import index_put, index_tensor
-from ortable.lowerings.ordering import alike
-from ortable.lowerings.scatter import gather_dtype, nonzero_columns, nonzero_rows
-from ortable.prelude.facts import axis_of, count_of, dtype_of, is_int, one_hot_index, rank_of, shape_of
+from ortable.lowerings.indexing import index_put, index_tensor, nonzero_columns, one_hot_index
+from ortable.lowerings.shapes import alike, sizes_but
+from ortable.prelude.complex_arithmetic import c_truth
+from ortable.prelude.facts import axis_of, count_of, dtype_of, is_int, rank_of, shape_of
+from ortable.prelude.indexing import gather_dtype, nonzero_rows
 from ortable.prelude.metadata import as_list, dtype_or_none, shape_or_none
-from ortable.prelude.shapes import as_flat, counting, sizes_but, stretched, zeros_of
+from ortable.prelude.shapes import as_flat, counting, stretched, zeros_of
 from ortable.prelude.values import as_vec, at_least_1d, cast, const, reshape_to, with_rank_of
 
 if TYPE_CHECKING:

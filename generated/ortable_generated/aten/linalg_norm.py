@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 from ortable.dtypes import int32, int64
 from ortable.inference import accumulate, broadcast, reduce_shape, unify
 from ortable.lowerings.linalg.solvers import matrix_norm, vector_norm
-from ortable.lowerings.nn import as_float
-from ortable.lowerings.products import matrix_product
 from ortable.prelude.complex_value import part_type
 from ortable.prelude.facts import axes_of, axis_of, dim_of, dtype_of, is_float, product, rank_of, shape_of
+from ortable.prelude.matrices import matrix_product
 from ortable.prelude.metadata import dtype_or_none, scalar_shape, shape_or_none
-from ortable.prelude.pointwise import int_pow, opmath
-from ortable.prelude.promotion import promote_values, promoted_dtype
+from ortable.prelude.pointwise import int_pow
+from ortable.prelude.promotion import as_float, opmath, promote_values, promoted_dtype
 from ortable.prelude.shapes import as_flat, counting
 from ortable.prelude.sums import summed_over
 from ortable.prelude.values import at_least_1d, cast, consts, permuted, reshape_to, unsqueezed

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 from ortable.dtypes import complex128, complex64, float64, int32, int64
 from ortable.errors import UnsupportedCase
 from ortable.lowerings.linalg.power import matrix_exp, matrix_power, multi_dot
-from ortable.lowerings.linalg.solvers import flipped_matrix, leading_part, longer_side, noise_floor, orthogonal_part, pseudo_inverse, reflected, reflectors_of, singular_lengths, singular_parts, smaller_side, symmetric_parts, upper_part
+from ortable.lowerings.linalg.solvers import longer_side, noise_floor, orthogonal_part, pseudo_inverse, reflected, reflectors_of, singular_lengths, singular_parts, symmetric_parts
 from ortable.prelude.complex_value import part_type
 from ortable.prelude.facts import dim_of, dtype_of, rank_of, shape_of
+from ortable.prelude.matrices import flipped_matrix, leading_part, smaller_side, upper_part
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.shapes import zeros_of
 from ortable.prelude.values import as_tensor, cast, const, consts

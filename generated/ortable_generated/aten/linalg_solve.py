@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import boolean, int32
 from ortable.errors import UnsupportedCase
-from ortable.lowerings.linalg.solvers import cholesky_factor, determinant, flipped_matrix, kept_factors, leading_part, log_determinant, lu_factors, lu_info, lu_permutation, lu_solved, smaller_side, solved, triangular_solved, unit_like, unit_matrix, upper_part
+from ortable.lowerings.linalg.solvers import cholesky_factor, determinant, kept_factors, log_determinant, lu_factors, lu_info, lu_permutation, lu_solved, solved, triangular_solved, unit_like, unit_matrix
 from ortable.prelude.complex_value import part_type
 from ortable.prelude.facts import count_of, differs, dim_of, dtype_of, is_used, product, rank_of, shape_of
+from ortable.prelude.matrices import flipped_matrix, leading_part, smaller_side, upper_part
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.shapes import as_flat, moved_axes, stretched, zeros_of
 from ortable.prelude.values import const, permuted, reshape_to

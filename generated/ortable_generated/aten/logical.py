@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 from ortable.dtypes import boolean
 from ortable.inference import broadcast
-from ortable.lowerings.complex.arithmetic import c_truth
+from ortable.lowerings.bits import shifted_left, shifted_right
+from ortable.prelude.complex_arithmetic import c_truth
 from ortable.prelude.facts import is_bool
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
-from ortable.prelude.pointwise import in_dtype, shifted_left, shifted_right
-from ortable.prelude.promotion import promote_values, promoted_dtype
+from ortable.prelude.promotion import in_dtype, promote_values, promoted_dtype
 
 if TYPE_CHECKING:
     from ortable.ir import Graph, Res

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.inference import broadcast
 from ortable.lowerings.loss import cross_entropy, nll_loss, nll_loss_backward, nll_loss_single
-from ortable.lowerings.nn import loss_reduced
 from ortable.prelude.facts import count_of, dtype_of
 from ortable.prelude.metadata import dtype_or_none, scalar_shape, shape_or_none
 from ortable.prelude.pointwise import log1p_of
 from ortable.prelude.promotion import promote_values, promoted_dtype
+from ortable.prelude.reductions import loss_reduced
 from ortable.prelude.values import const
 
 if TYPE_CHECKING:

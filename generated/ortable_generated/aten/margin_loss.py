@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.errors import UnsupportedCase
 from ortable.inference import promote_to_float
-from ortable.lowerings.loss_words import at_class, multilabel_margin, power_norm, stirling
-from ortable.lowerings.nn import loss_reduced
+from ortable.lowerings.loss import at_class, multilabel_margin, stirling
 from ortable.prelude.facts import axes_of, dim_of, dtype_of, rank_of
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.promotion import promote_values
+from ortable.prelude.reductions import loss_reduced, power_norm
 from ortable.prelude.sums import summed_over
 from ortable.prelude.values import cast, cast_all, const, reshape_to, unsqueezed
 

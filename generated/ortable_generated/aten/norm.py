@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import float32, float64, uint8
 from ortable.errors import UnsupportedCase
-from ortable.lowerings.nn import batch_norm_known, group_instances, group_normalized, is_short_group, is_short_layer, machine_epsilon, on_channels, or_filled, rms_normalized, rows_normalized, wide_dtype, without
-from ortable.lowerings.normalization import batch_norm_backward, batch_norm_of_batch, batch_norm_single, batch_norm_training, batch_norm_update, layer_norm_backward
-from ortable.prelude.factors import fits_attribute
-from ortable.prelude.facts import axis_of, dim_of, dtype_of, is_used, rank_of
+from ortable.lowerings.normalization import batch_norm_backward, batch_norm_known, batch_norm_of_batch, batch_norm_single, batch_norm_training, batch_norm_update, group_instances, group_normalized, is_short_group, is_short_layer, layer_norm_backward, on_channels, or_filled, rms_normalized, rows_normalized
+from ortable.lowerings.reductions import mean_over
+from ortable.prelude.facts import axis_of, dim_of, dtype_of, fits_attribute, is_used, rank_of
 from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none
-from ortable.prelude.promotion import promoted_dtype
-from ortable.prelude.sums import length_over, mean_over
+from ortable.prelude.promotion import machine_epsilon, promoted_dtype, wide_dtype
+from ortable.prelude.shapes import without
+from ortable.prelude.sums import length_over
 from ortable.prelude.values import as_vec, cast, const, consts
 
 if TYPE_CHECKING:

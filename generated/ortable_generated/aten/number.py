@@ -9,8 +9,8 @@ from ortable.lowerings.float_parts import exponent_of, neighbour, scaled_by_powe
 from ortable.lowerings.special.gamma import gcd_of
 from ortable.prelude.facts import dtype_of, is_complex, is_float, rank_of
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
-from ortable.prelude.pointwise import const_like, log1p_of, opmath
-from ortable.prelude.promotion import promote_values, promoted_dtype
+from ortable.prelude.pointwise import const_like, log1p_of
+from ortable.prelude.promotion import opmath, promote_values, promoted_dtype
 from ortable.prelude.values import cast, const
 
 if TYPE_CHECKING:

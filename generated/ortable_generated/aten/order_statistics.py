@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int64
 from ortable.inference import reduce_shape
-from ortable.lowerings.ordering import median_place, new_runs, run_ids, sorted_places
 from ortable.lowerings.quantile import nanquantile, quantile
-from ortable.lowerings.scatter import taken_along
+from ortable.lowerings.sorting import median_place, new_runs
 from ortable.prelude.facts import axis_of, count_of, dtype_of, is_float, lowest, rank_of, shape_of, swapped
+from ortable.prelude.indexing import run_ids, sorted_places, taken_along
 from ortable.prelude.metadata import dtype_or_none, scalar_shape, shape_or_none
 from ortable.prelude.shapes import as_flat, stretched
 from ortable.prelude.values import as_vec, at_least_1d, const, permuted, reshape_to, squeezed, with_rank_of

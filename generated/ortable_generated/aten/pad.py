@@ -4,10 +4,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable.lowerings.complex.parts import each_part
-from ortable.lowerings.scatter import edge_pad, wrapped_pad
+from ortable.lowerings.padding import edge_pad, no_crop, wrapped_pad
 from ortable.prelude.facts import dtype_of, rank_of
 from ortable.prelude.metadata import dtype_or_none
-from ortable.prelude.shapes import no_crop, torch_pads
+from ortable.prelude.shapes import torch_pads
 from ortable.prelude.values import as_vec, const
 
 if TYPE_CHECKING:

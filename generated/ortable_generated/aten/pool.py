@@ -5,9 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int64
 from ortable.inference import keep_leading
-from ortable.lowerings.nn import divisible, quotients
-from ortable.lowerings.pool_words import pooled_adaptive, pooled_max, pooled_mean, regions
-from ortable.lowerings.window_words import even_tables, pooled_fractional, unpooled, window_max
+from ortable.lowerings.pooling import divisible, even_tables, pooled_adaptive, pooled_fractional, pooled_max, pooled_mean, quotients, regions, unpooled, window_max
 from ortable.prelude.facts import dtype_of, is_used, product, shape_of, spread
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.values import filled

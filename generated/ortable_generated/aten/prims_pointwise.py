@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 from ortable.inference import broadcast
 from ortable.prelude.facts import dtype_of
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
-from ortable.prelude.pointwise import opmath
-from ortable.prelude.promotion import promote_values, promoted_dtype
+from ortable.prelude.promotion import opmath, promote_values, promoted_dtype
 from ortable.prelude.values import cast
 from ortable_generated.aten.activation import aten_tanh, complex_aten_tanh, rule_aten_tanh
 from ortable_generated.aten.binary import aten_add_Tensor, aten_atan2, aten_hypot, aten_mul_Tensor, aten_pow_Tensor_Tensor, aten_sub_Tensor, complex_aten_add_Tensor, complex_aten_mul_Tensor, complex_aten_pow_Tensor_Tensor, complex_aten_sub_Tensor, rule_aten_add_Tensor, rule_aten_atan2, rule_aten_hypot, rule_aten_mul_Tensor, rule_aten_pow_Tensor_Tensor, rule_aten_sub_Tensor

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import float32, float64, int32, int64, int8, uint8
 from ortable.errors import UnsupportedCase
-from ortable.lowerings.block_words import as_nibbles
-from ortable.lowerings.nn import machine_epsilon, reduced_extreme, wide_dtype
-from ortable.lowerings.quantize import as_vector_of_one, fits, zero_codes
+from ortable.lowerings.quantize import as_nibbles, as_vector_of_one
 from ortable.prelude.facts import axes_of, dim_of, dtype_of, rank_of, shape_of, static
 from ortable.prelude.metadata import shape_or_none
-from ortable.prelude.types import common_dtype
+from ortable.prelude.promotion import common_dtype, machine_epsilon, wide_dtype
+from ortable.prelude.quantized import fits, zero_codes
+from ortable.prelude.reductions import reduced_extreme
 from ortable.prelude.values import cast, cast_all, const, consts, reshape_to, unsqueezed
 
 if TYPE_CHECKING:

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import float32, int32, int8, uint8
 from ortable.errors import UnsupportedCase
-from ortable.lowerings.block_words import as_nibbles, block_axes, block_shape, channel_axis, is_grouped, only_float32
-from ortable.lowerings.nn import reduced_extreme
-from ortable.lowerings.quantize import fits, known_as, zero_codes
+from ortable.lowerings.quantize import as_nibbles, block_axes, block_shape, channel_axis, is_grouped, known_as, only_float32
 from ortable.prelude.facts import dtype_of, highest, lowest, rank_of, shape_of, static
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
-from ortable.prelude.types import common_dtype
+from ortable.prelude.promotion import common_dtype
+from ortable.prelude.quantized import fits, zero_codes
+from ortable.prelude.reductions import reduced_extreme
 from ortable.prelude.values import cast, cast_all, const, filled, reshape_to
 
 if TYPE_CHECKING:

@@ -7,10 +7,11 @@ from ortable.dispatch import Draw
 from ortable.dtypes import boolean
 from ortable.errors import UnsupportedCase
 from ortable.inference import promote_to_float
-from ortable.lowerings.nn import drawn_dropout, scaled
+from ortable.lowerings.sampling import drawn_dropout
 from ortable.prelude.facts import dtype_of, shape_of
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
-from ortable.prelude.pointwise import opmath
+from ortable.prelude.pointwise import scaled
+from ortable.prelude.promotion import opmath
 from ortable.prelude.values import cast, const, filled
 
 if TYPE_CHECKING:

@@ -7,12 +7,11 @@ from ortable.dispatch import Draw
 from ortable.dtypes import float32, float64, int64
 from ortable.errors import UnsupportedCase
 from ortable.inference import broadcast
-from ortable.lowerings.nn import wide_dtype
 from ortable.lowerings.sampling import drawn_bernoulli, drawn_choices, drawn_exponential, drawn_integers, drawn_normal, drawn_uniform
 from ortable.prelude.facts import dtype_of, shape_of
 from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none
 from ortable.prelude.pointwise import expanded_like
-from ortable.prelude.promotion import scalar_dtype
+from ortable.prelude.promotion import scalar_dtype, wide_dtype
 from ortable.prelude.values import as_vec, cast, const, filled
 
 if TYPE_CHECKING:

@@ -3,7 +3,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.lowerings.loss_words import gate_parts, projected
+from ortable.lowerings.recurrent import gate_parts
+from ortable.prelude.matrices import projected
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 
 if TYPE_CHECKING:

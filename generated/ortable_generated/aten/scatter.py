@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 from ortable.dtypes import int64
 from ortable.inference import broadcast
 from ortable.lowerings.complex.parts import each_part
-from ortable.lowerings.gradients import frequencies
-from ortable.lowerings.ordering import scattered, wide_index
-from ortable.lowerings.scatter import marked_places, put_along, put_diagonal, put_elements
+from ortable.lowerings.histogram import frequencies
+from ortable.lowerings.padding import full_pads
+from ortable.lowerings.scatter import clamped_bound, put_diagonal, scattered, stretch_end, wide_index
+from ortable.lowerings.shapes import common_sizes, wrapped_index
 from ortable.prelude.facts import axis_of, count_of, differs, dim_of, dtype_of, is_bool, rank_of, shape_of
+from ortable.prelude.indexing import marked_places, put_along, put_elements
 from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none
-from ortable.prelude.shapes import along_axis, as_flat, clamped_bound, common_sizes, counting, full_pads, moved_axes, sliced, stretch_end, stretched, wrapped_index, zeros_of
+from ortable.prelude.shapes import along_axis, as_flat, counting, moved_axes, sliced, stretched, zeros_of
 from ortable.prelude.values import as_scalar, as_vec, at_least_1d, cast, const, permuted, reshape_to, unsqueezed, with_rank_of
 
 if TYPE_CHECKING:

@@ -3,11 +3,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.lowerings.ordering import spaced, spacing_dtype
+from ortable.lowerings.creation import spaced, spacing_dtype
 from ortable.prelude.facts import dim_of, dtype_of
 from ortable.prelude.metadata import given_shape
-from ortable.prelude.pointwise import arange_of, in_dtype
-from ortable.prelude.promotion import scalar_dtype
+from ortable.prelude.pointwise import arange_of
+from ortable.prelude.promotion import in_dtype, scalar_dtype
 from ortable.prelude.values import cast, const
 
 if TYPE_CHECKING:

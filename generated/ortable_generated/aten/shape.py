@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Any
 from ortable.errors import UnsupportedCase
 from ortable.inference import permute, reduce_shape
 from ortable.lowerings.bits import bits_as, casts_keep_bits, is_float8
-from ortable.lowerings.complex.arithmetic import c_joined, part_dtype
+from ortable.lowerings.complex.arithmetic import c_joined
 from ortable.lowerings.complex.parts import each_part
-from ortable.lowerings.ordering import window_places
+from ortable.lowerings.shapes import all_but, common_sizes, diagonal_length, ones_axes, unflat_sizes, wrapped_index
 from ortable.lowerings.views import as_strided
+from ortable.prelude.complex_arithmetic import part_dtype
 from ortable.prelude.facts import axes_of, axis_of, dim_of, dtype_of, is_complex, rank_of, shape_of, swapped
+from ortable.prelude.indexing import window_places
 from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none, swap
-from ortable.prelude.shapes import all_but, common_sizes, diagonal_length, flat_sizes, grown_sizes, ones_axes, other_axes, sliced, stretched, unflat_sizes, wrapped_index
+from ortable.prelude.shapes import flat_sizes, grown_sizes, other_axes, sliced, stretched
 from ortable.prelude.values import as_scalar, as_vec, permuted, reshape_to, squeezed
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 from ortable.dtypes import int64
 from ortable.inference import concat
 from ortable.lowerings.complex.parts import each_part
-from ortable.lowerings.scatter import repeated_places
+from ortable.lowerings.shapes import as_column, cat_list, ceil_div, chunk_count, chunk_sizes, even_sizes, flipped_along, insert_at, neighbours, numbered, on_grid, repeated_places, replaced_at, rolled_along
 from ortable.prelude.facts import axis_of, count_of, dim_of, dtype_of, rank_of, shape_of, static, swapped
 from ortable.prelude.metadata import as_list, dtype_or_none, shape_or_none, shapes_or_none
-from ortable.prelude.shapes import as_column, as_flat, at_least_2d, at_least_3d, cat_list, chunk_count, even_sizes, flipped_along, insert_at, neighbours, numbered, on_grid, replaced_at, rolled_along, sliced, stretched
-from ortable.prelude.types import ceil_div, chunk_sizes, common_dtype
+from ortable.prelude.promotion import common_dtype
+from ortable.prelude.shapes import as_flat, at_least_2d, at_least_3d, sliced, stretched
 from ortable.prelude.values import as_vec, at_least_1d, cast, cast_all, const, reshape_to, unsqueezed
 
 if TYPE_CHECKING:

@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import boolean, int64
 from ortable.inference import accumulate, permute
-from ortable.lowerings.complex.arithmetic import c_conj, c_permuted
 from ortable.lowerings.complex.parts import each_part
-from ortable.lowerings.nn import any_true
-from ortable.lowerings.ordering import stretched_axes, summed_dtype
-from ortable.lowerings.scatter import nonzero_rows
+from ortable.lowerings.shapes import stretched_axes, summed_dtype
 from ortable.lowerings.views import as_strided_scatter, resize, resize_as
+from ortable.prelude.complex_arithmetic import c_conj, c_permuted
 from ortable.prelude.facts import axis_of, dim_of, dtype_of, rank_of, swapped
+from ortable.prelude.indexing import nonzero_rows
 from ortable.prelude.metadata import dtype_or_none, given_shape, scalar_shape, shape_or_none, swap
 from ortable.prelude.promotion import promote_values
+from ortable.prelude.reductions import any_true
 from ortable.prelude.shapes import as_flat, at_least_2d, at_least_3d, counting, flat_sizes, moved_axes, sliced
 from ortable.prelude.sums import summed_over
 from ortable.prelude.values import as_vec, at_least_1d, cast, const, filled, permuted, reshape_to, unsqueezed

@@ -4,10 +4,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable.dtypes import float32, int64
-from ortable.lowerings.nn import reduced_extreme, wide_dtype
+from ortable.lowerings.softmax import log_softmax_of
 from ortable.prelude.facts import axes_of, axis_of, dtype_of
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
-from ortable.prelude.pointwise import log_softmax_of
+from ortable.prelude.promotion import wide_dtype
+from ortable.prelude.reductions import reduced_extreme
 from ortable.prelude.values import at_least_1d, cast, const, consts, with_rank_of
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int32, int64
 from ortable.inference import reduce_shape
-from ortable.lowerings.ordering import reordered
-from ortable.lowerings.scatter import places_in, sort_keys, taken_along
+from ortable.lowerings.sorting import places_in, reordered
 from ortable.prelude.facts import axis_of, dim_of, is_int, rank_of
+from ortable.prelude.indexing import sort_keys, taken_along
 from ortable.prelude.metadata import dtype_or_none, scalar_shape, shape_or_none
-from ortable.prelude.types import common_dtype
+from ortable.prelude.promotion import common_dtype
 from ortable.prelude.values import as_vec, cast, const, squeezed, with_rank_of
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from ortable.inference import broadcast
 from ortable.prelude.facts import dtype_of
 from ortable.prelude.metadata import shape_or_none
-from ortable.prelude.pointwise import const_like, log1p_of, opmath
-from ortable.prelude.promotion import promote_values, promoted_dtype
+from ortable.prelude.pointwise import const_like, log1p_of
+from ortable.prelude.promotion import opmath, promote_values, promoted_dtype
 from ortable.prelude.values import cast, const
 from ortable_generated.aten.activation import aten_sigmoid, complex_aten_sigmoid, rule_aten_sigmoid
 from ortable_generated.aten.binary import aten_xlogy_Tensor, rule_aten_xlogy_Tensor

@@ -4,11 +4,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable.lowerings.special.bessel import airy_left, airy_near, airy_right, bessel_j0_of, bessel_j1_of, bessel_k0_near, bessel_k1_near, bessel_k_joined, bessel_k_tail, bessel_series, bessel_tail
-from ortable.lowerings.special.error_functions import ratio_of
+from ortable.prelude.error_functions import ratio_of
 from ortable.prelude.facts import dtype_of
 from ortable.prelude.metadata import shape_or_none
-from ortable.prelude.pointwise import const_like, opmath, polynomial
-from ortable.prelude.promotion import promote_values, promoted_dtype
+from ortable.prelude.pointwise import const_like, polynomial
+from ortable.prelude.promotion import opmath, promote_values, promoted_dtype
 from ortable.prelude.values import cast
 
 if TYPE_CHECKING:

@@ -4,11 +4,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable.dtypes import float32, float64
-from ortable.lowerings.special.error_functions import erfc_wide, erfcx_of, erfinv_start, erfinv_step, ndtri_tail, published, ratio_of
+from ortable.lowerings.special.error_functions import erfcx_of, erfinv_start, erfinv_step, ndtri_tail, published
+from ortable.prelude.error_functions import erfc_wide, ratio_of
 from ortable.prelude.facts import dtype_of, square_root
 from ortable.prelude.metadata import shape_or_none
-from ortable.prelude.pointwise import const_like, log1p_of, opmath, polynomial
-from ortable.prelude.promotion import promote_values, promoted_dtype
+from ortable.prelude.pointwise import const_like, log1p_of, polynomial
+from ortable.prelude.promotion import opmath, promote_values, promoted_dtype
 from ortable.prelude.values import cast, const
 from ortable_generated.aten.unary import aten_erf, aten_erfc, rule_aten_erf, rule_aten_erfc
 

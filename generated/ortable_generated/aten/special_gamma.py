@@ -9,8 +9,8 @@ from ortable.lowerings.special.gamma import digamma_of, lgamma_of, signed_factor
 from ortable.lowerings.special.incomplete_gamma import igamma, igammac
 from ortable.prelude.facts import dtype_of, rank_of
 from ortable.prelude.metadata import shape_or_none
-from ortable.prelude.pointwise import const_like, opmath
-from ortable.prelude.promotion import promote_values, promoted_dtype
+from ortable.prelude.pointwise import const_like
+from ortable.prelude.promotion import opmath, promote_values, promoted_dtype
 from ortable.prelude.values import cast, consts, unsqueezed
 
 if TYPE_CHECKING:

@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import boolean, int64
 from ortable.inference import promote_to_float, reduce_shape
-from ortable.lowerings.complex.arithmetic import c_abs, c_truth, im, re
 from ortable.lowerings.complex.parts import each_part
-from ortable.lowerings.loss_words import power_norm
-from ortable.lowerings.nn import as_float, reduced_extreme, wide_dtype
+from ortable.lowerings.reductions import mean_over, spread_over
+from ortable.lowerings.softmax import log_sum_exp
+from ortable.prelude.complex_arithmetic import c_abs, c_truth, im, re
 from ortable.prelude.complex_value import part_type
 from ortable.prelude.facts import axes_of, dtype_of, is_complex
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
-from ortable.prelude.pointwise import log_sum_exp, opmath
-from ortable.prelude.promotion import promote_values
-from ortable.prelude.sums import marks_over, mean_over, spread_over, summed_over
+from ortable.prelude.promotion import as_float, opmath, promote_values, wide_dtype
+from ortable.prelude.reductions import power_norm, reduced_extreme
+from ortable.prelude.sums import marks_over, summed_over
 from ortable.prelude.values import cast, const, squeezed
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 from ortable.dtypes import boolean, float32, int64
 from ortable.errors import UnsupportedCase
 from ortable.lowerings.complex.parts import each_part
-from ortable.lowerings.nn import all_true
-from ortable.lowerings.ordering import close_to, known_flag, known_number
+from ortable.lowerings.pointwise import close_to
+from ortable.lowerings.views import known_flag, known_number
 from ortable.prelude.facts import count_of, dim_of, dtype_of, is_static, rank_of, shape_of
 from ortable.prelude.metadata import as_list, dtype_or_none, scalar_shape
-from ortable.prelude.promotion import promote_values
-from ortable.prelude.types import common_dtype
+from ortable.prelude.promotion import common_dtype, promote_values
+from ortable.prelude.reductions import all_true
 from ortable.prelude.values import as_tensor, cast, const, reshape_to
 
 if TYPE_CHECKING:

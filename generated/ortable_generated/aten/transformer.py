@@ -4,8 +4,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int64
-from ortable.lowerings.attention_words import gelu_of, layer_normalized, packed_attention
-from ortable.lowerings.loss_words import projected
+from ortable.lowerings.attention import gelu_of, layer_normalized, packed_attention
+from ortable.prelude.matrices import projected
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.values import consts
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable.dtypes import float64
-from ortable.lowerings.complex.arithmetic import as_complex, c_is_zero, c_over, c_scaled, c_times_i, c_where, promote_complex
+from ortable.lowerings.complex.arithmetic import c_times_i, c_where, promote_complex
 from ortable.lowerings.complex.functions import c_acos, c_acosh, c_asin, c_atanh, c_cosh, c_sinh, c_tanh
+from ortable.lowerings.pointwise import expm1_of
+from ortable.prelude.complex_arithmetic import as_complex, c_is_zero, c_over, c_scaled
 from ortable.prelude.facts import dtype_of
 from ortable.prelude.metadata import shape_or_none
-from ortable.prelude.pointwise import atan2_of, atan_of, const_like, expm1_of, log1p_of, opmath
-from ortable.prelude.promotion import promote_values, promoted_dtype
+from ortable.prelude.pointwise import atan2_of, atan_of, const_like, log1p_of
+from ortable.prelude.promotion import opmath, promote_values, promoted_dtype
 from ortable.prelude.values import cast, const
 
 if TYPE_CHECKING:

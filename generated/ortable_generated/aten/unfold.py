@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING
 
 from ortable.dtypes import float32, int64
 from ortable.lowerings.complex.parts import each_part
-from ortable.lowerings.ordering import fold_places, is_half, window_count, window_places
-from ortable.lowerings.scatter import put_along
+from ortable.lowerings.convolution import fold_places, is_half, window_count
+from ortable.lowerings.shapes import replaced_at
 from ortable.prelude.facts import count_of, dim_of, dtype_of, rank_of, shape_of, spread, static
+from ortable.prelude.indexing import put_along, window_places
 from ortable.prelude.metadata import dtype_or_none, given_shape
-from ortable.prelude.shapes import as_flat, replaced_at, torch_pads, zeros_of
+from ortable.prelude.shapes import as_flat, torch_pads, zeros_of
 from ortable.prelude.values import as_vec, cast, const, consts, permuted, reshape_to, squeezed, unsqueezed
 from ortable_generated.aten.channels import aten_channel_shuffle, complex_aten_channel_shuffle, rule_aten_channel_shuffle
 

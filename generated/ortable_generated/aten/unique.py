@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int64
 from ortable.errors import UnsupportedCase
-from ortable.lowerings.ordering import compressed, equality_codes, run_ids, run_lengths, run_starts, sorted_places
+from ortable.lowerings.sorting import compressed, equality_codes, run_lengths, run_starts
 from ortable.prelude.facts import axis_of, shape_of
+from ortable.prelude.indexing import run_ids, sorted_places
 from ortable.prelude.metadata import dtype_or_none
 from ortable.prelude.shapes import as_flat
 from ortable.prelude.values import consts, reshape_to

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.lowerings.float_parts import window_values
+from ortable.lowerings.creation import window_values
 from ortable.prelude.facts import dtype_of
 from ortable.prelude.promotion import scalar_dtype
 from ortable.prelude.values import consts

@@ -8,8 +8,7 @@ from ortable.passes.rewrite.rule import Match, Rule
 from ortable.passes.rewrite.words.common import is_float32, number_of
 from ortable.passes.rewrite.words.nets import is_near, one_axis
 from ortable.passes.rewrite.words.scalar import is_above_zero, is_at_least, is_known_number
-from ortable.prelude.factors import is_wide
-from ortable.prelude.facts import dtype_of, is_float
+from ortable.prelude.facts import dtype_of, is_float, is_wide
 from ortable.prelude.values import const
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match, Rule
 from ortable.passes.rewrite.words.nets import added_pads, along_axis, are_usual, are_weights, as_line, is_weight, moved_bias, no_pads, pads_itself, scaled_weight, smaller_pads, zero_pads
-from ortable.prelude.factors import is_wide
-from ortable.prelude.facts import dim_of, dtype_of, is_static
+from ortable.prelude.facts import dim_of, dtype_of, is_static, is_wide
 from ortable.prelude.values import const
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match, Rule
 from ortable.passes.rewrite.words.common import number_of
 from ortable.passes.rewrite.words.nets import along_axis, are_usual, are_weights, as_line, divided, fits_gemm, moved_bias, scaled_weight, usual_number, varies_last
-from ortable.prelude.factors import fits_attribute, is_wide
-from ortable.prelude.facts import dim_of, dtype_of, is_constant, is_float, rank_of
+from ortable.prelude.facts import dim_of, dtype_of, fits_attribute, is_constant, is_float, is_wide, rank_of
 from ortable.prelude.values import const
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ortable.passes.rewrite.rule import Match, Rule
 from ortable.passes.rewrite.words.common import is_float32, number_of, same_shape
 from ortable.passes.rewrite.words.nets import along_axis, are_weights, as_channels, as_line, is_channels, is_filled, is_groups, is_sizes_from, is_weight, last_axes, ones, sizes_from, small_epsilon, spatial_axes, zeros
-from ortable.prelude.factors import is_wide
-from ortable.prelude.facts import dim_of, dtype_of, is_static, rank_of, static
+from ortable.prelude.facts import dim_of, dtype_of, is_static, is_wide, rank_of, static
 from ortable.prelude.values import const
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from ortable.passes.rewrite.words.common import is_float32, number_of
 from ortable.passes.rewrite.words.nets import are_usual
 from ortable.passes.rewrite.words.optimizers import is_rounded_in_float32, is_zero_in_float32, with_axes
 from ortable.passes.rewrite.words.training import is_zero_fill
-from ortable.prelude.factors import is_wide
-from ortable.prelude.facts import is_constant, rank_of
+from ortable.prelude.facts import is_constant, is_wide, rank_of
 from ortable.prelude.values import as_vec
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ from ortable.passes.rewrite.matcher import literal_equals
 from ortable.passes.rewrite.rule import Match, Rule
 from ortable.passes.rewrite.words.common import known_rank, number_of, same_shape
 from ortable.passes.rewrite.words.training import are_axes, chooses_from, class_count, counted_axis, is_along, is_finite, is_one_element, is_real, is_side, is_stretched, is_zero_fill, laid, side_by_side, stretches_in, without_kept
-from ortable.prelude.factors import fits_attribute
-from ortable.prelude.facts import dtype_of, is_bool, is_float
+from ortable.prelude.facts import dtype_of, fits_attribute, is_bool, is_float
 from ortable.prelude.values import const
 
 if TYPE_CHECKING:

@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
-from ortable.ir import Graph, constants, editing, initializers
+from ortable.ir import Graph, editing, initializers
 from ortable.ir.captures import captured_by_protos, subgraphs
 from ortable.ir.node import Node
 from ortable.ir.state import GraphState
+from ortable_generated.onnx.traits import RANDOM
 
 from .weight_transposes import TRANSPOSED
 
@@ -50,7 +51,7 @@ def merge_equal_nodes(graph: Graph) -> int:
 
 def _key(node: Node) -> Hashable | None:
     """What two nodes that compute the same have in common; None for a node that is left alone."""
-    if node.domain or not node.inputs or node.op_type in constants.RANDOM:
+    if node.domain or not node.inputs or node.op_type in RANDOM:
         return None
     attributes: list[Hashable] = []
     for name, value in node.attrs.items():

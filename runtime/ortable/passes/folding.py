@@ -11,6 +11,7 @@ from ortable.ir.captures import subgraphs
 from ortable.ir.node import Node
 from ortable.ir.origins import Rewritten
 from ortable.ir.state import GraphState
+from ortable_generated.onnx.traits import KEEPS_WEIGHTS
 
 _NO_LIMIT = float("inf")
 _QUANTISED = frozenset(
@@ -66,7 +67,7 @@ def constant_folding(graph: Graph, max_bytes: int, weights: bool = False) -> int
 def _stores_more(graph: Graph, node: Node) -> bool:
     """Whether the node reads a weight of 8 bits or less, or turns one: what others read as it is
     would be stored twice (see `weight_transposes`)."""
-    if node.op_type in ("DequantizeLinear", "Transpose"):
+    if node.key in KEEPS_WEIGHTS:
         return any(name in graph.initializers_dict for name in node.inputs)
     for name in node.inputs:
         value = graph.initializers_dict.get(name)
