@@ -59,7 +59,7 @@ class Graph(NodeMaker):
             self.opsets = parent.opsets
             return
         if isinstance(target_opset, Mapping):
-            self.opsets = {"": 18, **target_opset}
+            self.opsets = {"": versions.DEFAULT_OPSET, **target_opset}
         else:
             self.opsets = {"": int(target_opset)}
         versions.check(self.opsets, target)
