@@ -13,7 +13,7 @@ from torch.fx import Graph, GraphModule, Interpreter, Node
 
 from ortable.export.request.module_calls import AUTOCAST
 from ortable.interpreter.control_flow import call_of
-from ortable.interpreter.mutation.mutation import find_attribute
+from ortable.interpreter.modules import find_attribute
 from ortable_generated.aten import traits
 
 
