@@ -204,7 +204,8 @@ class HopEntry:
 @dataclass(frozen=True)
 class NumberEntry:
     """A Python function on numbers that only the running model knows (``kind`` "number"), or a
-    condition over them: its parameters (kind, name), and the nodes."""
+    condition over them: its parameters (kind, name), and the nodes. ``folds``: with more than two
+    arguments it is applied from the left."""
 
     kind: str
     name: str
@@ -212,6 +213,7 @@ class NumberEntry:
     lower: Code
     file: str
     span: Span
+    folds: bool = False
 
     @property
     def function_name(self) -> str:

@@ -19,7 +19,9 @@ from .model import NumberEntry
 
 # number: of one dtype with the others of its kind; float: float64; bool: as it is
 PARAMETER_KINDS = ("bool", "float", "number")
-_SIGNATURE = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)\((\w+ \w+(?:, \w+ \w+)*)\)")
+_SIGNATURE = re.compile(
+    r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)\((\w+ \w+(?:, \w+ \w+)*)(, \.\.\.)?\)"
+)
 _FORM = "math.sqrt(float x)"
 
 
@@ -48,10 +50,16 @@ def read_number(node: YMap, file: str, diagnostics: Diagnostics) -> NumberEntry 
             notes = [f"kinds are {', '.join(PARAMETER_KINDS)}"]
             diagnostics.error(given.span, f"unknown kind of parameter '{wanted}'", notes)
             return None
+    if match[3] and [wanted for wanted, _ in parameters] != ["number", "number"]:
+        text = "what takes more arguments from the left has two numbers"
+        diagnostics.error(given.span, text, fix="builtins.max(number x, number y, ...)")
+        return None
     code = parse_block(lower, diagnostics)
     if code is None:
         return None
-    return NumberEntry(kind.text, match[1], parameters, code, file, given.span)
+    return NumberEntry(
+        kind.text, match[1], parameters, code, file, given.span, match[3] is not None
+    )
 
 
 def check_numbers(entries: Iterable[NumberEntry], diagnostics: Diagnostics) -> None:
@@ -92,6 +100,7 @@ def converter(entry: NumberEntry, needs: Needs) -> list[str]:
     needs.hidden = frozenset(name for _, name in entry.parameters)
     parameters = ", ".join(f"{name}: Result" for _, name in entry.parameters)
     signature = ", ".join(f"{kind} {name}" for kind, name in entry.parameters)
+    signature += ", ..." if entry.folds else ""
     lines = [
         f"def {entry.function_name}(graph: Graph, {parameters}) -> Result:",
         f'    """{entry.name}({signature})"""',
@@ -107,13 +116,13 @@ def converter(entry: NumberEntry, needs: Needs) -> list[str]:
 
 def rows(entries: Iterable[NumberEntry], kind: str) -> list[tuple[str, str, str, str]]:
     """Rows of the dispatch table of ``number`` or ``condition``: word, family, function and the
-    first letters of the parameters' kinds."""
+    first letters of the parameters' kinds, with a + where more are taken."""
     return sorted(
         (
             word_of(entry.name),
             entry.file.rpartition("/")[2].removesuffix(".yaml"),
             entry.function_name,
-            "".join(each[0] for each, _ in entry.parameters),
+            "".join(each[0] for each, _ in entry.parameters) + "+" * entry.folds,
         )
         for entry in entries
         if entry.kind == kind

@@ -3512,7 +3512,7 @@ CONDITIONS = LazyFunctions(__package__, {
     "or_": "number_functions.condition_operator_or_",
 })
 
-# what each parameter is: b a bool, f a float64, n a number of one dtype with the others
+# what each parameter is: b a bool, f a float64, n a number of one dtype with the others; + takes more
 PARAMETERS: dict[str, str] = {
     "condition and_": "bb",
     "condition eq": "nn",
@@ -3542,8 +3542,8 @@ PARAMETERS: dict[str, str] = {
     "number ite": "bnn",
     "number log": "f",
     "number lshift": "nn",
-    "number max": "nn",
-    "number min": "nn",
+    "number max": "nn+",
+    "number min": "nn+",
     "number mod": "nn",
     "number mul": "nn",
     "number neg": "n",
@@ -3556,7 +3556,7 @@ PARAMETERS: dict[str, str] = {
     "number sinh": "f",
     "number sqrt": "f",
     "number sub": "nn",
-    "number sum": "nn",
+    "number sum": "nn+",
     "number tan": "f",
     "number tanh": "f",
     "number truediv": "ff",

@@ -64,12 +64,12 @@ def condition_torch_sym_not(graph: Graph, x: Result) -> Result:
 
 
 def number_builtins_max(graph: Graph, x: Result, y: Result) -> Result:
-    """builtins.max(number x, number y)"""
+    """builtins.max(number x, number y, ...)"""
     return graph.make_node('Max', [x, y])
 
 
 def number_builtins_min(graph: Graph, x: Result, y: Result) -> Result:
-    """builtins.min(number x, number y)"""
+    """builtins.min(number x, number y, ...)"""
     return graph.make_node('Min', [x, y])
 
 
@@ -270,5 +270,5 @@ def number_torch_sym_ite(graph: Graph, b: Result, x: Result, y: Result) -> Resul
 
 
 def number_torch_sym_sum(graph: Graph, x: Result, y: Result) -> Result:
-    """torch.sym_sum(number x, number y)"""
+    """torch.sym_sum(number x, number y, ...)"""
     return graph.make_node('Add', [x, y])

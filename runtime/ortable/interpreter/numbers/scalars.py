@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -16,25 +16,12 @@ from torch.fx import Node
 from ortable import dims, dtypes
 from ortable.errors import ConversionError
 from ortable.ir import Graph
-from ortable.lowerings.bits import shifted_left, shifted_right
-from ortable.lowerings.pointwise import floor_quotient, remainder_of
 from ortable.prelude.metadata import default_float
 from ortable.prelude.values import as_scalar, as_tensor, cast
 
 _NUMBERS = frozenset({bool, int, float, dims.SymDim})
-_BINARY = {"add": "Add", "sub": "Sub", "mul": "Mul", "max": "Max", "min": "Min"}
-_FLOATS = {"truediv": "Div", "pow": "Pow", "float_pow": "Pow"}
-_UNARY = {"neg": "Neg", "abs": "Abs", "pos": "Identity"}
-_FUNCTIONS = {
-    "sqrt": "Sqrt", "exp": "Exp", "log": "Log", "sin": "Sin", "cos": "Cos", "tan": "Tan",
-    "sinh": "Sinh", "cosh": "Cosh", "tanh": "Tanh", "asin": "Asin", "acos": "Acos", "atan": "Atan",
-}  # fmt: skip
 _DECIMALS = range(23)  # digits for which the power of ten is a float64
 _SPLIT = 2.0**27 + 1
-_ROUNDING = {"ceil": "Ceil", "floor": "Floor", "round": "Round"}
-_BITS = {"and_": "BitwiseAnd", "or_": "BitwiseOr", "xor": "BitwiseXor"}
-_SHIFTS = {"lshift": shifted_left, "rshift": shifted_right}
-_DIVISIONS = {"floordiv": floor_quotient, "mod": remainder_of}
 
 
 def adopt(graph: Graph, name: str, value: Any) -> str:
@@ -67,51 +54,62 @@ def computed(graph: Graph, node: Node, args: Sequence[Any]) -> str:
     Raises ConversionError for a function without an ONNX form.
     """
     target: Any = node.target
-    word = getattr(target, "__name__", "?").removeprefix("_").removeprefix("sym_")
     if target is operator.getitem:
         return as_number(graph, args[0][args[1]])
-    if word == "sum":
-        args = args[0]
-    if word == "ite":
-        chosen = alike(graph, args[1:])
-        return graph.make_node("Where", [as_number(graph, args[0]), *chosen])
-    found = [as_number(graph, arg) for arg in args if arg is not None]
-    floats = any(graph.get_type(name) == dtypes.float64 for name in found)
-    if isinstance(node.meta["val"], torch.SymFloat) or floats:
-        found = [cast(graph, name, dtypes.float64) for name in found]
-    decimals = word == "round" and len(args) == 2 and args[1] in _DECIMALS
-    made = _to_decimals(graph, found[0], args[1]) if decimals else _made(graph, word, found)
+    word, value = word_of(target), node.meta["val"]
+    made = None
+    if word == "round" and len(args) == 2 and args[1] in _DECIMALS:
+        x = cast(graph, as_number(graph, args[0]), dtypes.float64)
+        made = _to_decimals(graph, x, args[1])
+    else:
+        given = args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
+        given = [each for each in given if each is not None]
+        made = applied(graph, "number", word, given, isinstance(value, torch.SymFloat))
     if made is None:
         raise ConversionError(
             f"node '{node.name}' computes {node.meta.get('val')} from sizes by "
             f"'{getattr(target, '__name__', target)}', which has no ONNX form here; make the size "
             "static, or compute with tensors"
         )
-    return cast(graph, made, _kind(node.meta["val"]))
+    return cast(graph, made, _kind(value))
 
 
-def _made(graph: Graph, word: str, found: list[str]) -> str | None:
-    make = graph.make_node
-    if word == "sum" or word in _BINARY:
-        total = found[0]
-        for name in found[1:]:
-            total = make(_BINARY.get(word, "Add"), [total, name])
-        return total
-    if word in _FLOATS:
-        return make(_FLOATS[word], [cast(graph, name, dtypes.float64) for name in found])
-    if word in _UNARY:
-        return make(_UNARY[word], found)
-    if word in ("float", "int", "trunc"):
-        return cast(graph, found[0], dtypes.float64 if word == "float" else dtypes.int64)
-    if word in _FUNCTIONS:
-        return make(_FUNCTIONS[word], [cast(graph, found[0], dtypes.float64)])
-    if word in _ROUNDING and len(found) == 1:
-        return make(_ROUNDING[word], [cast(graph, found[0], dtypes.float64)])
-    if word in _BITS:
-        return make(_BITS[word], found)
-    if word in _SHIFTS or word in _DIVISIONS:
-        return (_SHIFTS.get(word) or _DIVISIONS[word])(graph, *found)
-    return None
+def word_of(target: Any) -> str:
+    """What a Python function is known by in the tables: ``sqrt`` for ``math.sqrt`` and for
+    ``torch._sym_sqrt``."""
+    return getattr(target, "__name__", "?").removeprefix("_").removeprefix("sym_")
+
+
+def applied(
+    graph: Graph, table: str, word: str, args: Sequence[Any], is_float: bool = False
+) -> str | None:
+    """What a ``number`` or a ``condition`` of the specs gives for these arguments; None where there
+    is none for so many.
+
+    ``is_float`` makes floats of its numbers, as one float among them does.
+    """
+    from ortable_generated.aten import dispatch
+
+    functions = dispatch.NUMBERS if table == "number" else dispatch.CONDITIONS
+    parameters = dispatch.PARAMETERS.get(f"{table} {word}", "")
+    folds = parameters == "nn+"
+    if folds:
+        parameters = "n" * len(args)
+    if not args or len(parameters) != len(args):
+        return None
+    function = functions[word]
+    found = [as_number(graph, arg) for arg in args]
+    numbers = [name for name, each in zip(found, parameters, strict=True) if each != "b"]
+    kinds = {graph.get_type(name) for name in numbers}
+    if is_float or len(kinds) > 1:
+        kind = dtypes.float64 if is_float or dtypes.float64 in kinds else dtypes.int64
+        found = [
+            name if each == "b" else cast(graph, name, kind)
+            for name, each in zip(found, parameters, strict=True)
+        ]
+    if folds:
+        return reduce(partial(function, graph), found)
+    return str(function(graph, *found))
 
 
 def _to_decimals(graph: Graph, x: str, digits: int) -> str:
@@ -137,13 +135,6 @@ def _to_decimals(graph: Graph, x: str, digits: int) -> str:
     down = make("And", [tie, make("Less", [lost, number(0.0)])])
     whole = make("Where", [up, make("Add", [below, number(1.0)]), make("Round", [product])])
     return make("Div", [make("Where", [down, below, whole]), number(power)])
-
-
-def alike(graph: Graph, values: Sequence[Any]) -> list[str]:
-    """Numbers as results of one dtype."""
-    found = [as_number(graph, value) for value in values]
-    kinds = {graph.get_type(name) for name in found}
-    return found if len(kinds) == 1 else [cast(graph, name, dtypes.float64) for name in found]
 
 
 def as_number(graph: Graph, value: Any) -> str:

@@ -18,17 +18,6 @@ from ortable_generated.aten import traits
 
 from . import scalars
 
-_COMPARISONS: dict[Any, tuple[str, bool]] = {
-    operator.eq: ("Equal", False),
-    operator.ne: ("Equal", True),
-    operator.lt: ("Less", False),
-    operator.le: ("LessOrEqual", False),
-    operator.gt: ("Greater", False),
-    operator.ge: ("GreaterOrEqual", False),
-}
-_LOGIC: dict[Any, str] = {operator.and_: "And", operator.or_: "Or"}
-_NEGATIONS = frozenset({torch.sym_not, operator.not_})
-
 
 def is_size_target(target: Any) -> bool:
     """True for a Python function on integers, and for the ATen operators that read a size."""
@@ -107,16 +96,11 @@ def symbolic_bool(graph: Graph, node: Node, args: list[Any]) -> Any:
     if only_assertions(node):
         return None
     target = node.target
-    if target in _COMPARISONS:
-        op_type, negate = _COMPARISONS[target]
-        compared = graph.make_node(op_type, scalars.alike(graph, args))
-        return graph.make_node("Not", [compared]) if negate else compared
-    if target in _LOGIC:
-        return graph.make_node(_LOGIC[target], [truth(graph, arg) for arg in args])
     if target is operator.getitem:
         return args[0][args[1]]
-    if target in _NEGATIONS:
-        return graph.make_node("Not", [truth(graph, args[0])])
+    found = scalars.applied(graph, "condition", scalars.word_of(target), args)
+    if found is not None:
+        return found
     raise ConversionError(
         f"node '{node.name}' is a condition over symbolic sizes ({node.meta['val']}) that is not "
         "a comparison; "
@@ -139,10 +123,3 @@ def static_value(value: Any) -> Any:
     if isinstance(value, torch.SymFloat) and getattr(expression, "is_number", False):
         return float(expression)
     return None
-
-
-def truth(graph: Graph, value: Any) -> str:
-    """A bool or a bool result as a 0-d bool result."""
-    import numpy as np
-
-    return graph.make_initializer("", np.array(value)) if isinstance(value, bool) else value
