@@ -220,6 +220,22 @@ class NumberEntry:
         """The name of the generated converter, for example ``number_math_sqrt``."""
         return f"{self.kind}_{self.name.replace('.', '_')}"
 
+    @property
+    def word(self) -> str:
+        """What the function is known by: ``sqrt`` for ``math.sqrt`` and ``torch._sym_sqrt``, as
+        `ortable.interpreter.numbers.scalars` finds it."""
+        return self.name.rpartition(".")[2].removeprefix("_").removeprefix("sym_")
+
+    @property
+    def key(self) -> str:
+        """``number sqrt``, ``condition lt``."""
+        return f"{self.kind} {self.word}"
+
+    @property
+    def letters(self) -> str:
+        """The first letters of the parameters' kinds, with a + where more are taken."""
+        return "".join(kind[0] for kind, _ in self.parameters) + "+" * self.folds
+
 
 @dataclass(frozen=True)
 class Placed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from pathlib import Path
 
 from ortablegen.language.check import CodeChecker
 from ortablegen.language.emit import Needs, block_lines
@@ -19,16 +20,8 @@ from .model import NumberEntry
 
 # number: of one dtype with the others of its kind; float: float64; bool: as it is
 PARAMETER_KINDS = ("bool", "float", "number")
-_SIGNATURE = re.compile(
-    r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)\((\w+ \w+(?:, \w+ \w+)*)(, \.\.\.)?\)"
-)
+_SIGNATURE = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)\((\w+ \w+(?:, \w+ \w+)*)(, \.\.\.)?\)")
 _FORM = "math.sqrt(float x)"
-
-
-def word_of(name: str) -> str:
-    """What a function is known by: ``sqrt`` for ``math.sqrt`` and ``torch._sym_sqrt``, as
-    `ortable.interpreter.numbers.numbers` finds it."""
-    return name.rpartition(".")[2].removeprefix("_").removeprefix("sym_")
 
 
 def read_number(node: YMap, file: str, diagnostics: Diagnostics) -> NumberEntry | None:
@@ -64,14 +57,13 @@ def read_number(node: YMap, file: str, diagnostics: Diagnostics) -> NumberEntry 
 
 def check_numbers(entries: Iterable[NumberEntry], diagnostics: Diagnostics) -> None:
     """Report every entry that is wrong, and every function that has two."""
-    seen: dict[tuple[str, str], Span] = {}
+    seen: dict[str, Span] = {}
     before: dict[str, NumberEntry] = {}
     for entry in entries:
-        key = (entry.kind, word_of(entry.name))
-        if key in seen:
-            notes = [f"first given at {seen[key]}", f"both are known as '{key[1]}'"]
+        if entry.key in seen:
+            notes = [f"first given at {seen[entry.key]}", f"both are known as '{entry.word}'"]
             diagnostics.error(entry.span, f"duplicate entry for '{entry.name}'", notes)
-        seen.setdefault(key, entry.span)
+        seen.setdefault(entry.key, entry.span)
         last = before.get(entry.file)
         if last is not None and (last.kind, last.name) > (entry.kind, entry.name):
             diagnostics.error(
@@ -115,15 +107,10 @@ def converter(entry: NumberEntry, needs: Needs) -> list[str]:
 
 
 def rows(entries: Iterable[NumberEntry], kind: str) -> list[tuple[str, str, str, str]]:
-    """Rows of the dispatch table of ``number`` or ``condition``: word, family, function and the
-    first letters of the parameters' kinds, with a + where more are taken."""
+    """Rows of the dispatch table of ``number`` or ``condition``: word, family, function and what
+    the parameters are."""
     return sorted(
-        (
-            word_of(entry.name),
-            entry.file.rpartition("/")[2].removesuffix(".yaml"),
-            entry.function_name,
-            "".join(each[0] for each, _ in entry.parameters) + "+" * entry.folds,
-        )
-        for entry in entries
-        if entry.kind == kind
+        (each.word, Path(each.file).stem, each.function_name, each.letters)
+        for each in entries
+        if each.kind == kind
     )

@@ -41,7 +41,8 @@ def load_specs(
     Args:
         path: a YAML file of ``op`` and ``alias`` entries; their operators must be registered with
             torch already. An alias means an operator of the file or any supported one. An entry of
-            ``traits`` alone adds no converter: it says what is true of an operator.
+            ``traits`` alone adds no converter: it says what is true of an operator. ``number`` and
+            ``condition`` entries are Python functions on numbers of the graph.
         lowerings: functions ``f(graph, res, **arguments)`` by the name that ``python:`` uses. A
             user's file never imports a dotted path.
         override: let an entry take the place of a converter that exists.
@@ -59,6 +60,7 @@ def load_specs(
     specs, display, existing = _checked(path, frozenset(given))
     entries = specs.operators()
     taken = sorted(entry.key for entry in entries if entry.key in dispatch.CONVERTERS)
+    taken += sorted(each.name for each in specs.numbers if each.key in dispatch.PARAMETERS)
     if taken and not override:
         raise SpecError(
             f"{display}: converters exist for {', '.join(taken)}; pass override=True to replace"
@@ -82,6 +84,10 @@ def load_specs(
             dispatch.COMPLEX_CONVERTERS[entry.key] = complex_function
         dispatch.RULES[entry.key] = namespace["rule_" + function]
         dispatch.SPEC_FILES[entry.key] = display
+    for number in specs.numbers:
+        table = dispatch.NUMBERS if number.kind == "number" else dispatch.CONDITIONS
+        table[number.word] = namespace[number.function_name]
+        dispatch.PARAMETERS[number.key] = number.letters
     _add_traits(specs.traits)
     dispatch.PLACE.update((placed.name, placed.why) for placed in specs.placed)
     operators = tuple(entry.key for entry in entries)
@@ -146,7 +152,8 @@ def _checked(path: str | Path, lowerings: frozenset[str]) -> tuple[Any, str, dic
     existing = _existing_targets(specs, file.name)
     check_specs(specs, diagnostics, user_lowerings=lowerings, existing=existing)
     for span in [*(call.span for call in specs.calls), *(hop.span for hop in specs.hops)]:
-        diagnostics.error(span, "a user's file holds op and alias entries only")
+        text = "a user's file holds op, alias, number and condition entries, and traits"
+        diagnostics.error(span, text)
     diagnostics.raise_if_any()
     return specs, file.name, existing
 
