@@ -7,9 +7,9 @@ from collections.abc import Hashable
 from typing import Any
 
 from ortable.ir import Graph, editing, initializers
-from ortable.ir.captures import captured_by_protos, inner_graphs
+from ortable.ir.captures import captured_by_protos, subgraphs
 from ortable.ir.node import Node
-from ortable.ir.uses import replace_inputs
+from ortable.ir.state import GraphState
 from ortable_generated.onnx.traits import RANDOM
 
 from .weight_transposes import TRANSPOSED
@@ -29,9 +29,10 @@ def merge_equal_nodes(graph: Graph) -> int:
     kept: list[Node] = []
     for node in graph.nodes:
         if readers:
-            replace_inputs(node, readers)
-        for inner in inner_graphs(node):
-            merged += merge_equal_nodes(inner)
+            editing.replace_inputs(node, readers)
+        for inner in subgraphs(node) if node.attrs else ():
+            if isinstance(inner, GraphState):
+                merged += merge_equal_nodes(inner)  # type: ignore[arg-type]
         key = _key(node)
         first = None if key is None else seen.setdefault(key, node)
         if first is None or first is node or not fixed.isdisjoint(node.outputs):
@@ -44,7 +45,6 @@ def merge_equal_nodes(graph: Graph) -> int:
         merged += 1
     if readers:
         graph.nodes[:] = kept
-        graph.outdate_uses()
         editing.forget(graph)
     return merged
 
@@ -87,13 +87,13 @@ def merge_equal_initializers(graph: Graph, buffers: bool = False) -> int:
     merged = len(readers)
     for node in graph.nodes:
         if readers:
-            replace_inputs(node, readers)
-        for inner in inner_graphs(node):
-            merged += merge_equal_initializers(inner, buffers)
+            editing.replace_inputs(node, readers)
+        for inner in subgraphs(node) if node.attrs else ():
+            if isinstance(inner, GraphState):
+                merged += merge_equal_initializers(inner, buffers)  # type: ignore[arg-type]
     for name in readers:
         del graph.initializers_dict[name]
     if readers:
-        graph.outdate_uses()
         editing.forget(graph)
     return merged
 

@@ -184,7 +184,6 @@ class _Run:
     def finish(self) -> None:
         """Puts the nodes back into the graph, in order."""
         self.graph.nodes[:] = self.tables.in_order()
-        self.graph.use_index = None
-        self.graph.outdate_uses()
+        self.graph.readers = None
         if self.fired:
             editing.forget(self.graph)
