@@ -11,7 +11,7 @@ _HOMES = {
     "OrtOptions": "ortable.backend.options",
     "filter_decomposition_table": "ortable.backend.aot.decompositions",
     "get_decomposition_table": "ortable.backend.aot.decompositions",
-    "onnx_custom_backend": "ortable.backend.aot.wiring",
+    "onnx_custom_backend": "ortable.backend.aot.entry",
     "ortable": "ortable.backend.aot.entry",
     "refresh": "ortable.backend.execute.weights",
 }

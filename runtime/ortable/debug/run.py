@@ -13,13 +13,14 @@ from onnx import NodeProto, TensorProto, numpy_helper
 from torch.fx import GraphModule
 
 from ortable import dtypes
-from ortable.backend.execute.results import Results, SymbolValues, as_promised
-from ortable.backend.roles import CompiledGraph, InputKind
+from ortable.backend.execute.results import SymbolValues, as_promised
+from ortable.backend.roles import CompiledGraph, InputRoleKind
 from ortable.errors import OrtableError
 
 from .arrays import describe, to_numpy, to_torch
 from .compare import EagerValues, Tolerance
 from .reference import ExtendedReferenceEvaluator
+from .results import Results
 
 __all__ = ["ReferenceBackend"]
 
@@ -102,10 +103,10 @@ class ReferenceBackend:
             if not role.name:
                 continue
             value = args[role.index]
-            if role.kind is InputKind.DIMENSION:
+            if role.kind is InputRoleKind.DIMENSION:
                 feeds[role.name] = np.array([value], dtype=np.int64)
                 continue
-            if role.kind is InputKind.NUMBER:
+            if role.kind is InputRoleKind.NUMBER:
                 feeds[role.name] = np.array(
                     value, dtype=dtypes.to_numpy(role.elem_type or dtypes.float64)
                 )

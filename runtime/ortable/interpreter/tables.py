@@ -56,7 +56,8 @@ class Tables:
     and dtype rule; ``callables``: ``"torch.nn.functional.relu"`` -> call target; ``methods``:
     ``"sum"`` -> call target; ``hops``: ``"cond"`` -> converter; ``mutates``: overload -> the bool
     argument that makes it write its inputs; ``spec_files``: overload -> spec file; ``decompose``:
-    overloads that are decomposed by torch when asked for.
+    overloads that are decomposed by torch when asked for; ``place``: overload -> why the backend
+    leaves its calls to torch; ``draws``: overload -> function of a call, what torch draws for it.
     """
 
     converters: Mapping[str, Converter]
@@ -68,6 +69,8 @@ class Tables:
     mutates: Mapping[str, str] = field(default_factory=dict)
     spec_files: Mapping[str, str] = field(default_factory=dict)
     decompose: tuple[str, ...] = ()
+    place: Mapping[str, str] = field(default_factory=dict)
+    draws: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
 
     def extended(self, converters: Mapping[str, Converter]) -> Tables:
         """The same tables with ``converters`` added, or put in the place of the entries they
@@ -99,6 +102,8 @@ def generated_tables() -> Tables:
         mutates=dispatch.MUTATES,
         spec_files=dispatch.SPEC_FILES,
         decompose=tuple(decompositions.DECOMPOSE),
+        place=dispatch.PLACE,
+        draws=dispatch.DRAWS,
     )
 
 

@@ -17,7 +17,16 @@ from ortable.backend.roles import CompiledGraph, Mutation
 from ortable.dims import SymDim
 from ortable.dims.expression import flatten, rebuild
 
-from ..roles import Check, DimSource, Fetch, InputKind, InputRole, OutputKind, OutputRole, ViewStep
+from ..roles import (
+    Check,
+    DimSource,
+    Fetch,
+    InputRole,
+    InputRoleKind,
+    OutputRole,
+    OutputRoleKind,
+    ViewStep,
+)
 
 __all__ = ["NodeRef", "Unserializable", "decode", "decode_value", "encode", "encode_value"]
 
@@ -33,7 +42,9 @@ _RECORDS: dict[str, type] = {
     kind.__name__: kind
     for kind in (Check, DimSource, Fetch, InputRole, Mutation, NodeRef, OutputRole, ViewStep)
 }
-_ENUMS: dict[str, type[enum.Enum]] = {kind.__name__: kind for kind in (InputKind, OutputKind)}
+_ENUMS: dict[str, type[enum.Enum]] = {
+    kind.__name__: kind for kind in (InputRoleKind, OutputRoleKind)
+}
 _TORCH: dict[str, Any] = {
     str(value): value
     for value in vars(torch).values()

@@ -12,7 +12,7 @@ import torch
 from onnx import ModelProto, TensorProto
 
 from ortable import dtypes
-from ortable.backend.roles import InputKind, InputRole
+from ortable.backend.roles import InputRole, InputRoleKind
 
 from .feeds import as_bytes, feed_any, in_order
 from .weights import Signature, hold, storage_of, versions_of
@@ -28,8 +28,8 @@ def freezable(role: InputRole) -> bool:
     whose writes show, of a type that sessions take as constants."""
     return (
         role.static
-        and not role.written
-        and role.kind is InputKind.TENSOR
+        and not role.untracked_writes
+        and role.kind is InputRoleKind.TENSOR
         and bool(role.name)
         and not dtypes.is_complex_type(role.elem_type)
         and role.elem_type not in dtypes.FLOAT8_TYPES

@@ -13,8 +13,9 @@ from ortable.backend.cache.keys import session_key
 from ortable.backend.cache.memory import shared_session
 from ortable.backend.options import OrtOptions
 from ortable.backend.roles import CompiledGraph
-from ortable.backend.sessions.devices import DeviceRun, run_ahead, session_providers
-from ortable.backend.sessions.session import make_run_options, make_session, provider_names
+from ortable.backend.sessions.device_run import DeviceRun, run_ahead, session_providers
+from ortable.backend.sessions.providers import provider_names
+from ortable.backend.sessions.session import make_run_options, make_session
 
 from .call import OrtBackend, freezable_positions
 
@@ -28,7 +29,7 @@ def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBac
     if not compiled.fetches:
         return OrtBackend(compiled, None, None, frozen=frozen)
 
-    training = compiled.part or compiled.kind != "inference"
+    training = compiled.is_partition or compiled.kind != "inference"
 
     def make(model: ModelProto, constants: dict[str, Any] | None = None) -> Any:
         return make_session(

@@ -13,7 +13,7 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
-__all__ = ["recompose"]
+__all__ = ["undecompose"]
 
 aten = torch.ops.aten
 _Whole = tuple[Any, tuple[Any, ...]]  # an operator and its arguments
@@ -35,7 +35,7 @@ _CONSTANT = frozenset(
 )
 
 
-def recompose(graph_module: GraphModule) -> int:
+def undecompose(graph_module: GraphModule) -> int:
     """Replaces upsampled images in an ATen graph, in place; the number of replacements.
 
     Nodes that nothing reads any more stay: a caller takes what the results depend on.
