@@ -175,7 +175,7 @@ def test_what_ran_where_is_told_without_tracing(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("lost", [0, 1])
-def test_a_lost_region_is_converted_again(tmp_path, lost):
+def test_a_lost_partition_is_converted_again(tmp_path, lost):
     def two(x):
         return torch.bernoulli(torch.sigmoid(x.exp())).cos()
 

@@ -58,22 +58,12 @@ def onnx_debug_backend(
     :raises OrtableError: called outside torch.compile
     """
     keywords = {
-        "compare": compare,
-        "atol": atol,
-        "rtol": rtol,
-        "target_opset": target_opset,
-        "export_options": export_options,
-        "providers": providers,
-        "storage": storage,
-        "dump_prefix": dump_prefix,
-        "verbose": verbose,
-        "optimize": optimize,
-        "rewrites": rewrites,
-        "pre_ort_model_transforms": pre_ort_model_transforms,
-        "freeze": freeze,
-        "fallback": fallback,
-        "raise_on": raise_on,
-    }
+        "compare": compare, "atol": atol, "rtol": rtol, "target_opset": target_opset,
+        "export_options": export_options, "providers": providers, "storage": storage,
+        "dump_prefix": dump_prefix, "verbose": verbose, "optimize": optimize,
+        "rewrites": rewrites, "pre_ort_model_transforms": pre_ort_model_transforms,
+        "freeze": freeze, "fallback": fallback, "raise_on": raise_on,
+    }  # fmt: skip
     own, rest = _split_options(keywords, options)
     verbose = own.get("verbose", 0)
     resolved = OrtOptions.from_mapping(*rest, {"verbose": min(verbose, 2)})

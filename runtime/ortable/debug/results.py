@@ -1,4 +1,4 @@
-"""Results of a graph from what was computed and from the arguments: views, sizes, writes into
+"""GraphResults of a graph from what was computed and from the arguments: views, sizes, writes into
 arguments. In come a CompiledGraph and the tensors of one call, out comes what a caller gets; called
 by `run`. The fast backend does the same in generated source (`backend.execute.call_source`)."""
 
@@ -10,10 +10,10 @@ from typing import Any
 from ortable.backend.execute.results import SymbolValues, own
 from ortable.backend.roles import CompiledGraph, OutputRole, OutputRoleKind, ViewStep
 
-__all__ = ["Results"]
+__all__ = ["GraphResults"]
 
 
-class Results:
+class GraphResults:
     """Turns what the evaluator computed, and the arguments, into the results of the graph."""
 
     def __init__(self, compiled: CompiledGraph) -> None:

@@ -20,7 +20,7 @@ from ortable.errors import OrtableError
 from .arrays import describe, to_numpy, to_torch
 from .compare import EagerValues, Tolerance
 from .reference import ExtendedReferenceEvaluator
-from .results import Results
+from .results import GraphResults
 
 __all__ = ["ReferenceBackend"]
 
@@ -45,7 +45,7 @@ class ReferenceBackend:
         self.graph_module: GraphModule | None = None
         self.dump_path: Path | None = None
         self.calls = 0
-        self._results = Results(compiled)
+        self._results = GraphResults(compiled)
 
     def attach(self, graph_module: GraphModule | None, path: Path | None) -> None:
         """Receives the FX graph, and where the model was dumped."""

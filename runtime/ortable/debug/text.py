@@ -41,7 +41,7 @@ def pretty_onnx(
     :param indent: one step of indentation
     :raises TypeError: for any other kind of object
     """
-    writer = _Writer(with_attributes, shorten, indent)
+    writer = _TextWriter(with_attributes, shorten, indent)
     if isinstance(onx, str | os.PathLike):
         onx = load(os.fspath(onx), load_external_data=False)
     elif isinstance(onx, bytes):
@@ -98,7 +98,7 @@ def _float_text(value: float) -> str:
     return short if np.float32(short) == np.float32(value) else str(np.float32(value))
 
 
-class _Writer:
+class _TextWriter:
     """The choices of one call, and the recursion into subgraphs and functions."""
 
     def __init__(self, with_attributes: bool, shorten: bool, indent: str) -> None:

@@ -118,23 +118,12 @@ def onnx_custom_backend(
     :raises OrtableError: called outside torch.compile
     """
     keywords = {
-        "target_opset": target_opset,
-        "export_options": export_options,
-        "providers": providers,
-        "storage": storage,
-        "dump_prefix": dump_prefix,
-        "verbose": verbose,
-        "optimize": optimize,
-        "rewrites": rewrites,
-        "session_options": session_options,
-        "run_options": run_options,
-        "pre_ort_model_transforms": pre_ort_model_transforms,
-        "freeze": freeze,
-        "fallback": fallback,
-        "cache_dir": cache_dir,
-        "resizable": resizable,
-        "raise_on": raise_on,
-    }
+        "target_opset": target_opset, "export_options": export_options, "providers": providers,
+        "storage": storage, "dump_prefix": dump_prefix, "verbose": verbose, "optimize": optimize,
+        "rewrites": rewrites, "session_options": session_options, "run_options": run_options,
+        "pre_ort_model_transforms": pre_ort_model_transforms, "freeze": freeze,
+        "fallback": fallback, "cache_dir": cache_dir, "resizable": resizable, "raise_on": raise_on,
+    }  # fmt: skip
     return compile_from_torch(
         graph_module,
         args,

@@ -13,20 +13,20 @@ from typing import Any
 
 import torch
 
-from ortable.backend.roles import CompiledGraph, Mutation
-from ortable.dims import SymDim
-from ortable.dims.expression import flatten, rebuild
-
-from ..roles import (
+from ortable.backend.roles import (
     Check,
+    CompiledGraph,
     DimSource,
     Fetch,
     InputRole,
     InputRoleKind,
+    Mutation,
     OutputRole,
     OutputRoleKind,
     ViewStep,
 )
+from ortable.dims import SymDim
+from ortable.dims.expression import flatten, rebuild
 
 __all__ = ["NodeRef", "Unserializable", "decode", "decode_value", "encode", "encode_value"]
 

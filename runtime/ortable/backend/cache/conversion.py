@@ -9,9 +9,9 @@ from dataclasses import replace
 
 from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.lower.compile import compile_graph
+from ortable.backend.options import OrtOptions
 from ortable.backend.roles import CompiledGraph
 
-from ..options import OrtOptions
 from . import disk
 from .graph_key import Uncacheable
 from .keys import conversion_key, disk_key
@@ -33,7 +33,7 @@ def compile_cached(
     try:
         key = conversion_key(graph, options, static, whole)
     except Uncacheable as exc:
-        _tell(options, f"not cached: {exc}")
+        _print_verbose(options, f"not cached: {exc}")
         return compile_graph(graph, options, static, whole)
     seconds = {"key": time.perf_counter() - begin}
     found = _find(key, options, seconds)
@@ -100,9 +100,9 @@ def _save(key: str, compiled: CompiledGraph, options: OrtOptions, again: bool = 
         if again or not disk.entry_path(options.cache_dir, name).exists():
             disk.save(options.cache_dir, name, compiled)
     except Uncacheable as exc:
-        _tell(options, f"not written into {options.cache_dir}: {exc}")
+        _print_verbose(options, f"not written into {options.cache_dir}: {exc}")
 
 
-def _tell(options: OrtOptions, message: str) -> None:
+def _print_verbose(options: OrtOptions, message: str) -> None:
     if options.verbose:
         print(f"[ortable] {message}")

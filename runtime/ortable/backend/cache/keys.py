@@ -14,12 +14,12 @@ import torch
 
 from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.lower.compile import target_opset
+from ortable.backend.options import OrtOptions
 from ortable.backend.roles import CompiledGraph
 from ortable.backend.sessions.providers import provider_names
 from ortable.interpreter.tables import LOADED
 from ortable.passes.rewrite.choose import content
 
-from ..options import OrtOptions
 from .graph_key import Uncacheable, graph_text
 
 __all__ = ["conversion_key", "disk_key", "session_key", "versions"]

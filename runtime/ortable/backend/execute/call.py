@@ -255,12 +255,12 @@ class OrtBackend:
         scope.update(
             feed=from_dlpack, dlpack=_to_dlpack, take=_from_dlpack, feed_any=feed_any,
             dimension=self._dimensions, options=self.run_options,
-            failed=_failed,
+            failed=_run_error,
             names=[fetch.name for fetch in self.compiled.fetches],
             bound=Bound([self.compiled.inputs[i] for i in source.bound]),
         )  # fmt: skip
         if self.compiled.checks:
-            scope["failed"] = partial(_asserted, self.compiled, self._make)
+            scope["failed"] = partial(_assertion_error, self.compiled, self._make)
         if session is not None:
             run = self._execute or (lambda session: session._sess.run_with_ort_values)
             scope["run"] = run(session)
@@ -279,17 +279,17 @@ class OrtBackend:
         return [session for session in sessions if session is not None]
 
 
-def _failed(error: Exception) -> ProviderError:
+def _run_error(error: Exception) -> ProviderError:
     """An error of ONNX Runtime in a call, which torch would find in the arguments, too."""
     return ProviderError(f"ONNX Runtime cannot run the graph with these arguments: {error}")
 
 
-def _asserted(
+def _assertion_error(
     compiled: CompiledGraph, make: MakeSession | None, error: Exception, args: Sequence[Any]
 ) -> Exception:
     """The same of a graph that asserts something: what does not hold comes first."""
     found = violated(compiled, args, make) if make is not None else None
-    return _failed(error) if found is None else RuntimeError(found)
+    return _run_error(error) if found is None else RuntimeError(found)
 
 
 def _has_threads(session: Any) -> bool:

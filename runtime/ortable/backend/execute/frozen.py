@@ -15,7 +15,7 @@ from ortable import dtypes
 from ortable.backend.roles import InputRole, InputRoleKind
 
 from .feeds import as_bytes, feed_any, in_order
-from .weights import Signature, hold, storage_of, versions_of
+from .weights import WeightSignature, hold, storage_of, versions_of
 
 __all__ = ["BackOff", "Frozen", "History", "freezable", "with_constants"]
 
@@ -42,11 +42,11 @@ class History:
 
     __slots__ = ("last", "rest")
 
-    def __init__(self, now: Signature | None = None) -> None:
+    def __init__(self, now: WeightSignature | None = None) -> None:
         self.last = now
         self.rest = 0
 
-    def rested(self, now: Signature, asked: int) -> bool:
+    def rested(self, now: WeightSignature, asked: int) -> bool:
         """Notes one call; True when the weights were the same in `asked` calls in a row."""
         self.rest = self.rest + 1 if now == self.last else 0
         self.last = now
@@ -88,7 +88,7 @@ class Frozen:
         session: Any,
         positions: Sequence[int],
         tensors: Sequence[torch.Tensor],
-        seen: Signature,
+        seen: WeightSignature,
         cost: float,
         dropped: Callable[[Frozen], None],
         windows: Sequence[memoryview] = (),

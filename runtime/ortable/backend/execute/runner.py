@@ -71,14 +71,14 @@ def frozen_weights(compiled: CompiledGraph, options: OrtOptions) -> tuple[int, .
         return "constants would be written into your SessionOptions object: give a dict of settings"
     if provider_names(options.providers) != ("CPUExecutionProvider",):
         return "only the CPU provider takes constants from torch's memory"
-    if options.freeze == "auto" and _among_others():
+    if options.freeze == "auto" and _is_one_of_several_processes():
         return (
             "collectives of torch.distributed may write into weights without a trace: freeze='on'"
         )
     return freezable_positions(compiled) or "the graph reads no parameter and no buffer"
 
 
-def _among_others() -> bool:
+def _is_one_of_several_processes() -> bool:
     """Whether this process is one of several: `broadcast` and its like receive into tensors whose
     versions stay what they were, and DistributedDataParallel calls it."""
     distributed = torch.distributed

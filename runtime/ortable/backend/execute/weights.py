@@ -24,7 +24,7 @@ from .shards import plain_tensors
 
 __all__ = [
     "Holder",
-    "Signature",
+    "WeightSignature",
     "hold",
     "holders",
     "is_watchable",
@@ -36,7 +36,7 @@ __all__ = [
     "windows_of",
 ]
 
-Signature = tuple[list[int], list[int], int]
+WeightSignature = tuple[list[int], list[int], int]
 
 
 class Holder(Protocol):
@@ -76,7 +76,7 @@ def storage_of(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage().data_ptr()
 
 
-def signature(tensors: Sequence[torch.Tensor]) -> Signature:
+def signature(tensors: Sequence[torch.Tensor]) -> WeightSignature:
     """Where the tensors are, how often they were written, and how often optimizers stepped."""
     return [t.data_ptr() for t in tensors], versions_of(tensors), _steps[0]
 
