@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ortable.ir import editing
 from ortable.ir.captures import captured, captured_by_protos
 from ortable.ir.node import Node
-from ortable.passes import basic
 
 from .matcher import Matcher
 
@@ -104,7 +104,7 @@ class Tables:
             node, key = self.removed.pop(name)
             for each in node.outputs:
                 self.removed.pop(each, None)
-            basic.replace_inputs(node, self.aliases)
+            editing.replace_inputs(node, self.aliases)
             self.add(node, key)
             for each in self.reads(node):
                 self.revive(each)
@@ -133,7 +133,7 @@ class Tables:
         """Every reader of a result reads another one; these readers."""
         readers = self.matcher.uses.pop(name, {})
         for node in readers:
-            basic.replace_inputs(node, {name: other})
+            editing.replace_inputs(node, {name: other})
         self.matcher.uses.setdefault(other, {}).update(readers)
         self.aliases = {old: other if new == name else new for old, new in self.aliases.items()}
         self.aliases[name] = other

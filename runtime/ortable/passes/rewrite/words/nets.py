@@ -12,8 +12,7 @@ from ortable import dims, dtypes
 from ortable.ir import Graph, initializers
 from ortable.ir.constants import is_constant as _is_constant
 from ortable.passes.rewrite.matcher import small_constant
-from ortable.prelude.factors import is_wide
-from ortable.prelude.facts import Bool, Float, Int, Ints, Result, Results
+from ortable.prelude.facts import Bool, Float, Int, Ints, Result, Results, is_wide
 from ortable.prelude.values import consts
 
 __all__ = [

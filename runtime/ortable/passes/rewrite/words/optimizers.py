@@ -10,8 +10,7 @@ import numpy as np
 from ortable import dtypes
 from ortable.ir import Graph
 from ortable.passes.rewrite.matcher import small_constant
-from ortable.prelude.factors import float32_holds
-from ortable.prelude.facts import Bool, Int, Result
+from ortable.prelude.facts import Bool, Int, Result, float32_holds
 
 from .common import number_of
 

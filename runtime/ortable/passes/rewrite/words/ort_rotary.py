@@ -6,11 +6,11 @@ import numpy as np
 
 from ortable import dims, dtypes
 from ortable.ir import Graph
-from ortable.ir.constants import RANDOM
 from ortable.passes.rewrite.matcher import small_constant
 from ortable.passes.rewrite.sources import is_number, maker_of, whole_constant
 from ortable.prelude.facts import Bool, Result, dim_of, shape_of
 from ortable.prelude.values import consts
+from ortable_generated.onnx.traits import RANDOM
 
 from .common import is_float32, known_rank
 from .masks import is_half
@@ -128,7 +128,7 @@ def _same_result(graph: Graph, a: str, b: str, depth: int) -> bool:
     first, second = (None if each is None else each.producer for each in info)
     if first is None or second is None or depth == 0 or first.key != second.key:
         return False
-    if first.op_type in RANDOM:
+    if first.key in RANDOM:
         return False
     if str(first.attrs) != str(second.attrs) or len(first.inputs) != len(second.inputs):
         return False

@@ -16,7 +16,7 @@ from ortable.inference.shape import normalize_axis
 from ortable.ir import Graph
 from ortable.passes.rewrite.matcher import small_constant
 from ortable.prelude.facts import Bool, Int, Ints, Opaque, Result, Results
-from ortable.prelude.metadata import known_shape
+from ortable.prelude.metadata import shape_or_none
 from ortable.prelude.values import const, consts
 
 __all__ = [
@@ -103,7 +103,7 @@ def cut(graph: Graph, piece: Opaque) -> Result:
 def piece_of_piece(graph: Graph, x: Result, inner: Opaque, outer: Opaque) -> Opaque:
     """What is taken from ``x`` by ``inner``, and from that by ``outer``; None when it is not
     known."""
-    shape = known_shape(graph, x)
+    shape = shape_or_none(graph, x)
     if inner is None or outer is None or shape is None:
         return None
     spans = dict(inner.spans)
@@ -160,11 +160,11 @@ def _bounds(span: Span, size: Dim) -> tuple[Dim, Dim] | None:
 def is_one_place(graph: Graph, x: Result, piece: Opaque, y: Result, gone: Ints) -> Bool:
     """Whether ``y``, the piece, has one element along its only axis, which is the one that is
     gone then."""
-    shape = known_shape(graph, y)
+    shape = shape_or_none(graph, y)
     if piece is None or shape is None or gone is None or len(gone) != 1 or len(piece.spans) != 1:
         return False
     (axis,) = piece.spans
-    size, whole = shape[axis], known_shape(graph, x)
+    size, whole = shape[axis], shape_or_none(graph, x)
     if normalize_axis(gone[0], len(shape)) != axis or not (isinstance(size, int) and size == 1):
         return False
     start = piece.spans[axis].start
@@ -310,7 +310,7 @@ def _of_split(
 def split_sizes(graph: Graph, x: Result, pieces: Any) -> Ints:
     """The sizes of pieces that are all of ``x`` along one axis, in order; [] when they are
     not."""
-    shape = known_shape(graph, x)
+    shape = shape_or_none(graph, x)
     if shape is None or any(piece is None or len(piece.spans) != 1 for piece in pieces):
         return []
     axes = {axis for piece in pieces for axis in piece.spans}

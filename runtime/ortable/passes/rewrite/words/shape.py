@@ -14,7 +14,7 @@ from ortable.dims import Dim
 from ortable.ir import Graph
 from ortable.passes.rewrite.matcher import small_constant
 from ortable.prelude.facts import Bool, Int, Ints, Opaque, Result, SymInts
-from ortable.prelude.metadata import known_shape
+from ortable.prelude.metadata import shape_or_none
 from ortable.prelude.values import consts
 
 __all__ = [
@@ -48,13 +48,13 @@ class Way(NamedTuple):
 def view_way(graph: Graph, x: Result, y: Result) -> Opaque:
     """How ``y``, which has the elements of ``x`` in their order, is made from ``x`` by one node
     whose parameters are known; None when a size would have to be computed at run time."""
-    after = known_shape(graph, y)
+    after = shape_or_none(graph, y)
     return None if after is None else way_to(graph, x, after)
 
 
 def way_to(graph: Graph, x: Result, sizes: SymInts) -> Opaque:
     """As `view_way`, to a shape."""
-    before, after = known_shape(graph, x), tuple(sizes)
+    before, after = shape_or_none(graph, x), tuple(sizes)
     if before is None:
         return None
     if _same_shapes(before, after):
@@ -167,7 +167,7 @@ def is_in_order(perm: Ints) -> Bool:
 
 def moves_ones_only(graph: Graph, x: Result, perm: Ints) -> Bool:
     """Whether the axes of ``x`` that are not known to be 1 keep their order."""
-    shape = known_shape(graph, x)
+    shape = shape_or_none(graph, x)
     if shape is None or len(shape) != len(perm):
         return False
     kept = [axis for axis in perm if not (isinstance(shape[axis], int) and shape[axis] == 1)]

@@ -14,7 +14,7 @@ from ortable.ir import Graph
 from ortable.ir.node import Node
 from ortable.passes.rewrite.matcher import small_constant
 from ortable.prelude.facts import Bool, Dtype, Int, Ints, Opaque, Result, Results
-from ortable.prelude.metadata import known_shape
+from ortable.prelude.metadata import shape_or_none
 
 __all__ = [
     "as_scalar_index",
@@ -103,7 +103,7 @@ def joined_run(graph: Graph, xs: Results) -> Opaque:
 def run_of(graph: Graph, x: Result, sizes: Result) -> Ints:
     """The bounds that Shape takes of ``x`` to give the known content of ``sizes``; [] when ``x``
     has no such dimensions side by side, or all of them are known."""
-    wanted, shape = graph.values[sizes].value, known_shape(graph, x)
+    wanted, shape = graph.values[sizes].value, shape_or_none(graph, x)
     if not isinstance(wanted, tuple) or shape is None or all(type(d) is int for d in wanted):
         return []
     for start in range(len(shape) - len(wanted) + 1):
@@ -132,8 +132,8 @@ def node_again(graph: Graph, node: Opaque, inputs: Results) -> Result:
 
 def broadcasts_to(graph: Graph, y: Result, xs: Results) -> Bool:
     """Whether results in the place of its inputs give ``y`` its shape, by broadcasting alone."""
-    shapes = [known_shape(graph, x) for x in xs]
-    wanted = known_shape(graph, y)
+    shapes = [shape_or_none(graph, x) for x in xs]
+    wanted = shape_or_none(graph, y)
     if wanted is None or any(shape is None for shape in shapes):
         return False
     known: list[Shape] = [shape for shape in shapes if shape is not None]
@@ -162,7 +162,7 @@ def _gives(shapes: Sequence[Shape], wanted: Shape) -> bool:
 
 def stretches_to(graph: Graph, x: Result, shape: Result, y: Result) -> Bool:
     """Whether Expand gives ``x`` the shape of ``y`` when it is told ``shape``."""
-    own, wanted = known_shape(graph, x), known_shape(graph, y)
+    own, wanted = shape_or_none(graph, x), shape_or_none(graph, y)
     told = graph.values[shape].value
     if own is None or wanted is None or not isinstance(told, tuple):
         return False
@@ -217,7 +217,7 @@ def places_of(graph: Graph, places: Opaque) -> Result:
 def counts_all(graph: Graph, x: Result, indices: Result) -> Bool:
     """Whether the indices of a GatherND are those of every element of the leading axes of ``x``,
     in order, and no other ones."""
-    shape, grid = known_shape(graph, x), known_shape(graph, indices)
+    shape, grid = shape_or_none(graph, x), shape_or_none(graph, indices)
     if shape is None or grid is None or not grid or not isinstance(grid[-1], int):
         return False
     array = small_constant(graph, indices)
@@ -260,7 +260,7 @@ def _ramp(graph: Graph, name: str) -> tuple[int, Dim] | None:
         node = graph.values[node.inputs[0]].producer
     if node is None or node.key != "Range":
         return None
-    length = known_shape(graph, node.outputs[0])
+    length = shape_or_none(graph, node.outputs[0])
     bounds = [small_constant(graph, each) for each in (node.inputs[0], node.inputs[2])]
     if length is None or any(b is None or b.dtype.kind != "i" for b in bounds):
         return None
@@ -274,7 +274,7 @@ def _ramp(graph: Graph, name: str) -> tuple[int, Dim] | None:
 
 def _moved(graph: Graph, view: Node, axis: int) -> int | None:
     """Where an axis stands after an Unsqueeze, or an Expand that does not stretch it."""
-    before, after = (known_shape(graph, each) for each in (view.inputs[0], view.outputs[0]))
+    before, after = (shape_or_none(graph, each) for each in (view.inputs[0], view.outputs[0]))
     if before is None or after is None:
         return None
     if view.key == "Expand":

@@ -18,7 +18,7 @@ from ortable.ir.constants import get_constant
 from ortable.ir.constants import is_constant as _is_constant
 from ortable.passes.rewrite.matcher import small_constant
 from ortable.prelude.facts import Bool, Int, Opaque, Result
-from ortable.prelude.metadata import known_shape
+from ortable.prelude.metadata import shape_or_none
 from ortable.prelude.values import consts
 
 __all__ = [
@@ -48,7 +48,7 @@ _MANY = 1 << 20  # classes that are compared with 0, 1, 2, ...
 def counted_axis(graph: Graph, classes: Result, places: Result) -> Int:
     """The axis of ``places`` along which the constant ``classes`` is 0, 1, 2, ... while ``places``
     has one element there; -1 when there is none."""
-    shape, wide = known_shape(graph, places), known_shape(graph, classes)
+    shape, wide = shape_or_none(graph, places), shape_or_none(graph, classes)
     if shape is None or wide is None or len(wide) > len(shape):
         return -1
     long = [axis for axis, size in enumerate(wide) if not dims.same(size, 1)]
@@ -72,7 +72,7 @@ def _counts(graph: Graph, x: str, shape: tuple[Dim, ...]) -> bool:
 
 def is_along(graph: Graph, axes: Result, axis: Int, x: Result) -> Bool:
     """Whether a constant of axes of ``x`` names this one alone."""
-    given, shape = small_constant(graph, axes), known_shape(graph, x)
+    given, shape = small_constant(graph, axes), shape_or_none(graph, x)
     if given is None or given.size != 1 or shape is None:
         return False
     return normalize_axis(int(given.reshape(-1)[0]), len(shape)) == axis
@@ -81,7 +81,7 @@ def is_along(graph: Graph, axes: Result, axis: Int, x: Result) -> Bool:
 def chooses_from(graph: Graph, x: Result, classes: Result, places: Result, axis: Int) -> Bool:
     """Whether ``x`` has one element for each class along the axis, and elsewhere the sizes of
     ``places``."""
-    shape, where = known_shape(graph, x), known_shape(graph, places)
+    shape, where = shape_or_none(graph, x), shape_or_none(graph, places)
     if shape is None or where is None or len(shape) != len(where):
         return False
     if not dims.same(shape[axis], _count(graph, classes)):
@@ -91,7 +91,7 @@ def chooses_from(graph: Graph, x: Result, classes: Result, places: Result, axis:
 
 
 def _count(graph: Graph, x: str) -> Dim:
-    return dims.prod(known_shape(graph, x) or ())
+    return dims.prod(shape_or_none(graph, x) or ())
 
 
 def class_count(graph: Graph, classes: Result) -> Int:
@@ -103,7 +103,7 @@ def class_count(graph: Graph, classes: Result) -> Int:
 
 def stretches_in(graph: Graph, x: Result, y: Result) -> Bool:
     """Whether broadcasting ``x`` and ``y`` gives the shape of ``y``."""
-    shape, wide = known_shape(graph, x), known_shape(graph, y)
+    shape, wide = shape_or_none(graph, x), shape_or_none(graph, y)
     if shape is None or wide is None or len(shape) > len(wide):
         return False
     pairs = zip(shape, wide[len(wide) - len(shape) :], strict=True)
@@ -127,7 +127,7 @@ def is_finite(value: Any) -> Bool:
 def is_one_element(graph: Graph, x: Result, like: Result) -> Bool:
     """Whether a result has one element and no more axes than ``like``, so that no operator gives
     more than ``like`` for it."""
-    shape, wide = known_shape(graph, x), known_shape(graph, like)
+    shape, wide = shape_or_none(graph, x), shape_or_none(graph, like)
     if shape is None or wide is None or len(shape) > len(wide):
         return False
     return all(dims.same(size, 1) for size in shape)
@@ -135,7 +135,7 @@ def is_one_element(graph: Graph, x: Result, like: Result) -> Bool:
 
 def is_stretched(graph: Graph, x: Result, y: Result) -> Bool:
     """Whether ``x`` has fewer elements than ``y``, to whose shape it is broadcast."""
-    shape, wide = known_shape(graph, x), known_shape(graph, y)
+    shape, wide = shape_or_none(graph, x), shape_or_none(graph, y)
     if shape is None or wide is None or not stretches_in(graph, x, y):
         return False
     tail = wide[len(wide) - len(shape) :]
@@ -149,7 +149,7 @@ def is_stretched(graph: Graph, x: Result, y: Result) -> Bool:
 
 def are_axes(graph: Graph, x: Result, axes: Result, gone: Result) -> Bool:
     """Whether two constants name the same axes of ``x``."""
-    shape = known_shape(graph, x)
+    shape = shape_or_none(graph, x)
     given = [small_constant(graph, each) for each in (axes, gone)]
     if shape is None or any(each is None for each in given):
         return False
@@ -192,7 +192,7 @@ def side_by_side(
 ) -> Opaque:
     """How two tensors lie whose pads leave room for one another; None when they overlap, do not
     touch, or that is not known."""
-    shape, other = known_shape(graph, first), known_shape(graph, second)
+    shape, other = shape_or_none(graph, first), shape_or_none(graph, second)
     one, two = _padded(graph, shape, pads, axes), _padded(graph, other, more, others)
     if shape is None or other is None or one is None or two is None or len(shape) != len(other):
         return None
