@@ -1,5 +1,6 @@
 """onnx_debug_backend: the graphs of the fast backend, run by the reference evaluator in place of
-ONNX Runtime, wherever `onnx_custom_backend` can stand."""
+ONNX Runtime, wherever `onnx_custom_backend` can stand. In comes a graph of dynamo or of
+AOTAutograd, out comes a ReferenceBackend; called by torch.compile."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """The values of an FX graph run by torch, beside those of the ONNX graph: the first result that
-differs is an error that names the FX node, the entry of the specs and the line of the model."""
+differs is an error that names the FX node, the entry of the specs and the line of the model.
+Called by `run`, node by node."""
 
 from __future__ import annotations
 

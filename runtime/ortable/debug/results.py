@@ -1,4 +1,4 @@
-"""GraphResults of a graph from what was computed and from the arguments: views, sizes, writes into
+"""Results of a graph from what was computed and from the arguments: views, sizes, writes into
 arguments. In come a CompiledGraph and the tensors of one call, out comes what a caller gets; called
 by `run`. The fast backend does the same in generated source (`backend.execute.call_source`)."""
 

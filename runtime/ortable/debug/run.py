@@ -1,5 +1,6 @@
-"""One converted graph, run node by node in numpy: it prints, compares with eager, and writes what
-it was called with. Arguments and results are handled as the fast backend handles them."""
+"""One converted graph, run node by node in numpy: it prints, compares with eager, and writes
+what it was called with. Arguments and results are handled as the fast backend handles them. In
+comes a CompiledGraph, out comes a callable; called by `backend`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Operators on lists of tensors (`_foreach_add` and its like, of which optimizers are made) as the
-operator that they apply to each tensor. Out comes a table for `decompositions`, whose table
-AOTAutograd applies after torch has made their in-place forms functional."""
+"""Operators on lists of tensors (`_foreach_add` and its like, of which optimizers are made) as
+the operator that they apply to each tensor. Out comes a table for `decompositions`, whose table
+AOTAutograd applies after torch has made their in-place forms functional. Called by
+`decompositions`."""
 
 from __future__ import annotations
 

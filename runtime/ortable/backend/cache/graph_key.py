@@ -1,6 +1,7 @@
-"""The digest of an ATen graph as the conversion sees it: operators, arguments, types, layouts and
-constants. Names of nodes and of symbols do not matter, nor do source lines: equal layers of a model
-share one conversion, whose nodes name the source lines of the first."""
+"""The digest of an ATen graph as the conversion sees it: operators, arguments, types, layouts
+and constants. Names of nodes and of symbols do not matter, nor do source lines: equal layers of
+a model share one conversion, whose nodes name the source lines of the first. In comes a
+GraphModule, out come lines of text; called by `keys`."""
 
 from __future__ import annotations
 

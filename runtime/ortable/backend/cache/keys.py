@@ -1,5 +1,7 @@
 """Keys of conversions and of sessions: what of the graph, the options and the installed versions
-changes a result, as one digest."""
+changes a result, as one digest. In come an AotGraph or a CompiledGraph and options, out comes a
+text of 64 digits, the same in every process; called by `conversion`, `execute.runner` and
+`aot.artifact`."""
 
 from __future__ import annotations
 

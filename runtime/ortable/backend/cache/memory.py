@@ -1,5 +1,6 @@
 """What this process keeps in memory: the latest conversions, because they hold no weights; and
-sessions, for as long as somebody runs them."""
+sessions, for as long as somebody runs them. In come keys, out come CompiledGraphs and sessions;
+called by `conversion` and by `execute`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""The compiled graph as a callable: which session answers, with weights as constants or as inputs.
-What a call does is source text made of the roles; what it uses is never shared between two
-calls."""
+"""The compiled graph as a callable: which session answers, with weights as constants or as
+inputs. What a call does is source text made of the roles; what it uses is never shared between
+two calls. In come a CompiledGraph and what makes its sessions, out comes an OrtBackend; made by
+`runner`, called by torch."""
 
 from __future__ import annotations
 

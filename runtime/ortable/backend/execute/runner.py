@@ -1,6 +1,7 @@
-"""What runs a converted graph: a session of ONNX Runtime, and nothing where no node is left.
-A session is made when it is known which one: at once for weights that are inputs, at the first
-call for weights that become constants."""
+"""What runs a converted graph: a session of ONNX Runtime, and nothing where no node is left. A
+session is made when it is known which one: at once for weights that are inputs, at the first
+call for weights that become constants. In come a CompiledGraph and OrtOptions, out comes an
+OrtBackend; called by `aot.build`."""
 
 from __future__ import annotations
 

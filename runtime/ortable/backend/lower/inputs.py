@@ -1,4 +1,5 @@
-"""Placeholders of an ATen graph: roles of the arguments, and the ONNX inputs they become."""
+"""Placeholders of an ATen graph: roles of the arguments, and the ONNX inputs they become. In
+come the placeholders, out come roles and an InputPlan; called by `aot_graph` and `compile`."""
 
 from __future__ import annotations
 
