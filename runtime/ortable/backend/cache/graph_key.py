@@ -14,7 +14,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from ortable.backend.lower.untracked_writes import has_untracked_writes
-from ortable.interpreter.mutation.mutation import find_attribute
+from ortable.interpreter.modules import find_attribute
 
 __all__ = ["Uncacheable", "constant_text", "graph_text"]
 

@@ -22,8 +22,7 @@ from ortable.errors import OptionError
 from ortable.interpreter import DynamoInterpreter
 from ortable.interpreter.complex_numbers import transposed
 from ortable.interpreter.control_flow import refuse_effects
-from ortable.interpreter.numbers import numbers
-from ortable.interpreter.records import OutputRecord
+from ortable.interpreter.numbers import scalars
 from ortable.passes import pipeline
 from ortable.prelude.complex_value import join_pair, part_type
 
@@ -96,23 +95,15 @@ def compile_graph(
     )
 
 
-class _BodyInterpreter(DynamoInterpreter):
-    """Converts all but the outputs, which `_declare_output` declares: it knows the memory order
-    that torch promises of each."""
-
-    def output(self, node: Node) -> list[OutputRecord]:
-        return []
-
-
 def _convert(
     builder: GraphBuilder, graph: AotGraph, outputs: OutputPlan
 ) -> tuple[tuple[InputRole, ...], tuple[Fetch, ...], dict[str, str]]:
     """Fills `builder` with what ONNX Runtime computes of a graph; the roles of the arguments, the
     outputs in order, and `_fx_names`."""
     body, copies = _body(graph.module, outputs)
-    interpreter = _BodyInterpreter(builder, module=graph.module)
+    interpreter = DynamoInterpreter(builder, module=graph.module)
     roles = declare_inputs(builder, graph.inputs, interpreter, copies)
-    interpreter.run(body)
+    interpreter.run(body, outputs=False)  # they are declared below
     values = interpreter.values
     fetches = tuple(
         _declare_output(builder, node, name, values[copies[node]], node in outputs.kept)
@@ -190,7 +181,7 @@ def _declare_output(builder: Any, node: Node, name: str, result: Any, kept: bool
     `kept`."""
     value = node.meta["val"]
     if isinstance(value, torch.SymFloat | torch.SymBool):
-        number = numbers.adopt(builder, numbers.as_number(builder, result), value)
+        number = scalars.adopt(builder, scalars.as_number(builder, result), value)
         _name_output(builder, number, name)
         is_bool = isinstance(value, torch.SymBool)
         elem_type = dtypes.boolean if is_bool else dtypes.float64

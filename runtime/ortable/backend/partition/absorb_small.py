@@ -11,7 +11,7 @@ import torch
 from torch.fx import Node
 
 from ortable.backend.lower.aot_graph import AotGraph
-from ortable.interpreter.diagnostics.unsupported import missing_name
+from ortable.interpreter.calls import operator_key
 from ortable.interpreter.tables import generated_tables
 
 from .partition import Partition, partition_graph
@@ -59,7 +59,7 @@ def absorb_small_partitions(
 
 def _is_placed_by_choice(node: Node) -> bool:
     """Whether the table places an operator in torch that ortable can convert."""
-    tables, name = generated_tables(), missing_name(node)
+    tables, name = generated_tables(), operator_key(node)
     return name in tables.place and name in tables.converters
 
 

@@ -20,7 +20,7 @@ from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.lower.inputs import shape_of
 from ortable.dispatch import Draw
 from ortable.errors import UnsupportedCase
-from ortable.interpreter.diagnostics.unsupported import missing_name
+from ortable.interpreter.calls import operator_key
 from ortable.interpreter.tables import generated_tables
 
 from .symbol_nodes import SymbolNodes
@@ -66,7 +66,7 @@ def _draw_of(node: Node) -> Draw | None:
     """What torch draws for a node; None where it draws nothing, or from a generator of its own."""
     if not isinstance(node.target, torch._ops.OpOverload) or node.kwargs.get("generator"):
         return None
-    function = generated_tables().draws.get(missing_name(node))
+    function = generated_tables().draws.get(operator_key(node))
     if function is None:
         return None
     draw = function(node, *node.args, **node.kwargs)
@@ -131,7 +131,7 @@ class _DrawWriter:
         for new in (empty, drawn):
             new.meta = {key: node.meta[key] for key in _ORIGIN if key in node.meta}
             new.meta["val"] = result.new_empty_strided(shape, strides, dtype=dtype)
-            self.in_torch[new] = f"torch's generator draws the numbers of {missing_name(node)}"
+            self.in_torch[new] = f"torch's generator draws the numbers of {operator_key(node)}"
         if draw.whole:
             self.made[node] = drawn
         else:

@@ -15,8 +15,8 @@ from torch.fx import GraphModule, Node
 
 from ortable.backend.lower.aot_graph import AotGraph
 from ortable.interpreter.assertions import asserts_inside
+from ortable.interpreter.calls import operator_key
 from ortable.interpreter.diagnostics.origin import source_line
-from ortable.interpreter.diagnostics.unsupported import missing_name
 from ortable.interpreter.tables import generated_tables
 
 from .draws import write_draws
@@ -53,7 +53,7 @@ def _placed_by_table(graph_module: GraphModule) -> dict[Node, str]:
     if not place:
         return {}
     calls = (n for n in graph_module.graph.nodes if n.op == "call_function")
-    found = {node: place.get(missing_name(node)) for node in calls if not mixes_dtypes(node)}
+    found = {node: place.get(operator_key(node)) for node in calls if not mixes_dtypes(node)}
     return {node: why for node, why in found.items() if why is not None}
 
 
@@ -84,7 +84,7 @@ def mixes_dtypes(node: Node) -> bool:
     of batch norm's statistics are float32, not the bfloat16 of the input)."""
     values = [n.meta.get("val") for n in node.all_input_nodes]
     kinds = {v.dtype for v in values if isinstance(v, torch.Tensor) and v.is_floating_point()}
-    return len(kinds) > 1 and missing_name(node) in generated_tables().converters
+    return len(kinds) > 1 and operator_key(node) in generated_tables().converters
 
 
 def _with_items(in_torch: Mapping[Node, str]) -> dict[Node, str]:
@@ -131,7 +131,7 @@ def list_placements(graph_module: GraphModule, in_torch: Mapping[Node, str]) -> 
     for node in graph_module.graph.nodes:
         if node.op != "call_function" or node.target is operator.getitem:
             continue
-        name, why = missing_name(node), in_torch.get(node)
+        name, why = operator_key(node), in_torch.get(node)
         if why is None:
             found.append(Placement(node.name, name, "onnx"))
         else:
