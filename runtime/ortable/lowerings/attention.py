@@ -32,7 +32,7 @@ from ortable.prelude.facts import (
     static,
 )
 from ortable.prelude.pointwise import scaled
-from ortable.prelude.promotion import wide_dtype
+from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.values import (
     as_vec,
     cast,
@@ -83,7 +83,7 @@ def flash_attention_backward(
     dK = dSt Q (Dao et al., FlashAttention, 2022, appendix B). Heads that share keys are rows of one
     head here, so the products with Pt and dSt are their sums over the group.
     """
-    wide = wide_dtype(dtype_of(graph, query))
+    wide = opmath_dtype(dtype_of(graph, query))
     width, heads, groups = (dim_of(graph, *at) for at in ((query, -1), (query, 1), (key, 1)))
     grad, q, k, v, o = (cast(graph, x, wide) for x in (grad_out, query, key, value, out))
     sizes = [dim_of(graph, query, -2), dim_of(graph, key, -2)]
@@ -146,7 +146,7 @@ def packed_attention(
 def layer_normalized(graph: Graph, x: Result, weight: Result, bias: Result, eps: Float) -> Result:
     """Layer normalization over the last axis, for float16 and bfloat16 through float32."""
     dtype = graph.get_type(x)
-    wide = wide_dtype(dtype)
+    wide = opmath_dtype(dtype)
     parts = [cast(graph, each, wide) for each in (x, weight, bias)]
     return cast(graph, graph.make_node("LayerNormalization", parts, epsilon=eps), dtype)
 

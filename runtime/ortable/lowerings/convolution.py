@@ -21,9 +21,9 @@ from ortable.prelude.facts import (
     Result,
     SymInt,
     SymInts,
+    broadcast_ints,
     rank_of,
     shape_of,
-    spread,
     static,
 )
 from ortable.prelude.matrices import matrix_product
@@ -42,10 +42,10 @@ from ortable.prelude.values import (
 from .shapes import flipped_along
 
 __all__ = [
-    "fold_places",
+    "fold_indices",
     "is_half",
     "reaches",
-    "same_pads",
+    "same_padding",
     "window_count",
 ]
 
@@ -79,9 +79,9 @@ def convolution_backward(
             cast(graph, x, dtypes.float32) for x in (grad_output, input, weight)
         )
     window = {
-        "strides": spread(static(stride), n),
-        "pads": spread(static(padding), n) * 2,
-        "dilations": spread(static(dilation), n),
+        "strides": broadcast_ints(static(stride), n),
+        "pads": broadcast_ints(static(padding), n) * 2,
+        "dilations": broadcast_ints(static(dilation), n),
     }
     grad_input = grad_weight = grad_bias = None
     if output_mask[0]:
@@ -158,11 +158,11 @@ def direct_convolution(
     and [O, C/G, ...].
     """
     n = rank_of(graph, weight) - 2
-    strides, spacing = spread(static(stride), n), spread(static(dilation), n)
+    strides, spacing = broadcast_ints(static(stride), n), broadcast_ints(static(dilation), n)
     if padding == "same":
-        pads = list(same_pads(shape_of(graph, weight)[2:], spacing))
+        pads = list(same_padding(shape_of(graph, weight)[2:], spacing))
     else:
-        pads = [0] * 2 * n if isinstance(padding, str) else spread(static(padding), n) * 2
+        pads = [0] * 2 * n if isinstance(padding, str) else broadcast_ints(static(padding), n) * 2
     extra = [] if rank_of(graph, input) == n + 2 else [0]
     x = _padded(graph, unsqueezed(graph, input, extra), pads)
     found = _summed(graph, x, weight, (strides, spacing), static(groups))
@@ -184,11 +184,11 @@ def direct_transposed(
     """A transposed convolution of float64 or ints: zeros between the elements of the input, then a
     convolution with the kernel turned round (Dumoulin and Visin, 2016)."""
     n, count = rank_of(graph, weight) - 2, static(groups)
-    strides, spacing = spread(static(stride), n), spread(static(dilation), n)
+    strides, spacing = broadcast_ints(static(stride), n), broadcast_ints(static(dilation), n)
     kernel = static(shape_of(graph, weight)[2:])
     reach = [step * (k - 1) for step, k in zip(spacing, kernel, strict=True)]
-    begins = [far - pad for far, pad in zip(reach, spread(static(padding), n), strict=True)]
-    more = spread(static(output_padding), n)
+    begins = [far - pad for far, pad in zip(reach, broadcast_ints(static(padding), n), strict=True)]
+    more = broadcast_ints(static(output_padding), n)
     extra = [] if rank_of(graph, input) == n + 2 else [0]
     x = unsqueezed(graph, input, extra)
     for axis, step in enumerate(strides, start=2):
@@ -224,12 +224,12 @@ def wide_transposed(
     found = graph.make_node(
         "ConvTranspose",
         [x, kernels],
-        strides=spread(static(stride), n),
-        dilations=spread(static(dilation), n),
+        strides=broadcast_ints(static(stride), n),
+        dilations=broadcast_ints(static(dilation), n),
         group=static(groups),
     )
-    pads = spread(static(padding), n)
-    more = spread(static(output_padding), n)
+    pads = broadcast_ints(static(padding), n)
+    more = broadcast_ints(static(output_padding), n)
     ends = [add - pad for add, pad in zip(more, pads, strict=True)]
     found = _padded(graph, found, [*(-pad for pad in pads), *ends])
     found = _biased(graph, found, None if bias is None else cast(graph, bias, kind), n)
@@ -323,7 +323,7 @@ def _at_place(
 # -- windows ------------------------------------------------------------------------------------
 
 
-def same_pads(weight_sizes: SymInts, dilations: Ints) -> Ints:
+def same_padding(weight_sizes: SymInts, dilations: Ints) -> Ints:
     """Begin and end pads of ``padding='same'``: the odd element goes to the end."""
     total = [
         dilation * (size - 1)
@@ -371,7 +371,7 @@ def window_count(size: SymInt, window: Int, step: Int, spacing: Int, pad: Int) -
     return (size + 2 * pad - spacing * (window - 1) - 1) // step + 1
 
 
-def fold_places(sizes: Ints, kernel: Ints, counts: Ints, steps: Ints, gaps: Ints) -> Ints:
+def fold_indices(sizes: Ints, kernel: Ints, counts: Ints, steps: Ints, gaps: Ints) -> Ints:
     """Where each element of a column of windows lies in an image of ``sizes``: kernel rows, kernel
     columns, window rows, window columns."""
     high, wide = (
@@ -389,5 +389,5 @@ def is_half(graph: Graph, x: Result) -> Bool:
 
 def reaches(values: SymInts, limits: Ints) -> Bool:
     """True when one of the known values (one for all, or one a limit) is not below its limit."""
-    given = spread(static(values), len(limits))
+    given = broadcast_ints(static(values), len(limits))
     return any(value >= limit for value, limit in zip(given, limits, strict=True))

@@ -11,7 +11,7 @@ from ortable import dims, dtypes
 from ortable.errors import UnsupportedCase
 from ortable.ir import Graph, Res
 from ortable.lowerings.convolution import direct_convolution
-from ortable.prelude.facts import rank_of, shape_of, spread, static
+from ortable.prelude.facts import broadcast_ints, rank_of, shape_of, static
 from ortable.prelude.sums import summed_over
 from ortable.prelude.values import as_vec, consts, cropped, permuted, reshape_to, unsqueezed
 
@@ -38,7 +38,7 @@ def direct_convolution_backward(
         UnsupportedCase: the gradient of the input, where a spatial size is dynamic.
     """
     n, count = rank_of(graph, weight) - 2, static(groups)
-    steps, pads, gaps = (spread(static(each), n) for each in (stride, padding, dilation))
+    steps, pads, gaps = (broadcast_ints(static(each), n) for each in (stride, padding, dilation))
     window = (steps, pads, gaps)
     grad_input = grad_weight = grad_bias = None
     if output_mask[0] and transposed:

@@ -16,13 +16,13 @@ from ortable.errors import UnsupportedCase
 from ortable.ir import Graph
 from ortable.prelude.facts import Bool, Dtype, Float, Floats, Int, Result, Scalar, Str
 from ortable.prelude.promotion import in_dtype
-from ortable.prelude.shapes import stretched
+from ortable.prelude.shapes import expanded
 from ortable.prelude.values import cast, const, consts
 
 __all__ = [
+    "linspace",
+    "linspace_dtype",
     "linspace_values",
-    "spaced",
-    "spacing_dtype",
     "uninitialized",
     "window_values",
 ]
@@ -46,19 +46,19 @@ def window_values(name: Str, count: Int, periodic: Bool, first: Float, second: F
     return [float(value) for value in values]
 
 
-def spacing_dtype(dtype: Dtype) -> Dtype:
+def linspace_dtype(dtype: Dtype) -> Dtype:
     """The dtype in which torch.linspace counts: float32 for half floats, float64 for ints."""
     if not dtypes.is_float_type(dtype):
         return dtypes.float64
     return dtypes.float64 if dtype == dtypes.float64 else dtypes.float32
 
 
-def spaced(graph: Graph, start: Any, end: Any, steps: Int, dtype: Dtype) -> Result:
+def linspace(graph: Graph, start: Any, end: Any, steps: Int, dtype: Dtype) -> Result:
     """``torch.linspace`` between numbers or 0-d results, counted from the nearer end."""
-    make, wide = graph.make_node, spacing_dtype(dtype)
+    make, wide = graph.make_node, linspace_dtype(dtype)
     low, high = (in_dtype(graph, in_dtype(graph, each, dtype), wide) for each in (start, end))
     if steps < 2:
-        return stretched(graph, cast(graph, low, dtype), [steps])
+        return expanded(graph, cast(graph, low, dtype), [steps])
     half = steps // 2
     step = make("Div", [make("Sub", [high, low]), const(graph, steps - 1, wide)])
     up = make("Mul", [consts(graph, np.arange(half), wide), step])

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 from ortable import dtypes
 from ortable.ir import Graph, Res
-from ortable.prelude.facts import Dtype, axis_of, dim_of, highest, lowest, rank_of, shape_of
+from ortable.prelude.facts import Dtype, axis_of, dim_of, dtype_max, dtype_min, rank_of, shape_of
 from ortable.prelude.pointwise import log1p_of
-from ortable.prelude.shapes import along_axis, counting, sliced, stretched
+from ortable.prelude.shapes import along_axis, expanded, iota, sliced
 from ortable.prelude.values import as_scalar, as_vec, cast, const, consts
 
 from .shapes import cat_list
@@ -52,7 +52,7 @@ def logcumsumexp(graph: Graph, res: Res, self: str, dim: int) -> str:
     """aten::logcumsumexp: each pair by max + log1p(exp(min - max)), in the dtype of sums."""
     dtype, axis = graph.get_type(self), axis_of(graph, self, dim)
     wide = cast(graph, self, sum_dtype(dtype))
-    return cast(graph, _accumulated(graph, axis, [wide], [lowest(dtype)], _log_sum)[0], dtype)
+    return cast(graph, _accumulated(graph, axis, [wide], [dtype_min(dtype)], _log_sum)[0], dtype)
 
 
 def differences(
@@ -87,9 +87,9 @@ def _extreme(graph: Graph, x: str, dim: int, largest: bool) -> tuple[str, str]:
     wide = dtype
     if dtypes.itemsize(dtype) < 4:
         wide = dtypes.float32 if dtypes.is_float_type(dtype) else dtypes.int32
-    places = along_axis(graph, counting(graph, 0, dim_of(graph, x, axis), 1), axis, rank)
-    states = [cast(graph, x, wide), stretched(graph, places, list(shape_of(graph, x)))]
-    neutral = lowest(wide) if largest else highest(wide)
+    places = along_axis(graph, iota(graph, 0, dim_of(graph, x, axis), 1), axis, rank)
+    states = [cast(graph, x, wide), expanded(graph, places, list(shape_of(graph, x)))]
+    neutral = dtype_min(wide) if largest else dtype_max(wide)
     value, place = _accumulated(graph, axis, states, [neutral, 0], _later(largest))
     return cast(graph, value, dtype), place
 

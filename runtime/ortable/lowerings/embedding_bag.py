@@ -10,8 +10,8 @@ import numpy as np
 from ortable import dims, dtypes
 from ortable.ir import Graph, Res
 from ortable.prelude.facts import Result, dim_of, dtype_of
-from ortable.prelude.promotion import wide_dtype
-from ortable.prelude.shapes import counting, sliced
+from ortable.prelude.promotion import opmath_dtype
+from ortable.prelude.shapes import iota, sliced
 from ortable.prelude.values import (
     as_scalar,
     as_vec,
@@ -24,7 +24,7 @@ from ortable.prelude.values import (
 )
 
 __all__ = [
-    "bag_places",
+    "bag_indices",
 ]
 
 
@@ -53,7 +53,7 @@ def embedding_bag(
     What its gradient reads follows: the bag of each index, how many each bag has, and which row a
     maximum came from; torch leaves them empty or zero for a sum.
     """
-    kind = wide_dtype(graph.get_type(weight))
+    kind = opmath_dtype(graph.get_type(weight))
     places, starts = (cast(graph, each, dtypes.int64) for each in (indices, offsets))
     rows = cast(graph, graph.make_node("Gather", [weight, places], axis=0), kind)
     if per_sample_weights is not None:
@@ -267,7 +267,7 @@ class _Largest:
         least = const(graph, float("-inf"), bag.kind)
         self.known = make("Where", [make("IsNaN", [bag.rows]), least, bag.rows])
         self.most = _reduced(graph, bag, self.owner, self.known, float("-inf"), "max")
-        self.ramp = unsqueezed(graph, counting(graph, 0, bag.count, 1), [1])
+        self.ramp = unsqueezed(graph, iota(graph, 0, bag.count, 1), [1])
         first = _reduced(graph, bag, self.owner, self.ramp, NOWHERE, "min")
         self.none = make("Equal", [first, const(graph, NOWHERE, dtypes.int64)])
         # a row after the last stands for that of an empty bag: there may be no row at all
@@ -312,7 +312,7 @@ def _reduced(graph: Any, bag: _Bags, owner: str, values: str, start: Any, how: s
     return found
 
 
-def bag_places(graph: Graph, offsets: Result, count: Result) -> Result:
+def bag_indices(graph: Graph, offsets: Result, count: Result) -> Result:
     """int64[n]: which bag each of ``count`` indices is in; ``offsets`` say where bags begin."""
     make, one = graph.make_node, consts(graph, [1], dtypes.int64)
     starts = cast(graph, offsets, dtypes.int64)

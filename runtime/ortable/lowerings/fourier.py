@@ -15,7 +15,7 @@ from ortable import dims, dtypes
 from ortable.dims import Dim, SymDim
 from ortable.inference import normalize_axis
 from ortable.ir import Graph, Res
-from ortable.prelude.complex_arithmetic import Complex, as_complex, c_conj, c_permuted, c_times
+from ortable.prelude.complex_arithmetic import Complex, as_complex, c_conj, c_mul, c_permuted
 from ortable.prelude.complex_value import (
     ComplexValue,
     complex_type,
@@ -37,9 +37,9 @@ from ortable.prelude.facts import (
     rank_of,
     shape_of,
 )
-from ortable.prelude.indexing import window_places
+from ortable.prelude.indexing import window_indices
 from ortable.prelude.metadata import default_float
-from ortable.prelude.shapes import counting
+from ortable.prelude.shapes import iota
 from ortable.prelude.values import as_scalar, as_vec, cast, const, consts, filled, reshape_to
 
 __all__ = [
@@ -72,7 +72,7 @@ def stft(
     hop = n_fft // 4 if hop_length is None else hop_length
     own = windowed_dtype(graph, self, window, False)
     count = (dim_of(graph, self, -1) - n_fft) // hop + 1
-    index = window_places(graph, count, n_fft, hop, 1)
+    index = window_indices(graph, count, n_fft, hop, 1)
     frames = _each(graph, self, lambda part: graph.make_node("Gather", [part, index], axis=-1))
     frames = _in_part(graph, frames, own)
     shape = _padded_window(graph, window, n_fft, win_length, own)
@@ -187,15 +187,15 @@ def _windowed(graph: Graph, x: Any, window: Any) -> Any:
     if type(window) is not ComplexValue:
         return _each(graph, x, lambda part: graph.make_node("Mul", [part, window]))
     dtype = x.dtype if type(x) is ComplexValue else complex_type(graph.get_type(x))
-    return c_times(graph, as_complex(graph, x, dtype), as_complex(graph, window, dtype))
+    return c_mul(graph, as_complex(graph, x, dtype), as_complex(graph, window, dtype))
 
 
 def _quotient(graph: Graph, x: Any, y: Any) -> Any:
     if type(y) is not ComplexValue:
         return _each(graph, x, lambda part: graph.make_node("Div", [part, y]))
-    from ortable.prelude.complex_arithmetic import c_over
+    from ortable.prelude.complex_arithmetic import c_div
 
-    return c_over(graph, as_complex(graph, x, y.dtype), y)
+    return c_div(graph, as_complex(graph, x, y.dtype), y)
 
 
 def _repeated(graph: Graph, window: str, count: Dim) -> str:
@@ -207,7 +207,7 @@ def _added(graph: Graph, frames: str, hop: int, total: Dim, start: int, end: Dim
     """Frames [.., count, n] added up where they overlap: [.., total], cut to start..end."""
     *batch, count, size = shape_of(graph, frames)
     flat = reshape_to(graph, frames, [*batch, count * size])
-    places = reshape_to(graph, window_places(graph, count, size, hop, 1), [count * size])
+    places = reshape_to(graph, window_indices(graph, count, size, hop, 1), [count * size])
     if batch:
         places = graph.make_node("Expand", [places, graph.make_node("Shape", [flat])])
     zeros = filled(graph, [*batch, total], 0, graph.get_type(frames))
@@ -237,7 +237,7 @@ def half_spectrum(graph: Graph, x: Result, axis: Int) -> Complex:
 
 def whole_spectrum(graph: Graph, x: Complex, axis: Int, size: SymInt) -> Complex:
     """The spectrum of a real tensor of ``size`` from the half of it that torch keeps."""
-    places = counting(graph, 0, size, 1)
+    places = iota(graph, 0, size, 1)
     half = as_scalar(graph, size // 2)
     mirrored = graph.make_node("Greater", [places, half])
     back = graph.make_node("Sub", [as_scalar(graph, size), places])

@@ -10,7 +10,7 @@ from typing import Any
 from ortable import dtypes
 from ortable.ir import Graph, Res
 from ortable.prelude.facts import rank_of, shape_of
-from ortable.prelude.promotion import wide_dtype
+from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.values import as_scalar, cast, const, permuted, reshape_to, unsqueezed
 
 _LINEAR, _NEAREST, _CUBIC = 0, 1, 2
@@ -50,7 +50,7 @@ class _Sampler:
 
     def __init__(self, graph: Any, x: str, grid: str, padding: int, align: bool) -> None:
         self.graph, self.padding, self.align = graph, padding, align
-        self.kind = wide_dtype(graph.get_type(x))
+        self.kind = opmath_dtype(graph.get_type(x))
         self.n = rank_of(graph, x) - 2
         self.out = list(shape_of(graph, grid))[1:-1]
         self.batch, self.channels, *self.sizes = shape_of(graph, x)

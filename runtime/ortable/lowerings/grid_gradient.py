@@ -14,10 +14,10 @@ from ortable import dims, dtypes
 from ortable.dims import Dim
 from ortable.ir import Graph, Res
 from ortable.prelude.facts import dim_of, rank_of, shape_of
-from ortable.prelude.indexing import put_elements
+from ortable.prelude.indexing import scatter_elements
 from ortable.prelude.pointwise import polynomial
-from ortable.prelude.promotion import wide_dtype
-from ortable.prelude.shapes import stretched, zeros_of
+from ortable.prelude.promotion import opmath_dtype
+from ortable.prelude.shapes import expanded, zeros_of
 from ortable.prelude.values import cast, const, consts, reshape_to, unsqueezed
 
 BILINEAR, NEAREST, BICUBIC = 0, 1, 2
@@ -51,7 +51,7 @@ def grid_sampler_backward(
     Of ``output_mask`` torch reads the first place only.
     """
     make, n, own = graph.make_node, rank_of(graph, input) - 2, graph.get_type(input)
-    wide = wide_dtype(own)
+    wide = opmath_dtype(own)
     batch, channels = shape_of(graph, input)[:2]
     sizes, places = shape_of(graph, input)[2:], shape_of(graph, grad_output)[2:]
     total = dims.prod(places)
@@ -67,13 +67,13 @@ def grid_sampler_backward(
     grad = reshape_to(graph, cast(graph, grad_output, wide), [batch, channels, 1, total])
     count = dim_of(graph, index, 2)
     flat = [batch, channels, count * total]
-    where = reshape_to(graph, stretched(graph, index, [batch, channels, count, total]), flat)
+    where = reshape_to(graph, expanded(graph, index, [batch, channels, count, total]), flat)
     zero, found = const(graph, 0, wide), None
     if output_mask[0]:
         parts = make("Mul", [grad, _product(graph, [tap.weight for tap in taps])])
         parts = reshape_to(graph, make("Where", [inside, parts, zero]), flat)
         base = zeros_of(graph, [batch, channels, dims.prod(sizes)], wide)
-        found = put_elements(graph, base, 2, where, parts, "add")
+        found = scatter_elements(graph, base, 2, where, parts, "add")
         found = cast(graph, reshape_to(graph, found, shape_of(graph, input)), own)
     if res[1].name == "":
         return found, None
@@ -169,7 +169,7 @@ def _inside(graph: Graph, places: str, length: str, weight: str, slope: str) -> 
     inside = make("And", [make("GreaterOrEqual", [places, zero]), make("Less", [places, length])])
     index = cast(graph, make("Where", [inside, places, zero]), dtypes.int64)
     shape = list(shape_of(graph, places))
-    weight, slope = stretched(graph, weight, shape), stretched(graph, slope, shape)
+    weight, slope = expanded(graph, weight, shape), expanded(graph, slope, shape)
     return _Taps(index, inside, weight, slope)
 
 

@@ -12,17 +12,17 @@ from typing import Any
 from ortable import dims, dtypes
 from ortable.ir import Graph, Res
 from ortable.prelude.facts import Dtype, Result, SymInt, dim_of, shape_of, static
-from ortable.prelude.indexing import put_elements
-from ortable.prelude.promotion import wide_dtype
+from ortable.prelude.indexing import scatter_elements
+from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.reductions import reduced_extreme
-from ortable.prelude.shapes import as_flat, sliced, stretched, zeros_of
+from ortable.prelude.shapes import as_flat, expanded, sliced, zeros_of
 from ortable.prelude.values import as_vec, cast, const, consts, reshape_to
 
-from .creation import linspace_values, spaced
-from .sorting import places_in
+from .creation import linspace, linspace_values
+from .sorting import searchsorted
 
 __all__ = [
-    "counted",
+    "bincount",
     "frequencies",
     "weight_dtype",
 ]
@@ -136,7 +136,7 @@ def _edges(graph: Graph, x: str, bins: int, given: Sequence[float] | None, margi
     flat, wider = make("Equal", [low, high]), const(graph, margin, dtype)
     low = make("Where", [flat, make("Sub", [low, wider]), low])
     high = make("Where", [flat, make("Add", [high, wider]), high])
-    return spaced(graph, low, high, bins + 1, dtype)
+    return linspace(graph, low, high, bins + 1, dtype)
 
 
 def _inside(graph: Graph, x: str, edges: str) -> str:
@@ -176,7 +176,7 @@ def _bin_by_search(graph: Graph, x: str, edges: str, bins: int) -> str:
 def _bin_between(graph: Graph, x: str, edges: str) -> str:
     """The bin of each element between given edges, by looking at all of them."""
     make, one = graph.make_node, const(graph, 1, dtypes.int64)
-    place = make("Sub", [places_in(graph, edges, x, True, dtypes.int64), one])
+    place = make("Sub", [searchsorted(graph, edges, x, True, dtypes.int64), one])
     last = const(graph, dim_of(graph, edges, 0) - 2, dtypes.int64)
     return make("Max", [make("Min", [place, last]), const(graph, 0, dtypes.int64)])
 
@@ -196,7 +196,7 @@ def _counts(
         here = make("And", [here, _inside(graph, column, edge)])
     kept = make("Where", [here, place, const(graph, total, dtypes.int64)])
     flat = None if weight is None else as_flat(graph, weight)
-    found = counted(graph, kept, flat, as_vec(graph, total + 1), graph.get_type(columns[0]))
+    found = bincount(graph, kept, flat, as_vec(graph, total + 1), graph.get_type(columns[0]))
     return reshape_to(graph, sliced(graph, found, 0, 0, total), sizes)
 
 
@@ -225,8 +225,8 @@ def _weighed(
 
 def frequencies(graph: Graph, index: Result, count: SymInt, dtype: Dtype) -> Result:
     """How often each element of the 1-d ``index`` occurs in it; they are below ``count``."""
-    ones = stretched(graph, const(graph, 1, dtype), list(shape_of(graph, index)))
-    totals = put_elements(graph, zeros_of(graph, [count], dtype), 0, index, ones, "add")
+    ones = expanded(graph, const(graph, 1, dtype), list(shape_of(graph, index)))
+    totals = scatter_elements(graph, zeros_of(graph, [count], dtype), 0, index, ones, "add")
     return graph.make_node("Gather", [totals, index], axis=0)
 
 
@@ -237,12 +237,12 @@ def weight_dtype(graph: Graph, weights: Result | None) -> Dtype | None:
     return dtypes.float32 if graph.get_type(weights) == dtypes.float32 else dtypes.float64
 
 
-def counted(
+def bincount(
     graph: Graph, places: Result, weights: Result | None, size: Result, dtype: Dtype
 ) -> Result:
     """How often each number from 0 to ``size`` - 1 (an int64[1] result) stands in ``places``, or
     the sum of the ``weights`` that stand there."""
-    wide = wide_dtype(dtype)
+    wide = opmath_dtype(dtype)
     zeros = graph.make_node("Expand", [const(graph, 0, wide), size])
     if not graph.has_rank(zeros):
         graph.set_rank(zeros, 1)

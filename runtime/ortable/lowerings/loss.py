@@ -14,7 +14,7 @@ from ortable.ir import Graph, Res
 from ortable.prelude.facts import Int, Result, Results, SymInt, dim_of, is_float, rank_of, shape_of
 from ortable.prelude.pointwise import scaled
 from ortable.prelude.reductions import any_true, loss_reduced
-from ortable.prelude.shapes import counting, without
+from ortable.prelude.shapes import iota, without
 from ortable.prelude.sums import summed_over
 from ortable.prelude.values import cast, const, reshape_to, squeezed, unsqueezed
 
@@ -77,7 +77,7 @@ def nll_loss_backward(
     dtype = graph.get_type(self)
     rank = rank_of(graph, self)
     # int32: half as much to compare; a class that is none stands for the ignored targets
-    numbers = cast(graph, counting(graph, 0, shape_of(graph, self)[axis], 1), dtypes.int32)
+    numbers = cast(graph, iota(graph, 0, shape_of(graph, self)[axis], 1), dtypes.int32)
     numbers = unsqueezed(graph, numbers, list(range(1, rank - axis)))
     wide = cast(graph, target, dtypes.int64)
     ignored = graph.make_node("Equal", [wide, const(graph, ignore_index, dtypes.int64)])
@@ -206,7 +206,7 @@ def _along_classes(graph: Graph, weight: str, rank: int, axis: int) -> str:
 
 def at_class(graph: Graph, target: Result, classes: SymInt) -> Result:
     """A bool result with one more axis, True where the class is the one that ``target`` names."""
-    numbers = counting(graph, 0, classes, 1)
+    numbers = iota(graph, 0, classes, 1)
     wide = unsqueezed(graph, cast(graph, target, dtypes.int64), [rank_of(graph, target)])
     return graph.make_node("Equal", [wide, numbers])
 

@@ -29,7 +29,7 @@ from ortable.prelude.facts import (
     shape_of,
 )
 from ortable.prelude.pointwise import scaled
-from ortable.prelude.promotion import wide_dtype
+from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.shapes import without
 from ortable.prelude.sums import summed_over
 from ortable.prelude.values import cast, const, consts, filled, reshape_to, squeezed, unsqueezed
@@ -131,7 +131,7 @@ def batch_statistics(
     deviations [C])."""
     rank = rank_of(graph, input)
     axes = without([1], rank)
-    wide = wide_dtype(dtype_of(graph, input))
+    wide = opmath_dtype(dtype_of(graph, input))
     x = cast(graph, input, wide)
     mean, total = (squeezed(graph, each, axes) for each in moments_over(graph, x, axes))
     count = const(graph, count_over(graph, input, axes), wide)
@@ -157,7 +157,7 @@ def batch_statistics(
 
 def _moved(graph: Graph, running: str, now: str, momentum: float) -> str:
     """``(1 - momentum) * running + momentum * now``, in float32 for the 16 bit floats."""
-    dtype = wide_dtype(graph.get_type(running))
+    dtype = opmath_dtype(graph.get_type(running))
     fresh = scaled(graph, cast(graph, now, dtype), momentum)
     kept = scaled(graph, cast(graph, running, dtype), 1 - momentum)
     return graph.make_node("Add", [kept, fresh])
@@ -185,7 +185,7 @@ def batch_norm_backward(
     """
     rank = rank_of(graph, input)
     axes = without([1], rank)
-    wide = wide_dtype(dtype_of(graph, input))
+    wide = opmath_dtype(dtype_of(graph, input))
     grad, x = cast(graph, grad_out, wide), cast(graph, input, wide)
     mean, inverse = _used_statistics(
         graph, (running_mean, running_var), (save_mean, save_invstd), train, eps, wide
@@ -229,7 +229,7 @@ def layer_norm_backward(
     """aten::native_layer_norm_backward: gradients of input, weight and bias; None where the mask
     asks for none. The sums over rows are those of grad * weight and of grad * normal * weight."""
     make, rank = graph.make_node, rank_of(graph, input)
-    wide = wide_dtype(dtype_of(graph, input))
+    wide = opmath_dtype(dtype_of(graph, input))
     rows = rank - len(normalized_shape)
     inner = list(range(rows, rank))
     grad, x, middle, inverse = (cast(graph, each, wide) for each in (grad_out, input, mean, rstd))
@@ -307,7 +307,7 @@ def batch_norm_known(
 ) -> Result:
     """Batch norm of [N, C, ...] with known statistics [C]; parameters may have another float dtype
     than ``x``."""
-    dtype = wide_dtype(graph.get_type(x))
+    dtype = opmath_dtype(graph.get_type(x))
     shape = [dim_of(graph, x, 1)]
     parameters = [
         or_filled(graph, gain, shape, 1, dtype),
@@ -325,7 +325,7 @@ def group_normalized(
 ) -> Results:
     """Group norm of [N, C, ...]: the normalised input, mean and 1/std of each group as [N, groups,
     1]."""
-    dtype = wide_dtype(graph.get_type(x))
+    dtype = opmath_dtype(graph.get_type(x))
     shape = list(shape_of(graph, x))
     rest = dims.prod(shape[1:]) // groups
     flat = reshape_to(graph, cast(graph, x, dtype), [shape[0], groups, rest])

@@ -26,18 +26,18 @@ from ortable.prelude.facts import (
     Results,
     SymInt,
     SymInts,
+    broadcast_ints,
+    dtype_min,
     is_static,
-    lowest,
     rank_of,
     shape_of,
-    spread,
     static,
 )
-from ortable.prelude.indexing import put_elements
+from ortable.prelude.indexing import scatter_elements
 from ortable.prelude.pointwise import scaled
-from ortable.prelude.promotion import wide_dtype
+from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.reductions import reduced_extreme
-from ortable.prelude.shapes import counting, zeros_of
+from ortable.prelude.shapes import iota, zeros_of
 from ortable.prelude.values import (
     as_vec,
     cast,
@@ -82,7 +82,11 @@ def avg_pool2d_backward(
     divisor_override: int | None,
 ) -> str:
     """aten::avg_pool2d_backward for [N, C, H, W] or [C, H, W]."""
-    window = (spread(kernel_size, 2), spread(stride, 2) if stride else [], spread(padding, 2))
+    window = (
+        broadcast_ints(kernel_size, 2),
+        broadcast_ints(stride, 2) if stride else [],
+        broadcast_ints(padding, 2),
+    )
     counted = (ceil_mode, count_include_pad, divisor_override)
     return _mean_gradient(graph, grad_output, self, window, counted)
 
@@ -100,7 +104,11 @@ def avg_pool3d_backward(
     divisor_override: int | None,
 ) -> str:
     """aten::avg_pool3d_backward for [N, C, D, H, W] or [C, D, H, W]."""
-    window = (spread(kernel_size, 3), spread(stride, 3) if stride else [], spread(padding, 3))
+    window = (
+        broadcast_ints(kernel_size, 3),
+        broadcast_ints(stride, 3) if stride else [],
+        broadcast_ints(padding, 3),
+    )
     counted = (ceil_mode, count_include_pad, divisor_override)
     return _mean_gradient(graph, grad_output, self, window, counted)
 
@@ -165,7 +173,7 @@ def put_in_planes(graph: Graph, shape: SymInts, n: Int, index: Result, values: R
     windows = [*lead, dims.prod(shape_of(graph, index)[-n:])]
     zeros = zeros_of(graph, [*lead, dims.prod(shape[-n:])], own)
     places, parts = reshape_to(graph, index, windows), reshape_to(graph, values, windows)
-    return reshape_to(graph, put_elements(graph, zeros, len(lead), places, parts, "add"), shape)
+    return reshape_to(graph, scatter_elements(graph, zeros, len(lead), places, parts, "add"), shape)
 
 
 def divisible(sizes: SymInts, parts: SymInts) -> Bool:
@@ -213,12 +221,12 @@ def pooled_max(
         dtypes.int32: dtypes.float64,
         dtypes.bfloat16: dtypes.float32,
     }.get(own, own)
-    window = spread(kernel, n)
+    window = broadcast_ints(kernel, n)
     attributes = {
         "kernel_shape": window,
-        "strides": spread(steps, n) if steps else window,
-        "pads": spread(pads, n) * 2,
-        "dilations": spread(spacing, n),
+        "strides": broadcast_ints(steps, n) if steps else window,
+        "pads": broadcast_ints(pads, n) * 2,
+        "dilations": broadcast_ints(spacing, n),
         "ceil_mode": int(ceil),
     }
     batched = unsqueezed(graph, cast(graph, x, wide), extra)
@@ -318,8 +326,8 @@ def pooled_mean(
         return window_mean(graph, x, tables, sizes, padded, divisor)
     extra = [0] if rank_of(graph, x) == n + 1 else []
     wide = dtypes.float32 if own == dtypes.bfloat16 else own
-    window, before = spread(kernel, n), spread(pads, n)
-    strides = spread(steps, n) if steps else window
+    window, before = broadcast_ints(kernel, n), broadcast_ints(pads, n)
+    strides = broadcast_ints(steps, n) if steps else window
     beyond = _beyond(shape_of(graph, x)[-n:], window, strides, before) if ceil else [0] * n
     value = unsqueezed(graph, cast(graph, x, wide), extra)
     counted = padded or divisor is not None
@@ -371,10 +379,10 @@ def pooled_sizes(
     ceil: Bool,
 ) -> SymInts:
     """How many windows fit along each of the last ``n`` dimensions."""
-    window = spread(kernel, n)
-    strides = spread(steps, n) if steps else window
-    reach = [gap * (k - 1) + 1 for k, gap in zip(window, spread(spacing, n), strict=True)]
-    given = zip(shape_of(graph, x)[-n:], reach, strides, spread(pads, n), strict=True)
+    window = broadcast_ints(kernel, n)
+    strides = broadcast_ints(steps, n) if steps else window
+    reach = [gap * (k - 1) + 1 for k, gap in zip(window, broadcast_ints(spacing, n), strict=True)]
+    given = zip(shape_of(graph, x)[-n:], reach, strides, broadcast_ints(pads, n), strict=True)
     return [_window_count(*each, ceil) for each in given]
 
 
@@ -414,7 +422,7 @@ def pooled_adaptive(graph: Graph, x: Result, sizes: SymInts, largest: Bool) -> R
         parts = quotients(have, sizes)
         return pooled_mean(graph, x, n, parts, parts, [0], False, False, None)
     if not is_static(have):
-        wide = cast(graph, x, wide_dtype(own))
+        wide = cast(graph, x, opmath_dtype(own))
         tables = even_tables(graph, wide, sizes)
         if largest:
             return cast(graph, window_max(graph, wide, tables, sizes, False)[0], own)
@@ -452,7 +460,7 @@ def even_tables(graph: Graph, x: Result, sizes: SymInts) -> Any:
         make, one = graph.make_node, const(graph, 1, dtypes.int64)
         start, end = (unsqueezed(graph, each, [1]) for each in even_ends(graph, size, count))
         longest = dims.ceildiv(size, count) + (0 if _divides(size, count) else 1)
-        places = make("Add", [start, counting(graph, 0, longest, 1)])
+        places = make("Add", [start, iota(graph, 0, longest, 1)])
         inside = make("Less", [places, end])
         last = make("Sub", [end, one])
         tables.append((make("Min", [places, last]), inside, make("Sub", [end, start])))
@@ -468,14 +476,18 @@ def pool_tables(
 ) -> Any:
     """The windows of a pool that gives ``sizes``; the third part counts elements and padding."""
     n, tables = len(sizes), []
-    window = spread(kernel, n)
-    strides = spread(steps, n) if steps else window
-    have, before, gaps = shape_of(graph, x)[-n:], spread(pads, n), spread(spacing, n)
+    window = broadcast_ints(kernel, n)
+    strides = broadcast_ints(steps, n) if steps else window
+    have, before, gaps = (
+        shape_of(graph, x)[-n:],
+        broadcast_ints(pads, n),
+        broadcast_ints(spacing, n),
+    )
     given = zip(have, sizes, window, strides, before, gaps,
                 strict=True)  # fmt: skip
     for size, count, k, step, pad, gap in given:
         make, zero = graph.make_node, const(graph, 0, dtypes.int64)
-        start = unsqueezed(graph, counting(graph, -pad, count, step), [1])
+        start = unsqueezed(graph, iota(graph, -pad, count, step), [1])
         places = make(
             "Add", [start, consts(graph, [gap * each for each in range(k)], dtypes.int64)]
         )
@@ -500,14 +512,14 @@ def window_max(graph: Graph, x: Result, tables: Any, sizes: SymInts, indexed: Bo
     dtype, make = graph.get_type(x), graph.make_node
     lead = list(shape_of(graph, x))[: -len(sizes)]
     values, places, inside = _windows(graph, x, tables)
-    values = make("Where", [inside, values, const(graph, lowest(dtype), dtype)])
+    values = make("Where", [inside, values, const(graph, dtype_min(dtype), dtype)])
     if not indexed:
         found = reduced_extreme(graph, values, [len(lead) + 1], False, True)
         return [reshape_to(graph, found, [*lead, *sizes])]
     best = _last_best(graph, values, len(lead) + 1)
     top = make("GatherElements", [values, best], axis=len(lead) + 1)
     each = make("Shape", [places], start=1)
-    rows = counting(graph, 0, dims.prod(sizes), 1)
+    rows = iota(graph, 0, dims.prod(sizes), 1)
     flat = make(
         "Add", [make("Mul", [rows, each]), make("Squeeze", [best, _axes(graph, len(lead) + 1)])]
     )

@@ -19,7 +19,7 @@ from ortable.prelude.facts import (
     dim_of,
     rank_of,
 )
-from ortable.prelude.shapes import counting
+from ortable.prelude.shapes import iota
 from ortable.prelude.sums import summed_over
 from ortable.prelude.values import as_vec, cast, const, consts, filled, unsqueezed
 
@@ -38,7 +38,7 @@ def in_group(graph: Graph, ends: Result, size: SymInt) -> Result:
     zero = consts(graph, [0], dtypes.int64)
     before = graph.make_node("Slice", [last, zero, consts(graph, [-1], dtypes.int64)])
     first = graph.make_node("Concat", [zero, before], axis=0)
-    places = counting(graph, 0, size, 1)
+    places = iota(graph, 0, size, 1)
     behind = graph.make_node("GreaterOrEqual", [places, unsqueezed(graph, first, [1])])
     ahead = graph.make_node("Less", [places, unsqueezed(graph, last, [1])])
     return graph.make_node("And", [behind, ahead])

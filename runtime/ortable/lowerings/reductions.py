@@ -32,8 +32,8 @@ __all__ = [
     "distance_slope",
     "extreme_index",
     "mean_over",
+    "mean_var",
     "product_over",
-    "spread_over",
 ]
 
 
@@ -98,7 +98,7 @@ def mean_over(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
     return cast(graph, mean, kind)
 
 
-def spread_over(
+def mean_var(
     graph: Graph, x: Result, axes: Ints, correction: Scalar | None, keepdim: Bool
 ) -> Results:
     """[mean, variance] of floats over non-negative ``axes``, both in float64, in which torch
@@ -110,7 +110,10 @@ def spread_over(
     total = summed_over(graph, graph.make_node("Mul", [away, away]), axes, keepdim)
     count = dims.prod([dim_of(graph, x, axis) for axis in axes])
     less = 1 if correction is None else correction
-    return [mean, graph.make_node("Div", [total, freedom(graph, count, less, dtypes.float64)])]
+    return [
+        mean,
+        graph.make_node("Div", [total, degrees_of_freedom(graph, count, less, dtypes.float64)]),
+    ]
 
 
 def centred_over(graph: Graph, x: Result, axes: Ints) -> Results:
@@ -149,7 +152,7 @@ def _exact_mean(graph: Graph, x: str, axes: Ints, count: SymInt) -> str:
     return graph.make_node("Div", [total, const(graph, count, graph.get_type(total))])
 
 
-def freedom(graph: Graph, count: SymInt, correction: Scalar, dtype: Dtype) -> Result:
+def degrees_of_freedom(graph: Graph, count: SymInt, correction: Scalar, dtype: Dtype) -> Result:
     """``max(count - correction, 0)`` as a 0-d result: the divisor of a variance (torch's
     ``correction``)."""
     if isinstance(count, int):

@@ -31,14 +31,14 @@ from ortable.prelude.facts import (
     Str,
     SymInt,
     SymInts,
+    broadcast_ints,
     is_static,
     rank_of,
     shape_of,
-    spread,
 )
 from ortable.prelude.pointwise import const_like
-from ortable.prelude.promotion import wide_dtype
-from ortable.prelude.shapes import counting, sliced
+from ortable.prelude.promotion import opmath_dtype
+from ortable.prelude.shapes import iota, sliced
 from ortable.prelude.values import as_scalar, as_vec, cast, const, consts, unsqueezed
 
 from .padding import full_pads
@@ -83,7 +83,7 @@ def resized(
     if own == dtypes.uint8 and not how.startswith("nearest"):
         return _resized_bytes(graph, x, have, wanted, factors, how, align)
     kind = dtypes.float64 if own == dtypes.float64 else dtypes.float32
-    found = x if how.startswith("nearest") else cast(graph, x, wide_dtype(own))
+    found = x if how.startswith("nearest") else cast(graph, x, opmath_dtype(own))
     copied = False
     for place in reversed(range(len(have))):
         if how in _COPYING and _stays(have[place], wanted[place], factors[place]):
@@ -416,7 +416,7 @@ def grid_steps(graph: Graph, size: SymInt, align: Bool, dtype: Dtype) -> Result:
     """Where the elements of an axis lie between -1 and 1: their centres, or with ``align`` from end
     to end; [0] for one element."""
     make = graph.make_node
-    ramp = cast(graph, counting(graph, 0, size, 1), dtype)
+    ramp = cast(graph, iota(graph, 0, size, 1), dtype)
     if isinstance(size, int) and size <= 1:
         return make("Mul", [ramp, const(graph, 0, dtype)])
     count, one = const(graph, size, dtype), const(graph, 1, dtype)
@@ -439,7 +439,7 @@ def _through_windows(
     make, later = graph.make_node, list(range(2, rank_of(graph, x) - axis + 1))
     shared = unsqueezed(graph, cast(graph, counts, graph.get_type(x)), [n - 1 for n in later])
     x = unsqueezed(graph, make("Div", [x, shared]), [axis])
-    places = unsqueezed(graph, counting(graph, 0, size, 1), [1])
+    places = unsqueezed(graph, iota(graph, 0, size, 1), [1])
     inside = make("And", [make("GreaterOrEqual", [places, start]), make("Less", [places, end])])
     kept = make("Where", [unsqueezed(graph, inside, later), x, const_like(graph, 0, x)])
     return make("ReduceSum", [kept, consts(graph, [axis + 1], dtypes.int64)], keepdims=0)
@@ -534,8 +534,8 @@ def mean_weights(
     """The maps of average pooling of ``sizes`` into ``places`` windows; ``rest`` holds ceil_mode,
     count_include_pad and divisor_override."""
     n, (ceil, padded, divisor) = len(sizes), rest
-    window, before = spread(kernel, n), spread(pads, n)
-    strides = spread(steps, n) if steps else window
+    window, before = broadcast_ints(kernel, n), broadcast_ints(pads, n)
+    strides = broadcast_ints(steps, n) if steps else window
     found: list[Any] = []
     for size, count, k, step, pad in zip(sizes, places, window, strides, before, strict=True):
         share = divisor and (1 if found else divisor)  # all of it along the first axis
@@ -558,7 +558,7 @@ def window_ends(
     """Where ``count`` windows of ``k`` elements begin and end along an axis, and how many elements
     each of them averages: those inside, and those of the padding where it counts."""
     make = graph.make_node
-    start = counting(graph, -pad, count, step)
+    start = iota(graph, -pad, count, step)
     end = make("Add", [start, const(graph, k, dtypes.int64)])
     low, high = (-pad, size + pad) if padded else (0, size)
     last = make("Min", [end, const(graph, high, dtypes.int64)])
@@ -613,7 +613,7 @@ def edge_weights(sizes: SymInts, pads: SymInts, dtype: Dtype) -> Opaque:
 def even_ends(graph: Graph, size: SymInt, count: SymInt) -> Results:
     """Where the ``count`` windows of adaptive pooling begin and end along an axis."""
     make, one = graph.make_node, const(graph, 1, dtypes.int64)
-    ramp = counting(graph, 0, count, 1)
+    ramp = iota(graph, 0, count, 1)
     whole, parts = const(graph, size, dtypes.int64), const(graph, count, dtypes.int64)
     start = make("Div", [make("Mul", [ramp, whole]), parts])
     after = make("Mul", [make("Add", [ramp, one]), whole])

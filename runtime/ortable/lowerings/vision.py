@@ -12,7 +12,7 @@ from ortable import dtypes
 from ortable.dims import Dim
 from ortable.ir import Graph, Res
 from ortable.prelude.facts import dim_of, static
-from ortable.prelude.promotion import wide_dtype
+from ortable.prelude.promotion import opmath_dtype
 from ortable.prelude.values import as_scalar, as_vec, cast, const, consts, unsqueezed
 
 
@@ -89,7 +89,7 @@ def _each_region(
     pooled: Callable[[Graph, str, list[str]], str],
 ) -> str:
     """``pooled(body, picture [C, H, W], [x1, y1, x2, y2])`` of every region, stacked."""
-    kind = wide_dtype(graph.get_type(input))
+    kind = opmath_dtype(graph.get_type(input))
     pictures, regions = cast(graph, input, kind), cast(graph, rois, kind)
     body = graph.subgraph("region")
     step = body.make_tensor_input(body.unique_name("step"), dtypes.int64, ())

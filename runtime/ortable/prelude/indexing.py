@@ -15,24 +15,24 @@ from ortable.inference import normalize_axis
 from ortable.ir import Graph
 
 from .facts import Bool, Dtype, Int, Result, Str, SymInt, dim_of, rank_of, shape_of
-from .shapes import along_axis, counting, stretched
+from .shapes import along_axis, expanded, iota
 from .values import as_vec, at_least_1d, cast, const, consts, permuted, squeezed, unsqueezed
 
 __all__ = [
+    "argsort",
     "gather_dtype",
-    "marked_places",
+    "marked_indices",
     "nonzero_rows",
-    "put_along",
-    "put_elements",
     "run_ids",
+    "scatter_elements",
+    "scatter_slices",
     "sort_keys",
-    "sorted_places",
-    "taken_along",
-    "window_places",
+    "take_along_dim",
+    "window_indices",
 ]
 
 
-def sorted_places(graph: Graph, x: Result, axis: Int) -> Result:
+def argsort(graph: Graph, x: Result, axis: Int) -> Result:
     """The int64 places of the elements in ascending order along one axis (at least 1-d); equal ones
     keep their order, NaN comes last."""
     keys = sort_keys(graph, x)
@@ -48,16 +48,16 @@ def run_ids(graph: Graph, starts: Result) -> Result:
     return graph.make_node("Sub", [count, const(graph, 1, dtypes.int64)])
 
 
-def window_places(graph: Graph, count: SymInt, window: Int, step: Int, spacing: Int) -> Result:
+def window_indices(graph: Graph, count: SymInt, window: Int, step: Int, spacing: Int) -> Result:
     """The int64 matrix [count, window] of the places in each of ``count`` windows."""
     inner = np.arange(window) * spacing
     if isinstance(count, int):
         return graph.make_initializer("", (np.arange(count)[:, None] * step + inner))
-    starts = unsqueezed(graph, counting(graph, 0, count, step), [1])
+    starts = unsqueezed(graph, iota(graph, 0, count, step), [1])
     return graph.make_node("Add", [starts, consts(graph, inner, dtypes.int64)])
 
 
-def put_along(
+def scatter_slices(
     graph: Graph, x: Result, axis: Int, index: Result, values: Result, how: Str
 ) -> Result:
     """``x`` with ``values`` written where the 1-d ``index`` points along one axis; ``how`` is
@@ -93,7 +93,7 @@ def names_each_once(graph: Graph, index: Result) -> Bool:
     return bool((rows >= 0).all()) and len(np.unique(rows, axis=0)) == len(rows)
 
 
-def put_elements(
+def scatter_elements(
     graph: Graph, x: Result, dim_: Int, index: Result, values: Result, how: Str
 ) -> Result:
     """torch.scatter: ``values`` (of the shape of ``index``, or larger, or 0-d) written into ``x``
@@ -118,22 +118,22 @@ def put_elements(
                 "Slice", [values, zeros, ends, consts(graph, short, dtypes.int64)]
             )
     else:
-        values = stretched(graph, values, wanted)
+        values = expanded(graph, values, wanted)
     base = at_least_1d(graph, x)
     axis = normalize_axis(dim_, rank_of(graph, base))
     found = _reduced(graph, base, places, values, axis, how)
     return squeezed(graph, found, [0]) if rank_of(graph, x) == 0 else found
 
 
-def marked_places(graph: Graph, x: Result, dim_: Int, index: Result) -> Result:
+def marked_indices(graph: Graph, x: Result, dim_: Int, index: Result) -> Result:
     """A bool result that broadcasts against ``x``: True where ``index`` points along one axis."""
     rank = rank_of(graph, x)
     size = dim_of(graph, x, dim_) if rank else 1
     axis = normalize_axis(dim_, rank) if rank else 0
-    nowhere = stretched(graph, const(graph, False, dtypes.boolean), [size])
+    nowhere = expanded(graph, const(graph, False, dtypes.boolean), [size])
     places = unsqueezed(graph, cast(graph, at_least_1d(graph, index), dtypes.int64), [1])
     count = dim_of(graph, places, 0)
-    yes = stretched(graph, const(graph, True, dtypes.boolean), [count])
+    yes = expanded(graph, const(graph, True, dtypes.boolean), [count])
     found = graph.make_node("ScatterND", [nowhere, places, yes])
     return along_axis(graph, found, axis, rank) if rank else squeezed(graph, found, [0])
 
@@ -170,7 +170,7 @@ def sort_keys(graph: Graph, x: Result) -> Result:
     return graph.make_node("Where", [unordered, const(graph, inf, graph.get_type(keys)), finite])
 
 
-def taken_along(graph: Graph, x: Result, places: Result, axis: Int) -> Result:
+def take_along_dim(graph: Graph, x: Result, places: Result, axis: Int) -> Result:
     """``x`` taken along one axis at ``places`` (GatherElements), at least 1-d."""
     return graph.make_node("GatherElements", [at_least_1d(graph, x), places], axis=axis)
 

@@ -17,7 +17,7 @@ from ortable.ir import Graph
 from ortable.lowerings.linalg import matrix
 
 from .facts import Bool, Opaque, Result, SymInt, dim_of, rank_of, shape_of
-from .promotion import wide_dtype
+from .promotion import opmath_dtype
 from .shapes import zeros_of
 from .sums import summed_over
 from .values import cast, consts, cropped, permuted, squeezed, unsqueezed
@@ -29,8 +29,8 @@ __all__ = [
     "projected",
     "smaller_side",
     "summed_back",
+    "triu",
     "untransposed",
-    "upper_part",
 ]
 
 
@@ -45,7 +45,7 @@ def summed_back(graph: Graph, grad: Result, weights: Opaque) -> Result:
     that an infinite gradient stays where it belongs.
     """
     own = graph.get_type(grad)
-    found = cast(graph, grad, wide_dtype(own))
+    found = cast(graph, grad, opmath_dtype(own))
     first = rank_of(graph, grad) - len(weights)
     for place, through in enumerate(weights):
         if isinstance(through, np.ndarray):
@@ -93,7 +93,7 @@ def flipped_matrix(graph: Graph, x: Result) -> Result:
     return matrix.turned(graph, x)
 
 
-def upper_part(graph: Graph, x: Result, wanted: Bool = True) -> Result:
+def triu(graph: Graph, x: Result, wanted: Bool = True) -> Result:
     """The upper triangle of matrices, or the lower one."""
     return graph.make_node("Trilu", [x], upper=int(wanted))
 

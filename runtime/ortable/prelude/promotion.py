@@ -27,7 +27,7 @@ __all__ = [
     "in_dtype",
     "machine_epsilon",
     "opmath",
-    "wide_dtype",
+    "opmath_dtype",
 ]
 
 
@@ -129,7 +129,7 @@ def _complex_of(real: int) -> int:
     return dtypes.complex128 if real == dtypes.float64 else dtypes.complex64
 
 
-def wide_dtype(dtype: Dtype) -> Dtype:
+def opmath_dtype(dtype: Dtype) -> Dtype:
     """The dtype in which torch accumulates: float32 for the 16 bit floats, the dtype itself for
     others."""
     return dtypes.float32 if dtype in (dtypes.float16, dtypes.bfloat16) else dtype

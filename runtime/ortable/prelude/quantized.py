@@ -12,7 +12,7 @@ from ortable import dtypes
 from ortable.errors import BuilderError
 from ortable.ir import Graph
 
-from .facts import Bool, Dtype, Ints, Result, highest, lowest
+from .facts import Bool, Dtype, Ints, Result, dtype_max, dtype_min
 from .values import cast, reshape_to
 
 __all__ = [
@@ -74,5 +74,5 @@ def constant_array(graph: Graph, name: str) -> np.ndarray | None:
 
 
 def _within(values: np.ndarray, dtype: Dtype) -> bool:
-    inside = (values >= lowest(dtype)) & (values <= highest(dtype))
+    inside = (values >= dtype_min(dtype)) & (values <= dtype_max(dtype))
     return bool(np.all(inside & (values == np.rint(values))))

@@ -19,8 +19,8 @@ from .facts import Bool, Ints, Result, SymInts, dim_of, is_static, shape_of
 from .values import cast, const, consts, filled, permuted, reshape_to
 
 __all__ = [
-    "length_over",
-    "marks_over",
+    "count_true",
+    "l2_norm",
     "summed_over",
 ]
 
@@ -60,13 +60,13 @@ def summed_over(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
     return cast(graph, float_sum(graph, x, axes, keepdim, False), kind)
 
 
-def marks_over(graph: Graph, marks: Result, axes: Ints, keepdim: Bool) -> Result:
+def count_true(graph: Graph, marks: Result, axes: Ints, keepdim: Bool) -> Result:
     """How many of the bools are true over non-negative ``axes``, as int64."""
     whole = cast(graph, marks, dtypes.int64)
     return _plain_sum(graph, whole, axes, keepdim) if axes else whole
 
 
-def length_over(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
+def l2_norm(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
     """The root of the sum of squares of floats over non-negative ``axes``."""
     if _is_few(graph, x, axes):
         over = consts(graph, axes, dtypes.int64)
@@ -81,7 +81,7 @@ def _is_few(graph: Graph, x: str, axes: Ints) -> bool:
     return isinstance(count, int) and count <= _MOST // 4
 
 
-def magnitude_over(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
+def l1_norm(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
     """The sum of the absolute values over non-negative ``axes``."""
     if _is_few(graph, x, axes):
         over = consts(graph, axes, dtypes.int64)

@@ -19,7 +19,7 @@ from ortable.prelude.complex_arithmetic import (
     Complex,
     Complexes,
     as_complex,
-    c_times,
+    c_mul,
     complex_product,
     on_both_parts,
     re,
@@ -38,10 +38,10 @@ __all__ = [
     "c_joined",
     "c_like",
     "c_matmul",
+    "c_mul_i",
     "c_prod",
     "c_reshaped",
-    "c_times_i",
-    "c_total",
+    "c_sum",
     "c_unjoined",
     "c_unsqueezed",
     "c_where",
@@ -85,7 +85,7 @@ def c_angle(graph: Graph, x: Complex) -> Result:
     return atan2_of(graph, x.imag, x.real)
 
 
-def c_times_i(graph: Graph, x: Complex, sign: Scalar = 1) -> Complex:
+def c_mul_i(graph: Graph, x: Complex, sign: Scalar = 1) -> Complex:
     """``i * x``, or ``-i * x`` for a sign of -1."""
     make = graph.make_node
     if sign == 1:
@@ -101,7 +101,7 @@ def c_where(graph: Graph, mask: Result, a: Complex, b: Complex) -> Complex:
     )
 
 
-def c_total(graph: Graph, x: Complex, axes: Ints) -> Complex:
+def c_sum(graph: Graph, x: Complex, axes: Ints) -> Complex:
     """The sum along ``axes``."""
     return on_both_parts(graph, lambda part: summed_over(graph, part, axes, False), x)
 
@@ -140,7 +140,7 @@ def c_prod(graph: Graph, x: Complex, axis: Int, keepdim: Bool) -> Complex:
         half = size // 2
         parts = [_stretch(graph, x, axis, first, first + half) for first in (0, half)]
         rest = [_stretch(graph, x, axis, size - 1, size)] if size % 2 else []
-        x = c_times(graph, *parts)
+        x = c_mul(graph, *parts)
         if rest:
             x = on_both_parts(
                 graph, lambda a, b: graph.make_node("Concat", [a, b], axis=axis), x, rest[0]
@@ -158,7 +158,7 @@ def c_cumprod(graph: Graph, x: Complex, axis: Int) -> Complex:
     while step < size:
         first = _stretch(graph, x, axis, 0, step)
         earlier = _stretch(graph, x, axis, 0, size - step)
-        later = c_times(graph, _stretch(graph, x, axis, step, size), earlier)
+        later = c_mul(graph, _stretch(graph, x, axis, step, size), earlier)
         x = on_both_parts(
             graph, lambda a, b: graph.make_node("Concat", [a, b], axis=axis), first, later
         )

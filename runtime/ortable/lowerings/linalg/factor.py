@@ -8,7 +8,7 @@ from ortable.dims import Dim
 from ortable.ir import Graph
 from ortable.prelude.facts import dim_of
 from ortable.prelude.pointwise import const_like, filled_like
-from ortable.prelude.shapes import counting, stretched, zeros_of
+from ortable.prelude.shapes import expanded, iota, zeros_of
 from ortable.prelude.values import as_scalar, cast, const, consts, unsqueezed
 
 from .matrix import fewer, first_axis, places, run_loop, sum_of_squares, turned, unit_batch
@@ -18,9 +18,9 @@ def lu(graph: Graph, a: str) -> tuple[str, str, str]:
     """(LU, pivots, order): the factors in one matrix, LAPACK's int32 pivots counted from 1, and
     which row of ``a`` each row of the product is."""
     rows, columns, count = places(graph, a, -2), places(graph, a, -1), fewer(graph, a)
-    line = counting(graph, 0, dim_of(graph, a, 1), 1)
-    marks = counting(graph, 0, count, 1)
-    order = stretched(
+    line = iota(graph, 0, dim_of(graph, a, 1), 1)
+    marks = iota(graph, 0, count, 1)
+    order = expanded(
         graph, unsqueezed(graph, line, [0]), [dim_of(graph, a, 0), dim_of(graph, a, 1)]
     )
     pivots = zeros_of(graph, [dim_of(graph, a, 0), count], dtypes.int64)
@@ -69,8 +69,8 @@ def _eliminated(body: Graph, a: str, place: str, rows: str, columns: str) -> str
 def row_order(graph: Graph, pivots: str, rows: Dim) -> str:
     """[batch, rows]: which row of a matrix comes to stand at each place after the exchanges that
     ``pivots`` [batch, count] tell, in turn."""
-    line = counting(graph, 0, rows, 1)
-    order = stretched(graph, unsqueezed(graph, line, [0]), [dim_of(graph, pivots, 0), rows])
+    line = iota(graph, 0, rows, 1)
+    order = expanded(graph, unsqueezed(graph, line, [0]), [dim_of(graph, pivots, 0), rows])
     pivots = cast(graph, pivots, dtypes.int64)
 
     def step(body: Graph, place: str, order: str) -> list[str]:
@@ -85,7 +85,7 @@ def row_order(graph: Graph, pivots: str, rows: Dim) -> str:
 
 def permutation_matrix(graph: Graph, order: str, dtype: int) -> str:
     """[batch, rows, rows]: P of A = P L U."""
-    line = unsqueezed(graph, counting(graph, 0, dim_of(graph, order, 1), 1), [1])
+    line = unsqueezed(graph, iota(graph, 0, dim_of(graph, order, 1), 1), [1])
     return cast(graph, graph.make_node("Equal", [line, unsqueezed(graph, order, [1])]), dtype)
 
 
@@ -158,7 +158,7 @@ def cholesky(graph: Graph, a: str) -> tuple[str, str]:
 def reflectors(graph: Graph, a: str) -> tuple[str, str]:
     """(a, tau) of LAPACK's geqrf: R above the reflectors 1 - tau v v', v[place] = 1 left out."""
     rows, columns, count = places(graph, a, -2), places(graph, a, -1), fewer(graph, a)
-    marks = counting(graph, 0, count, 1)
+    marks = iota(graph, 0, count, 1)
     tau = zeros_of(graph, [dim_of(graph, a, 0), count], graph.get_type(a))
 
     def step(body: Graph, place: str, a: str, tau: str) -> list[str]:

@@ -12,7 +12,7 @@ from ortable.ir import Graph
 from ortable.prelude.facts import dim_of
 from ortable.prelude.pointwise import const_like
 from ortable.prelude.promotion import machine_epsilon
-from ortable.prelude.shapes import stretched
+from ortable.prelude.shapes import expanded
 from ortable.prelude.values import as_scalar, as_vec, cast, const, consts
 
 from .matrix import places, run_loop, sum_of_squares, turned, unit_batch
@@ -133,7 +133,7 @@ def symmetric_eigen(graph: Graph, a: str) -> tuple[str, str]:
 def _columns_at(graph: Graph, x: str, order: str) -> str:
     """The columns of ``x`` [batch, rows, columns] in ``order`` [batch, columns]."""
     index = graph.make_node("Unsqueeze", [order, consts(graph, [1], dtypes.int64)])
-    index = stretched(graph, index, graph.get_shape(x))
+    index = expanded(graph, index, graph.get_shape(x))
     return graph.make_node("GatherElements", [x, index], axis=2)
 
 

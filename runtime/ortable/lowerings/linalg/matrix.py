@@ -9,7 +9,7 @@ from ortable import dims, dtypes
 from ortable.dims import Dim
 from ortable.ir import Graph
 from ortable.prelude.facts import dim_of, rank_of, shape_of
-from ortable.prelude.shapes import counting, stretched
+from ortable.prelude.shapes import expanded, iota
 from ortable.prelude.values import as_scalar, cast, const, consts, permuted, reshape_to, unsqueezed
 
 Step = Callable[..., Sequence[str]]
@@ -35,7 +35,7 @@ def batch_of(graph: Graph, x: str, kept: int = 2) -> list[Dim]:
 
 def in_batch(graph: Graph, x: str, batch: Sequence[Dim]) -> str:
     """A matrix of ``x``, or a batch of them, broadcast to the leading dimensions ``batch``."""
-    return stretched(graph, x, [*batch, *shape_of(graph, x)[-2:]])
+    return expanded(graph, x, [*batch, *shape_of(graph, x)[-2:]])
 
 
 def turned(graph: Graph, x: str) -> str:
@@ -46,16 +46,16 @@ def turned(graph: Graph, x: str) -> str:
 
 def places(graph: Graph, x: str, axis: int) -> str:
     """0, 1, 2, ... along the rows (axis -2) or columns (axis -1), to compare with a place."""
-    found = counting(graph, 0, dim_of(graph, x, axis), 1)
+    found = iota(graph, 0, dim_of(graph, x, axis), 1)
     return unsqueezed(graph, found, [1]) if axis == -2 else found
 
 
 def unit_batch(graph: Graph, like: str, rows: Dim, columns: Dim) -> str:
     """[batch, rows, columns] with ones on the diagonal, for as many matrices as ``like`` has."""
-    down = unsqueezed(graph, counting(graph, 0, rows, 1), [1])
-    ones = graph.make_node("Equal", [down, counting(graph, 0, columns, 1)])
+    down = unsqueezed(graph, iota(graph, 0, rows, 1), [1])
+    ones = graph.make_node("Equal", [down, iota(graph, 0, columns, 1)])
     one = cast(graph, ones, graph.get_type(like))
-    return stretched(graph, one, [dim_of(graph, like, 0), rows, columns])
+    return expanded(graph, one, [dim_of(graph, like, 0), rows, columns])
 
 
 def fewer(graph: Graph, x: str) -> Dim:

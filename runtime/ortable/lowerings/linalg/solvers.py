@@ -30,7 +30,7 @@ from ortable.prelude.matrices import matrix_product
 from ortable.prelude.pointwise import const_like
 from ortable.prelude.promotion import machine_epsilon
 from ortable.prelude.reductions import power_norm, reduced_extreme
-from ortable.prelude.shapes import counting, sliced, stretched, zeros_of
+from ortable.prelude.shapes import expanded, iota, sliced, zeros_of
 from ortable.prelude.values import (
     cast,
     const,
@@ -73,14 +73,14 @@ __all__ = [
 
 def unit_matrix(graph: Graph, rows: SymInt, columns: SymInt, dtype: Dtype) -> Result:
     """[rows, columns] with ones on the diagonal."""
-    down = unsqueezed(graph, counting(graph, 0, rows, 1), [1])
-    return cast(graph, graph.make_node("Equal", [down, counting(graph, 0, columns, 1)]), dtype)
+    down = unsqueezed(graph, iota(graph, 0, rows, 1), [1])
+    return cast(graph, graph.make_node("Equal", [down, iota(graph, 0, columns, 1)]), dtype)
 
 
 def unit_like(graph: Graph, x: Result) -> Result:
     """Unit matrices for a batch of square matrices ``x``, in its shape."""
     unit = unit_matrix(graph, dim_of(graph, x, -2), dim_of(graph, x, -1), graph.get_type(x))
-    return stretched(graph, unit, shape_of(graph, x))
+    return expanded(graph, unit, shape_of(graph, x))
 
 
 def longer_side(graph: Graph, x: Result) -> SymInt:
@@ -139,9 +139,9 @@ def lu_info(graph: Graph, factors: Result) -> Result:
     zeros = make("Equal", [diagonal_elements(graph, factors), const_like(graph, 0, factors)])
     size = matrix.fewer(graph, factors)
     # large for the first one: the largest is what counts
-    from_end = counting(graph, size, size, -1)
+    from_end = iota(graph, size, size, -1)
     marks = make("Where", [zeros, from_end, const(graph, 0, dtypes.int64)])
-    nothing = stretched(
+    nothing = expanded(
         graph, consts(graph, [0], dtypes.int64), [*matrix.batch_of(graph, factors), 1]
     )
     marks = make("Concat", [marks, nothing], axis=-1)
@@ -154,7 +154,7 @@ def lu_info(graph: Graph, factors: Result) -> Result:
 def lu_sign(graph: Graph, factors: Result, pivots: Result) -> Result:
     """1 or -1: the sign of the exchanges of rows that ``pivots`` tell."""
     make, count = graph.make_node, matrix.fewer(graph, factors)
-    own = cast(graph, counting(graph, 1, count, 1), dtypes.int32)
+    own = cast(graph, iota(graph, 1, count, 1), dtypes.int32)
     moved = make("Not", [make("Equal", [pivots, own])])
     ones = cast(graph, moved, dtypes.int64)
     times = make("ReduceSum", [ones, _last_axis(graph, ones)], keepdims=0)
@@ -170,7 +170,7 @@ def lu_solved(
     rows = dim_of(graph, factors, -1)
     together = _together(graph, [factors, b])
     flat = [matrix.flat_batch(graph, matrix.in_batch(graph, x, together)) for x in (factors, b)]
-    pivots = stretched(graph, pivots, [*together, rows])
+    pivots = expanded(graph, pivots, [*together, rows])
     order = factor.row_order(graph, matrix.flat_batch(graph, pivots, 1), rows)
     found = factor.lu_solution(graph, flat[0], order, flat[1], adjoint)
     return matrix.with_batch(graph, found, together)
@@ -410,5 +410,5 @@ def log_determinant(graph: Graph, x: Result) -> Results:
 def _with_one(graph: Graph, factors: str) -> str:
     """The diagonals with a 1 behind: reductions of nothing are no business of a kernel."""
     one = consts(graph, [1], graph.get_type(factors))
-    one = stretched(graph, one, [*matrix.batch_of(graph, factors), 1])
+    one = expanded(graph, one, [*matrix.batch_of(graph, factors), 1])
     return graph.make_node("Concat", [diagonal_elements(graph, factors), one], axis=-1)
