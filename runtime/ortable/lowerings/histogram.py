@@ -157,8 +157,8 @@ def _bin_by_division(graph: Graph, x: str, edges: str, bins: int) -> str:
     away = make("Mul", [make("Sub", [x, first]), const(graph, bins, dtype)])
     place = make("Div", [away, make("Sub", [last, first])])
     kept = make("Where", [_inside(graph, x, edges), place, const(graph, 0, dtype)])
-    found = cast(graph, kept, dtypes.int64)
-    return make("Min", [found, const(graph, bins - 1, dtypes.int64)])
+    result = cast(graph, kept, dtypes.int64)
+    return make("Min", [result, const(graph, bins - 1, dtypes.int64)])
 
 
 def _bin_by_search(graph: Graph, x: str, edges: str, bins: int) -> str:
@@ -196,8 +196,8 @@ def _counts(
         here = make("And", [here, _inside(graph, column, edge)])
     kept = make("Where", [here, place, const(graph, total, dtypes.int64)])
     flat = None if weight is None else as_flat(graph, weight)
-    found = bincount(graph, kept, flat, as_vec(graph, total + 1), graph.get_type(columns[0]))
-    return reshape_to(graph, sliced(graph, found, 0, 0, total), sizes)
+    result = bincount(graph, kept, flat, as_vec(graph, total + 1), graph.get_type(columns[0]))
+    return reshape_to(graph, sliced(graph, result, 0, 0, total), sizes)
 
 
 def _weighed(
@@ -209,18 +209,18 @@ def _weighed(
     density: bool,
 ) -> str:
     """The counts, or with ``density`` their share of the total over the size of the bin."""
-    found = _counts(graph, columns, edges, places, weight)
+    result = _counts(graph, columns, edges, places, weight)
     if not density:
-        return found
+        return result
     make = graph.make_node
-    found = make("Div", [found, make("ReduceSum", [found], keepdims=0)])
+    result = make("Div", [result, make("ReduceSum", [result], keepdims=0)])
     for axis, edge in enumerate(edges):
         widths: Any = make(
             "Sub", [sliced(graph, edge, 0, 1, 2**63 - 1), sliced(graph, edge, 0, 0, -1)]
         )
         shape = [-1 if each == axis else 1 for each in range(len(edges))]
-        found = make("Div", [found, reshape_to(graph, widths, shape)])
-    return found
+        result = make("Div", [result, reshape_to(graph, widths, shape)])
+    return result
 
 
 def frequencies(graph: Graph, index: Result, count: SymInt, dtype: Dtype) -> Result:
@@ -242,11 +242,13 @@ def bincount(
 ) -> Result:
     """How often each number from 0 to ``size`` - 1 (an int64[1] result) stands in ``places``, or
     the sum of the ``weights`` that stand there."""
-    wide = opmath_dtype(dtype)
-    zeros = graph.make_node("Expand", [const(graph, 0, wide), size])
+    compute_dtype = opmath_dtype(dtype)
+    zeros = graph.make_node("Expand", [const(graph, 0, compute_dtype), size])
     if not graph.has_rank(zeros):
         graph.set_rank(zeros, 1)
-    each = const(graph, 1, wide) if weights is None else cast(graph, weights, wide)
+    each = (
+        const(graph, 1, compute_dtype) if weights is None else cast(graph, weights, compute_dtype)
+    )
     added = graph.make_node("Expand", [each, graph.make_node("Shape", [places])])
     parts = [zeros, places, added]
     return cast(graph, graph.make_node("ScatterElements", parts, axis=0, reduction="add"), dtype)

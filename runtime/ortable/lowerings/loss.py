@@ -214,7 +214,7 @@ def at_class(graph: Graph, target: Result, classes: SymInt) -> Result:
 def multilabel_margin(graph: Graph, x: Result, target: Result, reduction: Int) -> Results:
     """[loss, 1 where a class is a target]: the targets of a row end at the first negative one;
     every class that is none costs 1 - (x[target] - x[class]), if that is positive."""
-    make, kind, rank = graph.make_node, graph.get_type(x), rank_of(graph, x)
+    make, dtype, rank = graph.make_node, graph.get_type(x), rank_of(graph, x)
     rows = dim_of(graph, x, 0) if rank > 1 else 1
     count = dim_of(graph, x, -1) if rank else 1
     values, places = (reshape_to(graph, each, [rows, count]) for each in (x, target))
@@ -224,13 +224,13 @@ def multilabel_margin(graph: Graph, x: Result, target: Result, reduction: Int) -
     chosen = any_true(graph, hits, [1], False)
     safe = make("Where", [kept, places, const(graph, 0, dtypes.int64)])
     own = unsqueezed(graph, make("GatherElements", [values, safe], axis=1), [2])
-    one, zero = const(graph, 1, kind), const(graph, 0, kind)
+    one, zero = const(graph, 1, dtype), const(graph, 0, dtype)
     gap = make("Add", [make("Sub", [one, own]), unsqueezed(graph, values, [1])])
     counts = make("And", [column, unsqueezed(graph, make("Not", [chosen]), [1])])
     counts = make("And", [counts, make("Greater", [gap, zero])])
     lost = summed_over(graph, make("Where", [counts, gap, zero]), [1, 2], False)
-    loss = loss_reduced(graph, make("Div", [lost, const(graph, count, kind)]), reduction)
-    return [loss, reshape_to(graph, cast(graph, chosen, kind), list(shape_of(graph, target)))]
+    loss = loss_reduced(graph, make("Div", [lost, const(graph, count, dtype)]), reduction)
+    return [loss, reshape_to(graph, cast(graph, chosen, dtype), list(shape_of(graph, target)))]
 
 
 def _before_end(graph: Graph, target: str) -> str:
@@ -242,9 +242,9 @@ def _before_end(graph: Graph, target: str) -> str:
 
 def stirling(graph: Graph, x: Result) -> Result:
     """Stirling's approximation of log(x!): x log(x) - x + log(2 pi x) / 2; 0 up to 1."""
-    make, kind = graph.make_node, graph.get_type(x)
+    make, dtype = graph.make_node, graph.get_type(x)
     main = make("Sub", [make("Mul", [x, make("Log", [x])]), x])
-    turned = make("Log", [make("Mul", [x, const(graph, 2 * math.pi, kind)])])
-    found = make("Add", [main, make("Mul", [turned, const(graph, 0.5, kind)])])
-    small = make("LessOrEqual", [x, const(graph, 1, kind)])
-    return make("Where", [small, const(graph, 0, kind), found])
+    transposed = make("Log", [make("Mul", [x, const(graph, 2 * math.pi, dtype)])])
+    result = make("Add", [main, make("Mul", [transposed, const(graph, 0.5, dtype)])])
+    small = make("LessOrEqual", [x, const(graph, 1, dtype)])
+    return make("Where", [small, const(graph, 0, dtype), result])

@@ -216,7 +216,7 @@ def pooled_max(
         tables = pool_tables(graph, x, sizes, kernel, steps, pads, spacing)
         return window_max(graph, x, tables, sizes, indexed)
     extra = [0] if rank_of(graph, x) == n + 1 else []
-    wide = {
+    compute_dtype = {
         dtypes.int16: dtypes.float64,
         dtypes.int32: dtypes.float64,
         dtypes.bfloat16: dtypes.float32,
@@ -229,9 +229,9 @@ def pooled_max(
         "dilations": broadcast_ints(spacing, n),
         "ceil_mode": int(ceil),
     }
-    batched = unsqueezed(graph, cast(graph, x, wide), extra)
-    found = graph.make_node("MaxPool", [batched], 2 if indexed else 1, **attributes)
-    values, places = found if indexed else (found, None)
+    batched = unsqueezed(graph, cast(graph, x, compute_dtype), extra)
+    result = graph.make_node("MaxPool", [batched], 2 if indexed else 1, **attributes)
+    values, places = result if indexed else (result, None)
     if dtypes.is_float_type(own) and not _is_dequantized(graph, x):
         if not indexed and not ceil and _suits_blocks(graph, batched, n):
             values = _with_nan_in_blocks(graph, batched, values, attributes)
@@ -325,11 +325,11 @@ def pooled_mean(
         tables = pool_tables(graph, x, sizes, kernel, steps, pads, [1])
         return window_mean(graph, x, tables, sizes, padded, divisor)
     extra = [0] if rank_of(graph, x) == n + 1 else []
-    wide = dtypes.float32 if own == dtypes.bfloat16 else own
+    compute_dtype = dtypes.float32 if own == dtypes.bfloat16 else own
     window, before = broadcast_ints(kernel, n), broadcast_ints(pads, n)
     strides = broadcast_ints(steps, n) if steps else window
     beyond = _beyond(shape_of(graph, x)[-n:], window, strides, before) if ceil else [0] * n
-    value = unsqueezed(graph, cast(graph, x, wide), extra)
+    value = unsqueezed(graph, cast(graph, x, compute_dtype), extra)
     counted = padded or divisor is not None
     if counted and divisor is None and any(beyond):
         # the padding becomes part of the input, so that only what lies beyond it is left out of the
@@ -339,7 +339,7 @@ def pooled_mean(
         before, ends, counted = [0] * n, beyond, False
     else:
         ends = [pad + more for pad, more in zip(before, beyond, strict=True)]
-    found = graph.make_node(
+    result = graph.make_node(
         "AveragePool",
         [value],
         kernel_shape=window,
@@ -348,8 +348,8 @@ def pooled_mean(
         count_include_pad=int(counted),
     )
     if divisor is not None:
-        found = scaled(graph, found, math.prod(window) / divisor)
-    return squeezed(graph, cast(graph, found, own), extra)
+        result = scaled(graph, result, math.prod(window) / divisor)
+    return squeezed(graph, cast(graph, result, own), extra)
 
 
 def _area(sizes: SymInts) -> SymInt:
@@ -361,11 +361,11 @@ def _area(sizes: SymInts) -> SymInt:
 
 def _beyond(sizes: SymInts, window: Ints, strides: Ints, pads: Ints) -> Ints:
     """How far the last window reaches past the padding, per axis."""
-    found = []
+    result = []
     for size, k, step, pad in zip(static(sizes), window, strides, pads, strict=True):
         count = _window_count(size, k, step, pad, True)
-        found.append(max((count - 1) * step + k - size - 2 * pad, 0))
-    return found
+        result.append(max((count - 1) * step + k - size - 2 * pad, 0))
+    return result
 
 
 def pooled_sizes(
@@ -427,11 +427,11 @@ def pooled_adaptive(graph: Graph, x: Result, sizes: SymInts, largest: Bool) -> R
         if largest:
             return cast(graph, window_max(graph, wide, tables, sizes, False)[0], own)
         return cast(graph, window_mean(graph, wide, tables, sizes, False, None), own)
-    found = _over(graph, x, ones, largest) if ones else x
+    result = _over(graph, x, ones, largest) if ones else x
     for place, size in enumerate(sizes):
         if first + place not in ones and not (have[place] is size or have[place] == size):
-            found = _in_regions(graph, found, first + place, static(size), largest)
-    return found
+            result = _in_regions(graph, result, first + place, static(size), largest)
+    return result
 
 
 def _over(graph: Graph, x: str, axes: Ints, largest: bool) -> str:
@@ -514,8 +514,8 @@ def window_max(graph: Graph, x: Result, tables: Any, sizes: SymInts, indexed: Bo
     values, places, inside = _windows(graph, x, tables)
     values = make("Where", [inside, values, const(graph, dtype_min(dtype), dtype)])
     if not indexed:
-        found = reduced_extreme(graph, values, [len(lead) + 1], False, True)
-        return [reshape_to(graph, found, [*lead, *sizes])]
+        result = reduced_extreme(graph, values, [len(lead) + 1], False, True)
+        return [reshape_to(graph, result, [*lead, *sizes])]
     best = _last_best(graph, values, len(lead) + 1)
     top = make("GatherElements", [values, best], axis=len(lead) + 1)
     each = make("Shape", [places], start=1)
@@ -525,7 +525,7 @@ def window_max(graph: Graph, x: Result, tables: Any, sizes: SymInts, indexed: Bo
     )
     whole = make("Reshape", [places, consts(graph, [-1], dtypes.int64)])
     at = make("Gather", [whole, flat], axis=0)
-    return [reshape_to(graph, found, [*lead, *sizes]) for found in (top, at)]
+    return [reshape_to(graph, result, [*lead, *sizes]) for result in (top, at)]
 
 
 def _last_best(graph: Graph, values: str, axis: int) -> str:
@@ -534,9 +534,9 @@ def _last_best(graph: Graph, values: str, axis: int) -> str:
     if not dtypes.is_float_type(dtype):
         one = consts(graph, [1], dtypes.int64)
         return str(make("TopK", [cast(graph, values, dtypes.int64), one], 2, axis=axis)[1])
-    wide = values if dtype == dtypes.float64 else cast(graph, values, dtypes.float32)
-    first = make("ArgMax", [wide], axis=axis)
-    wrong = cast(graph, make("IsNaN", [wide]), dtypes.uint8)
+    compute_dtype = values if dtype == dtypes.float64 else cast(graph, values, dtypes.float32)
+    first = make("ArgMax", [compute_dtype], axis=axis)
+    wrong = cast(graph, make("IsNaN", [compute_dtype]), dtypes.uint8)
     lost = make("ArgMax", [wrong], axis=axis, select_last_index=1)
     some = make("ReduceMax", [wrong, _axes(graph, axis)], keepdims=1)
     return str(make("Where", [cast(graph, some, dtypes.boolean), lost, first]))
@@ -593,13 +593,13 @@ def _windows(graph: Graph, x: str, tables: Any) -> tuple[str, str, str]:
 
 def _crossed(graph: Graph, parts: list[str], op: str) -> str:
     """[o0, o1, ..., k0, k1, ...] from one [o, k] an axis."""
-    n, found = len(parts), None
+    n, result = len(parts), None
     for axis, part in enumerate(parts):
         others = [place for place in range(2 * n) if place not in (axis, n + axis)]
         wide = unsqueezed(graph, part, others)
-        found = wide if found is None else graph.make_node(op, [found, wide])
-    assert found is not None
-    return found
+        result = wide if result is None else graph.make_node(op, [result, wide])
+    assert result is not None
+    return result
 
 
 def pooled_fractional(
@@ -612,7 +612,7 @@ def pooled_fractional(
     ``samples`` hold u for every plane, [N, C, axes] (Graham, Fractional max-pooling, 2014).
     """
     make, n = graph.make_node, len(sizes)
-    shape, kind = list(shape_of(graph, x)), graph.get_type(samples)
+    shape, dtype = list(shape_of(graph, x)), graph.get_type(samples)
     lead = shape[: len(shape) - n]
     planes, area = dims.prod(lead), dims.prod(shape[len(shape) - n :])
     drawn = reshape_to(graph, samples, [planes, n])
@@ -625,9 +625,9 @@ def pooled_fractional(
         end = const(graph, size - k, dtypes.int64)
         starts = make("Expand", [end, consts(graph, [1, 1], dtypes.int64)])
         if count > 1:
-            width = make("Sub", [const(graph, size, kind), const(graph, k, kind)])
-            step = make("Div", [width, const(graph, count - 1, kind)])
-            ramp = consts(graph, list(range(count - 1)), kind)
+            width = make("Sub", [const(graph, size, dtype), const(graph, k, dtype)])
+            step = make("Div", [width, const(graph, count - 1, dtype)])
+            ramp = consts(graph, list(range(count - 1)), dtype)
             first = _whole(graph, make("Mul", [make("Add", [ramp, u]), step]))
             moved = make("Sub", [first, _whole(graph, make("Mul", [u, step]))])
             column_of = make(
@@ -650,8 +650,8 @@ def pooled_fractional(
     values = make("GatherElements", [reshape_to(graph, x, [planes, area]), table], axis=1)
     values, table = (reshape_to(graph, part, [planes, windows, each]) for part in (values, table))
     best = _last_best(graph, values, 2)
-    found = [make("GatherElements", [part, best], axis=2) for part in (values, table)]
-    return [reshape_to(graph, part, [*lead, *sizes]) for part in found]
+    result = [make("GatherElements", [part, best], axis=2) for part in (values, table)]
+    return [reshape_to(graph, part, [*lead, *sizes]) for part in result]
 
 
 def _whole(graph: Graph, x: str) -> str:
@@ -665,5 +665,5 @@ def unpooled(graph: Graph, x: Result, indices: Result, sizes: SymInts) -> Result
     lead, space = list(shape_of(graph, x))[:-n], list(shape_of(graph, x))[-n:]
     planes = zeros_of(graph, [*lead, dims.prod(sizes)], graph.get_type(x))
     flat = [reshape_to(graph, each, [*lead, dims.prod(space)]) for each in (indices, x)]
-    found = make("ScatterElements", [planes, *flat], axis=len(lead))
-    return reshape_to(graph, found, [*lead, *sizes])
+    result = make("ScatterElements", [planes, *flat], axis=len(lead))
+    return reshape_to(graph, result, [*lead, *sizes])

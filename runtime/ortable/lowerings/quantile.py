@@ -64,16 +64,16 @@ def _quantile(
     single = not isinstance(q, str) or rank_of(graph, q) == 0
     wanted = at_least_1d(graph, q) if isinstance(q, str) else consts(graph, [q], dtype)
     places = _places(graph, ordered, wanted, skip_nan)
-    found = _between(graph, ordered, places, how)
+    result = _between(graph, ordered, places, how)
     # found is [others, quantiles]
     if dim is None:
-        found = unsqueezed(graph, found, list(range(rank))) if keepdim else found
+        result = unsqueezed(graph, result, list(range(rank))) if keepdim else result
     elif keepdim and rank:
-        found = unsqueezed(graph, found, [axis])
-    wide = rank_of(graph, found)
+        result = unsqueezed(graph, result, [axis])
+    wide = rank_of(graph, result)
     if single:
-        return squeezed(graph, found, [wide - 1])
-    return permuted(graph, found, [wide - 1, *range(wide - 1)])
+        return squeezed(graph, result, [wide - 1])
+    return permuted(graph, result, [wide - 1, *range(wide - 1)])
 
 
 def _places(graph: Graph, ordered: str, q: str, skip_nan: bool) -> str:

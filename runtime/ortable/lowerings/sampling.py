@@ -56,47 +56,49 @@ def check_random(graph: Graph) -> None:
 
 def random_uniform(graph: Graph, shape: SymInts, dtype: Dtype) -> Result:
     """Numbers in [0, 1) of a float dtype."""
-    found = _drawn(graph, "RandomUniform", shape, opmath_dtype(dtype))
+    result = _drawn(graph, "RandomUniform", shape, opmath_dtype(dtype))
     if dtype not in _STEPS:
-        return found
+        return result
     steps = const(graph, _STEPS[dtype], dtypes.float32)
-    whole = graph.make_node("Floor", [graph.make_node("Mul", [found, steps])])
+    whole = graph.make_node("Floor", [graph.make_node("Mul", [result, steps])])
     return cast(graph, graph.make_node("Div", [whole, steps]), dtype)
 
 
 def random_normal(graph: Graph, shape: SymInts, mean: Float, std: Float, dtype: Dtype) -> Result:
     """Normally distributed numbers of a float dtype."""
-    wide = opmath_dtype(dtype)
-    found = _drawn(graph, "RandomNormal", shape, wide)
+    compute_dtype = opmath_dtype(dtype)
+    result = _drawn(graph, "RandomNormal", shape, compute_dtype)
     if std != 1:
         # not the attribute: ONNX Runtime aborts the process for a deviation of 0
-        found = graph.make_node("Mul", [found, const(graph, std, wide)])
+        result = graph.make_node("Mul", [result, const(graph, std, compute_dtype)])
     if mean != 0:
-        found = graph.make_node("Add", [found, const(graph, mean, wide)])
-    return cast(graph, found, dtype)
+        result = graph.make_node("Add", [result, const(graph, mean, compute_dtype)])
+    return cast(graph, result, dtype)
 
 
 def random_integers(
     graph: Graph, shape: SymInts, low: Scalar, high: Scalar, dtype: Dtype
 ) -> Result:
     """Integers from ``low`` to ``high - 1`` in any dtype."""
-    make, kind = graph.make_node, dtypes.float64
-    span = const(graph, high - low, kind)
-    whole = make("Floor", [make("Mul", [random_uniform(graph, shape, kind), span])])
+    make, compute_dtype = graph.make_node, dtypes.float64
+    span = const(graph, high - low, compute_dtype)
+    whole = make("Floor", [make("Mul", [random_uniform(graph, shape, compute_dtype), span])])
     # a product may be rounded up to the span
-    whole = make("Min", [whole, make("Sub", [span, const(graph, 1, kind)])])
+    whole = make("Min", [whole, make("Sub", [span, const(graph, 1, compute_dtype)])])
     places = cast(graph, whole, dtypes.int64)
     return cast(graph, make("Add", [places, const(graph, low, dtypes.int64)]), dtype)
 
 
 def random_exponential(graph: Graph, shape: SymInts, dtype: Dtype) -> Result:
     """Exponentially distributed numbers, rate 1, of a float dtype; none is 0 or infinite."""
-    wide = opmath_dtype(dtype)
-    uniform = random_uniform(graph, shape, wide)
-    tiny = const(graph, 2.0**-24, wide)
-    left = graph.make_node("Max", [graph.make_node("Sub", [const(graph, 1, wide), uniform]), tiny])
-    found = graph.make_node("Neg", [graph.make_node("Log", [left])])
-    return cast(graph, graph.make_node("Max", [found, tiny]), dtype)
+    compute_dtype = opmath_dtype(dtype)
+    uniform = random_uniform(graph, shape, compute_dtype)
+    tiny = const(graph, 2.0**-24, compute_dtype)
+    left = graph.make_node(
+        "Max", [graph.make_node("Sub", [const(graph, 1, compute_dtype), uniform]), tiny]
+    )
+    result = graph.make_node("Neg", [graph.make_node("Log", [left])])
+    return cast(graph, graph.make_node("Max", [result, tiny]), dtype)
 
 
 def random_bernoulli(graph: Graph, chances: Result, dtype: Dtype) -> Result:
@@ -105,9 +107,9 @@ def random_bernoulli(graph: Graph, chances: Result, dtype: Dtype) -> Result:
     Not ONNX's Bernoulli: the function by which it is defined, and run, compares the wrong way
     round and gives 1 with the chance of 0.
     """
-    kind = opmath_dtype(graph.get_type(chances))
-    draws = random_uniform(graph, shape_of(graph, chances), kind)
-    return cast(graph, graph.make_node("Less", [draws, cast(graph, chances, kind)]), dtype)
+    compute_dtype = opmath_dtype(graph.get_type(chances))
+    draws = random_uniform(graph, shape_of(graph, chances), compute_dtype)
+    return cast(graph, graph.make_node("Less", [draws, cast(graph, chances, compute_dtype)]), dtype)
 
 
 def random_choices(graph: Graph, weights: Result, count: SymInt) -> Result:
@@ -115,10 +117,10 @@ def random_choices(graph: Graph, weights: Result, count: SymInt) -> Result:
     check_random(graph)
     shape = shape_of(graph, weights)
     rows = reshape_to(graph, cast(graph, weights, dtypes.float32), [-1, shape[-1]])
-    chances = graph.make_node("Log", [rows])
+    probs = graph.make_node("Log", [rows])
     sizes = {"sample_size": static(count), "dtype": dtypes.int64}
-    found = graph.make_node("Multinomial", [chances], **sizes)
-    return reshape_to(graph, found, [*shape[:-1], count])
+    result = graph.make_node("Multinomial", [probs], **sizes)
+    return reshape_to(graph, result, [*shape[:-1], count])
 
 
 def _drawn(graph: Graph, word: str, shape: SymInts, dtype: int) -> str:
@@ -150,8 +152,11 @@ def random_dropout(graph: Graph, x: Result, p: Float) -> Results:
         )
     ratio, training = const(graph, p, dtypes.float32), const(graph, True, dtypes.boolean)
     mask = graph.make_node("Dropout", [x, ratio, training], 2)[1]
-    kind = graph.get_type(x)
-    wide = opmath_dtype(kind)
-    kept = cast(graph, const(graph, 1 / (1 - p), kind), wide)
-    factor = graph.make_node("Where", [mask, kept, const(graph, 0, wide)])
-    return [cast(graph, graph.make_node("Mul", [cast(graph, x, wide), factor]), kind), mask]
+    dtype = graph.get_type(x)
+    compute_dtype = opmath_dtype(dtype)
+    kept = cast(graph, const(graph, 1 / (1 - p), dtype), compute_dtype)
+    factor = graph.make_node("Where", [mask, kept, const(graph, 0, compute_dtype)])
+    return [
+        cast(graph, graph.make_node("Mul", [cast(graph, x, compute_dtype), factor]), dtype),
+        mask,
+    ]

@@ -48,9 +48,9 @@ def put_diagonal(
     start = offset if offset >= 0 else -offset * width
     rank = rank_of(graph, x)
     order = [row, column_, *other_axes(rank, [row, column_])]
-    turned = permuted(graph, x, order)
-    shape = list(shape_of(graph, turned))
-    rows = reshape_to(graph, turned, [shape[0] * shape[1], *shape[2:]])
+    transposed = permuted(graph, x, order)
+    shape = list(shape_of(graph, transposed))
+    rows = reshape_to(graph, transposed, [shape[0] * shape[1], *shape[2:]])
     places = unsqueezed(graph, iota(graph, start, count, width + 1), [1])
     last = rank - 2
     updates = permuted(graph, values, [last, *range(last)])
@@ -84,9 +84,9 @@ def scatter_reduce(
     """
     dtype = graph.get_type(x)
     if how == "mean":
-        wide = dtypes.float32 if dtype in (dtypes.float16, dtypes.bfloat16) else dtype
-        found = _mean_of(graph, cast(graph, x, wide), dim_, index, values, with_self)
-        return cast(graph, found, dtype)
+        compute_dtype = dtypes.float32 if dtype in (dtypes.float16, dtypes.bfloat16) else dtype
+        result = _mean_of(graph, cast(graph, x, compute_dtype), dim_, index, values, with_self)
+        return cast(graph, result, dtype)
     if not with_self:
         neutral = {"sum": 0, "prod": 1, "amax": dtype_min(dtype), "amin": dtype_max(dtype)}[how]
         x = scatter_elements(graph, x, dim_, index, const(graph, neutral, dtype), "none")

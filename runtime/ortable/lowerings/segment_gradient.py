@@ -52,16 +52,16 @@ def segment_reduce_backward(
     def spread_out(x: str) -> str:
         return make("GatherElements", [x, number], axis=axis)
 
-    found = spread_out(grad)
+    result = spread_out(grad)
     if reduce == "mean":
         parts = unsqueezed(graph, cast(graph, sizes, graph.get_type(grad)), rest)
         wide = expanded(graph, parts, list(shape_of(graph, grad)))
-        found = make("Div", [found, spread_out(wide)])
+        result = make("Div", [result, spread_out(wide)])
     elif reduce in ("max", "min"):
-        found = _extreme_share(graph, found, (data, output, number), axis, spread_out)
+        result = _extreme_share(graph, result, (data, output, number), axis, spread_out)
     elif reduce == "prod":
-        found = _product_share(graph, found, (data, output, number), axis, (spread_out, initial))
-    return make("Where", [inside, found, const(graph, 0, graph.get_type(grad))])
+        result = _product_share(graph, result, (data, output, number), axis, (spread_out, initial))
+    return make("Where", [inside, result, const(graph, 0, graph.get_type(grad))])
 
 
 def _ends(graph: Graph, lengths: str | None, offsets: str | None) -> tuple[str, str]:
@@ -79,9 +79,9 @@ def _ends(graph: Graph, lengths: str | None, offsets: str | None) -> tuple[str, 
 
 def _counted(graph: Graph, marks: str, output: str, number: str, axis: int) -> str:
     """How many elements of each segment are marked, in the dtype of ``output``."""
-    kind = graph.get_type(output)
-    zeros = zeros_of(graph, list(shape_of(graph, output)), kind)
-    return scatter_elements(graph, zeros, axis, number, cast(graph, marks, kind), "add")
+    dtype = graph.get_type(output)
+    zeros = zeros_of(graph, list(shape_of(graph, output)), dtype)
+    return scatter_elements(graph, zeros, axis, number, cast(graph, marks, dtype), "add")
 
 
 def _extreme_share(
@@ -107,19 +107,19 @@ def _product_share(
     """``grad * product / element``; for 0 and NaN the product of the other elements."""
     data, output, number = tensors
     spread_out, initial = rest
-    make, kind = graph.make_node, graph.get_type(data)
-    one, zero = const(graph, 1, kind), const(graph, 0, kind)
+    make, dtype = graph.make_node, graph.get_type(data)
+    one, zero = const(graph, 1, dtype), const(graph, 0, dtype)
     lost, empty = make("IsNaN", [data]), make("Equal", [data, zero])
     apart = make("Or", [lost, empty])
-    start = const(graph, 1 if initial is None else initial, kind)
+    start = const(graph, 1 if initial is None else initial, dtype)
     start = expanded(graph, start, list(shape_of(graph, output)))
     factors = make("Where", [apart, one, data])
     usual = spread_out(scatter_elements(graph, start, axis, number, factors, "mul"))
     others = []
     for marks in (lost, empty):
         total = spread_out(_counted(graph, marks, output, number, axis))
-        others.append(make("Greater", [make("Sub", [total, cast(graph, marks, kind)]), zero]))
+        others.append(make("Greater", [make("Sub", [total, cast(graph, marks, dtype)]), zero]))
     product = make("Where", [others[1], zero, usual])
-    product = make("Where", [others[0], const(graph, math.nan, kind), product])
+    product = make("Where", [others[0], const(graph, math.nan, dtype), product])
     plain = make("Div", [make("Mul", [grad, spread_out(output)]), data])
     return make("Where", [apart, make("Mul", [grad, product]), plain])

@@ -52,22 +52,22 @@ def segment_reduce(
     sizes = list(shape_of(graph, data))
     sizes[at] = count + 2
     start = _EMPTY[reduce] if initial is None else float(initial)
-    wide = opmath_dtype(dtype)
+    compute_dtype = opmath_dtype(dtype)
     how = {"prod": "mul", "max": "max", "min": "min"}.get(reduce, "add")
-    base = expanded(graph, const(graph, start, wide), sizes)
-    found = scatter_elements(graph, base, at, index, cast(graph, data, wide), how)
+    base = expanded(graph, const(graph, start, compute_dtype), sizes)
+    result = scatter_elements(graph, base, at, index, cast(graph, data, compute_dtype), how)
     if reduce == "mean":
-        found = _mean(graph, found, at, index, sizes, initial)
-    return cast(graph, sliced(graph, found, at, 1, count + 1), dtype)
+        result = _mean(graph, result, at, index, sizes, initial)
+    return cast(graph, sliced(graph, result, at, 1, count + 1), dtype)
 
 
 def _mean(
     graph: Graph, total: str, at: int, index: str, sizes: list[int], initial: float | None
 ) -> str:
     """The total over the count; a segment of nothing gives ``initial``, or NaN without one."""
-    make, wide = graph.make_node, graph.get_type(total)
+    make, compute_dtype = graph.make_node, graph.get_type(total)
     zeros = expanded(graph, const(graph, 0, dtypes.int64), sizes)
     count = scatter_elements(graph, zeros, at, index, const(graph, 1, dtypes.int64), "add")
     empty = make("Equal", [count, const(graph, 0, dtypes.int64)])
-    nothing = const(graph, nan if initial is None else float(initial), wide)
-    return make("Where", [empty, nothing, make("Div", [total, cast(graph, count, wide)])])
+    nothing = const(graph, nan if initial is None else float(initial), compute_dtype)
+    return make("Where", [empty, nothing, make("Div", [total, cast(graph, count, compute_dtype)])])

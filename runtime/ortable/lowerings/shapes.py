@@ -88,10 +88,10 @@ def broadcast_to_common(graph: Graph, x: Result, other: Result) -> Result:
     sizes = broadcast(tuple(shape_of(graph, x)), tuple(shape_of(graph, other)))
     if sizes is not None:
         return expanded(graph, x, list(sizes))
-    found = graph.make_node("Expand", [x, graph.make_node("Shape", [other])])
-    if not graph.has_rank(found):
-        graph.set_rank(found, max(rank_of(graph, x), rank_of(graph, other)))
-    return found
+    result = graph.make_node("Expand", [x, graph.make_node("Shape", [other])])
+    if not graph.has_rank(result):
+        graph.set_rank(result, max(rank_of(graph, x), rank_of(graph, other)))
+    return result
 
 
 def repeat_indices(graph: Graph, counts: Result) -> Result:
@@ -104,8 +104,8 @@ def repeat_indices(graph: Graph, counts: Result) -> Result:
         "Range", [const(graph, 0, dtypes.int64), most, const(graph, 1, dtypes.int64)]
     )
     rows = unsqueezed(graph, cast(graph, counts, dtypes.int64), [1])
-    found = graph.make_node("NonZero", [graph.make_node("Less", [ramp, rows])])
-    return graph.make_node("Gather", [found, const(graph, 0, dtypes.int64)], axis=0)
+    result = graph.make_node("NonZero", [graph.make_node("Less", [ramp, rows])])
+    return graph.make_node("Gather", [result, const(graph, 0, dtypes.int64)], axis=0)
 
 
 def unflat_sizes(graph: Graph, x: Result, axis: Int, sizes: SymInts) -> SymInts:
@@ -113,8 +113,8 @@ def unflat_sizes(graph: Graph, x: Result, axis: Int, sizes: SymInts) -> SymInts:
     shape = list(shape_of(graph, x))
     place = normalize_axis(axis, len(shape))
     rest = dims.prod([size for size in sizes if not is_inferred(size)])
-    found = [shape[place] // rest if is_inferred(size) else size for size in sizes]
-    return [*shape[:place], *found, *shape[place + 1 :]]
+    result = [shape[place] // rest if is_inferred(size) else size for size in sizes]
+    return [*shape[:place], *result, *shape[place + 1 :]]
 
 
 def all_but(values: SymInts, axes: Ints) -> SymInts:
@@ -124,9 +124,9 @@ def all_but(values: SymInts, axes: Ints) -> SymInts:
 
 def replaced_at(values: SymInts, axis: Int, value: SymInt) -> SymInts:
     """``values`` with another one at ``axis``."""
-    found = list(values)
-    found[axis] = value
-    return found
+    result = list(values)
+    result[axis] = value
+    return result
 
 
 def insert_at(values: SymInts, place: Int, value: SymInt) -> SymInts:
@@ -195,10 +195,10 @@ def cat_list(graph: Graph, xs: Results) -> Results:
 def broadcast_except(graph: Graph, x: Result, y: Result, axis: Int) -> SymInts:
     """The shape of ``x`` broadcast against that of ``y`` (one rank) along every axis but one."""
     own = list(shape_of(graph, x))
-    found = broadcast(tuple(all_but(own, [axis])), tuple(all_but(shape_of(graph, y), [axis])))
-    if found is None:
+    result = broadcast(tuple(all_but(own, [axis])), tuple(all_but(shape_of(graph, y), [axis])))
+    if result is None:
         raise UnsupportedCase("shapes whose common shape depends on which dynamic size is 1")
-    return insert_at(list(found), axis, own[axis])
+    return insert_at(list(result), axis, own[axis])
 
 
 def common_sizes(graph: Graph, xs: Results) -> SymInts:
@@ -207,10 +207,10 @@ def common_sizes(graph: Graph, xs: Results) -> SymInts:
     Raises:
         UnsupportedCase: two dynamic sizes meet of which either could be the 1 that stretches.
     """
-    found = broadcast(*(tuple(shape_of(graph, x)) for x in xs))
-    if found is None:
+    result = broadcast(*(tuple(shape_of(graph, x)) for x in xs))
+    if result is None:
         raise UnsupportedCase("shapes whose common shape depends on which dynamic size is 1")
-    return list(found)
+    return list(result)
 
 
 def flipped_along(graph: Graph, x: Result, axes: Ints) -> Result:

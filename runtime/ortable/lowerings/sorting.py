@@ -91,11 +91,11 @@ def run_lengths(graph: Graph, starts: Result) -> Result:
 def compressed(graph: Graph, x: Result, marks: Result, axis: Int) -> Result:
     """The slices of ``x`` along one axis where the bool vector ``marks`` is True."""
     dtype = graph.get_type(x)
-    wide = dtypes.float32 if dtype == dtypes.bfloat16 else dtype
-    found = graph.make_node("Compress", [cast(graph, x, wide), marks], axis=axis)
-    if not graph.has_rank(found):
-        graph.set_rank(found, rank_of(graph, x))
-    return cast(graph, found, dtype)
+    compute_dtype = dtypes.float32 if dtype == dtypes.bfloat16 else dtype
+    result = graph.make_node("Compress", [cast(graph, x, compute_dtype), marks], axis=axis)
+    if not graph.has_rank(result):
+        graph.set_rank(result, rank_of(graph, x))
+    return cast(graph, result, dtype)
 
 
 def equality_codes(graph: Graph, x: Result) -> Result:

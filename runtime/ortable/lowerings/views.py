@@ -65,8 +65,8 @@ def as_strided_scatter(
     parts = [flat, unsqueezed(graph, places, [1]), rows]
     written = graph.make_node("ScatterND", parts)
     shape = shape_of(graph, self)
-    turned = reshape_to(graph, written, [shape[axis] for axis in order])
-    return permuted(graph, turned, inverse_perm(order))
+    transposed = reshape_to(graph, written, [shape[axis] for axis in order])
+    return permuted(graph, transposed, inverse_perm(order))
 
 
 def _memory(graph: Graph, x: str) -> tuple[str, list[int], int]:
@@ -182,10 +182,10 @@ def metadata_int(graph: Graph) -> SymInt:
     Raises:
         UnsupportedCase: there is no metadata.
     """
-    found = getattr(graph.origin, "meta", {}).get("val")
-    if found is None:
+    result = getattr(graph.origin, "meta", {}).get("val")
+    if result is None:
         raise UnsupportedCase("where the elements lie in memory; give example inputs (args)")
-    return dims.from_torch(found)
+    return dims.from_torch(result)
 
 
 def metadata_bool(graph: Graph) -> Bool:
@@ -194,7 +194,7 @@ def metadata_bool(graph: Graph) -> Bool:
     Raises:
         UnsupportedCase: there is no metadata, or it depends on a dynamic size.
     """
-    found = getattr(graph.origin, "meta", {}).get("val")
-    if not isinstance(found, bool):
+    result = getattr(graph.origin, "meta", {}).get("val")
+    if not isinstance(result, bool):
         raise UnsupportedCase("how the elements lie in memory, which no metadata says")
-    return found
+    return result

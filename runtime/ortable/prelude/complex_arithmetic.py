@@ -183,10 +183,10 @@ def on_both_parts(graph: Graph, function: Any, *values: Any) -> Any:
 def c_exp(graph: Graph, x: Complex) -> Complex:
     """The exponential; a real argument keeps its zero imaginary part."""
     make = graph.make_node
-    found = c_polar(graph, make("Exp", [x.real]), x.imag)
+    result = c_polar(graph, make("Exp", [x.real]), x.imag)
     flat = make("Equal", [x.imag, const_like(graph, 0, x.imag)])
     return ComplexValue(
-        make("Where", [flat, make("Exp", [x.real]), found.real]),
-        make("Where", [flat, x.imag, found.imag]),
+        make("Where", [flat, make("Exp", [x.real]), result.real]),
+        make("Where", [flat, x.imag, result.imag]),
         x.dtype,
     )

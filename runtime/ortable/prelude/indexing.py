@@ -63,8 +63,8 @@ def scatter_slices(
     """``x`` with ``values`` written where the 1-d ``index`` points along one axis; ``how`` is
     ScatterND's reduction, for which an index may occur twice."""
     rank = rank_of(graph, x)
-    wide = _sum_dtype(graph, x, how)
-    base, updates = cast(graph, x, wide), cast(graph, values, wide)
+    compute_dtype = _sum_dtype(graph, x, how)
+    base, updates = cast(graph, x, compute_dtype), cast(graph, values, compute_dtype)
     if how != "none" and not names_each_once(graph, index):
         wanted = graph.make_node("Shape", [updates])
         places = graph.make_node("Expand", [along_axis(graph, index, axis, rank), wanted])
@@ -121,8 +121,8 @@ def scatter_elements(
         values = expanded(graph, values, wanted)
     base = at_least_1d(graph, x)
     axis = normalize_axis(dim_, rank_of(graph, base))
-    found = _reduced(graph, base, places, values, axis, how)
-    return squeezed(graph, found, [0]) if rank_of(graph, x) == 0 else found
+    result = _reduced(graph, base, places, values, axis, how)
+    return squeezed(graph, result, [0]) if rank_of(graph, x) == 0 else result
 
 
 def marked_indices(graph: Graph, x: Result, dim_: Int, index: Result) -> Result:
@@ -134,19 +134,19 @@ def marked_indices(graph: Graph, x: Result, dim_: Int, index: Result) -> Result:
     places = unsqueezed(graph, cast(graph, at_least_1d(graph, index), dtypes.int64), [1])
     count = dim_of(graph, places, 0)
     yes = expanded(graph, const(graph, True, dtypes.boolean), [count])
-    found = graph.make_node("ScatterND", [nowhere, places, yes])
-    return along_axis(graph, found, axis, rank) if rank else squeezed(graph, found, [0])
+    result = graph.make_node("ScatterND", [nowhere, places, yes])
+    return along_axis(graph, result, axis, rank) if rank else squeezed(graph, result, [0])
 
 
 def nonzero_rows(graph: Graph, x: Result) -> Result:
     """The coordinates of what is not zero, one row an element (torch.nonzero): int64 [count,
     rank]."""
-    found = graph.make_node("NonZero", [cast(graph, at_least_1d(graph, x), dtypes.boolean)])
+    result = graph.make_node("NonZero", [cast(graph, at_least_1d(graph, x), dtypes.boolean)])
     if rank_of(graph, x) == 0:
-        found = graph.make_node(
-            "Slice", [found, as_vec(graph, 0), as_vec(graph, 0), as_vec(graph, 0)]
+        result = graph.make_node(
+            "Slice", [result, as_vec(graph, 0), as_vec(graph, 0), as_vec(graph, 0)]
         )
-    return graph.make_node("Transpose", [found], perm=[1, 0])
+    return graph.make_node("Transpose", [result], perm=[1, 0])
 
 
 def sort_keys(graph: Graph, x: Result) -> Result:
@@ -196,17 +196,17 @@ def _reduced(graph: Graph, base: str, places: str, values: str, axis: int, how: 
     """ScatterElements in a dtype that ONNX Runtime reduces, NaN included: there max and min pass
     over it."""
     dtype = graph.get_type(base)
-    wide = _sum_dtype(graph, base, how)
-    base, values = cast(graph, base, wide), cast(graph, values, wide)
-    found = graph.make_node("ScatterElements", [base, places, values], axis=axis, reduction=how)
-    if how in ("max", "min") and dtypes.is_float_type(wide):
+    compute_dtype = _sum_dtype(graph, base, how)
+    base, values = cast(graph, base, compute_dtype), cast(graph, values, compute_dtype)
+    result = graph.make_node("ScatterElements", [base, places, values], axis=axis, reduction=how)
+    if how in ("max", "min") and dtypes.is_float_type(compute_dtype):
         flags = [
             cast(graph, graph.make_node("IsNaN", [each]), dtypes.int32) for each in (base, values)
         ]
         marks = graph.make_node(
             "ScatterElements", [flags[0], places, flags[1]], axis=axis, reduction="max"
         )
-        found = graph.make_node(
-            "Where", [cast(graph, marks, dtypes.boolean), const(graph, nan, wide), found]
+        result = graph.make_node(
+            "Where", [cast(graph, marks, dtypes.boolean), const(graph, nan, compute_dtype), result]
         )
-    return cast(graph, found, dtype)
+    return cast(graph, result, dtype)

@@ -48,8 +48,8 @@ def zero_codes(
     if known is not None:
         codes = known.astype(dtypes.to_numpy(dtype))
         return graph.make_initializer("", codes if shape is None else codes.reshape(shape))
-    found = cast(graph, before_widening(graph, zero), dtype)
-    return found if shape is None else reshape_to(graph, found, shape)
+    result = cast(graph, before_widening(graph, zero), dtype)
+    return result if shape is None else reshape_to(graph, result, shape)
 
 
 def before_widening(graph: Graph, name: str) -> str:

@@ -27,18 +27,18 @@ __all__ = [
 
 def power_norm(graph: Graph, x: Result, power: Float, axes: Ints, keepdim: Bool) -> Result:
     """The p-norm of a float result over ``axes``."""
-    make, kind = graph.make_node, graph.get_type(x)
+    make, dtype = graph.make_node, graph.get_type(x)
     if power in (1, 2):
         word = l1_norm if power == 1 else l2_norm
         return word(graph, x, axes, keepdim)
     if power == 0:
         marks = count_true(graph, cast(graph, x, dtypes.boolean), axes, keepdim)
-        return cast(graph, marks, kind)
+        return cast(graph, marks, dtype)
     if abs(power) == math.inf:
         return reduced_extreme(graph, make("Abs", [x]), axes, keepdim, power > 0)
-    raised = make("Pow", [make("Abs", [x]), const(graph, power, kind)])
+    raised = make("Pow", [make("Abs", [x]), const(graph, power, dtype)])
     total = summed_over(graph, raised, axes, keepdim)
-    return make("Pow", [total, const(graph, 1 / power, kind)])
+    return make("Pow", [total, const(graph, 1 / power, dtype)])
 
 
 def reduced_extreme(graph: Graph, x: Result, axes: Ints, keepdim: Bool, largest: Bool) -> Result:
@@ -52,14 +52,14 @@ def reduced_extreme(graph: Graph, x: Result, axes: Ints, keepdim: Bool, largest:
     # older opsets have no ReduceMax of bool, none has one of int16
     computed = {dtypes.boolean: dtypes.uint8, dtypes.int16: dtypes.int32}.get(dtype, dtype)
     op = "ReduceMax" if largest else "ReduceMin"
-    found = cast(
+    result = cast(
         graph, graph.make_node(op, [cast(graph, x, computed), over], keepdims=int(keepdim)), dtype
     )
     if not dtypes.is_float_type(dtype):
-        return found
+        return result
     lost = graph.make_node("ReduceMax", [nan_bytes(graph, x), over], keepdims=int(keepdim))
     mask = cast(graph, lost, dtypes.boolean)
-    return graph.make_node("Where", [mask, const(graph, float("nan"), dtype), found])
+    return graph.make_node("Where", [mask, const(graph, float("nan"), dtype), result])
 
 
 def nan_bytes(graph: Graph, x: str) -> str:

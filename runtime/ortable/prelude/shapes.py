@@ -143,9 +143,9 @@ def expanded(graph: Graph, x: Result, sizes: SymInts) -> Result:
     if is_static(list(sizes)) and 0 in sizes:
         # ONNX Runtime's optimizer drops an Expand to a size of 0
         return zeros_of(graph, sizes, graph.get_type(x))
-    found = graph.make_node("Expand", [x, as_vec(graph, is_expansion(graph, x, sizes))])
-    graph.set_shape(found, tuple(sizes))
-    return found
+    result = graph.make_node("Expand", [x, as_vec(graph, is_expansion(graph, x, sizes))])
+    graph.set_shape(result, tuple(sizes))
+    return result
 
 
 def at_least_2d(graph: Graph, x: Result) -> Result:

@@ -71,12 +71,12 @@ def c_einsum(graph: Graph, xs: Complexes, equation: Str) -> Complex:
         parts = [x.imag if imag else x.real for x, imag in zip(xs, choice, strict=True)]
         term = graph.make_node("Einsum", parts, equation=equation)
         power = sum(choice) % 4  # of i
-        found = sums[power % 2]
-        if found is None:
-            found = graph.make_node("Neg", [term]) if power > 1 else term
+        result = sums[power % 2]
+        if result is None:
+            result = graph.make_node("Neg", [term]) if power > 1 else term
         else:
-            found = graph.make_node("Sub" if power > 1 else "Add", [found, term])
-        sums[power % 2] = found
+            result = graph.make_node("Sub" if power > 1 else "Add", [result, term])
+        sums[power % 2] = result
     return ComplexValue(sums[0] or "", sums[1] or "", xs[0].dtype)
 
 

@@ -58,12 +58,12 @@ def c_sqrt(graph: Graph, x: Complex) -> Complex:
 def c_power(graph: Graph, x: Complex, y: Complex) -> Complex:
     """``x ** y``: ``exp(y log x)``; 1 where ``y`` is 0, and 0 where ``x`` is."""
     make = graph.make_node
-    found = c_exp(graph, c_mul(graph, y, c_log(graph, x)))
+    result = c_exp(graph, c_mul(graph, y, c_log(graph, x)))
     zero = const_like(graph, 0, x.real)
     nothing = make("And", [make("Equal", [x.real, zero]), make("Equal", [x.imag, zero])])
     none = make("And", [make("Equal", [y.real, zero]), make("Equal", [y.imag, zero])])
     one = const_like(graph, 1, x.real)
-    parts = [make("Where", [nothing, zero, part]) for part in (found.real, found.imag)]
+    parts = [make("Where", [nothing, zero, part]) for part in (result.real, result.imag)]
     return ComplexValue(
         make("Where", [none, one, parts[0]]), make("Where", [none, zero, parts[1]]), x.dtype
     )
