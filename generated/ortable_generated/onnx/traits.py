@@ -1,6 +1,18 @@
 # Generated from specs/onnx/*.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
 """Traits of ONNX operators: for each the operators that have it, by their keys (``Node.key``)."""
 
+# stands in most graphs many times, so rewrites are found by a rarer one
+COMMON = frozenset(
+    {
+        "Add",
+        "Cast",
+        "Constant",
+        "Mul",
+        "Reshape",
+        "Transpose",
+    }
+)
+
 # two inputs may change places
 COMMUTATIVE = frozenset(
     {
@@ -229,3 +241,22 @@ TYPE_IS_MEANING = frozenset(
         "QuantizeLinear",
     }
 )
+
+# trait -> its operators
+BY_TRAIT = {
+    "common": COMMON,
+    "commutative": COMMUTATIVE,
+    "comparison": COMPARISON,
+    "elementwise": ELEMENTWISE,
+    "gathers": GATHERS,
+    "has_subgraph": HAS_SUBGRAPH,
+    "idempotent_reduction": IDEMPOTENT_REDUCTION,
+    "keeps_weights": KEEPS_WEIGHTS,
+    "logical": LOGICAL,
+    "matmul": MATMUL,
+    "moves_elements": MOVES_ELEMENTS,
+    "ordering": ORDERING,
+    "random": RANDOM,
+    "rearranges": REARRANGES,
+    "type_is_meaning": TYPE_IS_MEANING,
+}
