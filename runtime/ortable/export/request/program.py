@@ -94,10 +94,3 @@ class Request:
     record: ExportRecord
     extra_inputs: Any = None
     opset: int | None = None
-
-
-def is_fake(tensor: Any) -> bool:
-    """True for a tensor without data."""
-    from torch._subclasses.fake_tensor import FakeTensor
-
-    return isinstance(tensor, FakeTensor) or getattr(tensor, "is_meta", False)
