@@ -8,8 +8,8 @@ from typing import Any
 
 import onnx
 
+from ortable.export.request.arguments import checked_path
 from ortable.export.request.record import ExportRecord
-from ortable.export.signature.arguments import checked_path
 from ortable.ir.proto import write_model as proto_files
 from ortable.ir.proto.atomic_files import FileSet
 

@@ -13,31 +13,28 @@ from ortable.export.account.metadata import annotate, model_name, note_weights, 
 from ortable.export.account.report import reporting
 from ortable.export.account.validate import check_comparisons, validate_model
 from ortable.export.capture.dtype_versions import needing_opset
-from ortable.export.capture.guard_messages import tell_guards
+from ortable.export.capture.guards import tell_guards
 from ortable.export.capture.pt2 import opened
 from ortable.export.capture.sources import make_program
 from ortable.export.dispatchers.dispatcher import checked_dispatcher, tell_unused
-from ortable.export.functions.bodies import FunctionBodies
-from ortable.export.functions.functions import FunctionInterpreter
+from ortable.export.functions.custom_operators import FunctionBodies
+from ortable.export.functions.interpreter import FunctionInterpreter
 from ortable.export.request.ambient import outside_autocast
-from ortable.export.request.fake_weights import outside_fake_mode, weights_become_inputs
-from ortable.export.request.function_choices import FunctionChoices, function_choices
-from ortable.export.request.options import (
-    ExportOptions,
-    checked_opset,
-    checked_options,
-    checked_target,
-    checked_validate,
-)
-from ortable.export.request.program import Program, Request
-from ortable.export.request.record import ExportRecord
-from ortable.export.signature.arguments import (
+from ortable.export.request.arguments import (
     check_file,
     check_flags,
     check_model,
     check_names,
     check_numbers,
+    checked_opset,
+    checked_target,
+    checked_validate,
 )
+from ortable.export.request.fake_weights import outside_fake_mode, weights_become_inputs
+from ortable.export.request.function_choices import FunctionChoices, function_choices
+from ortable.export.request.options import ExportOptions, checked_options
+from ortable.export.request.program import Program, Request
+from ortable.export.request.record import ExportRecord
 from ortable.export.signature.dynamic_shapes import AdditionalInputs, resolved
 from ortable.export.signature.inputs import checked_call, name_inputs
 from ortable.export.signature.outputs import (

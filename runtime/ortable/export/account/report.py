@@ -167,8 +167,8 @@ def _target_name(target: Any) -> str:
 
 
 def _by_count(counts: Counter[str]) -> Rows:
-    return [(name, str(number)) for name, number in sorted(counts.items(), key=_most)]
+    return [(name, str(number)) for name, number in sorted(counts.items(), key=_most_frequent)]
 
 
-def _most(item: tuple[str, int]) -> tuple[int, str]:
+def _most_frequent(item: tuple[str, int]) -> tuple[int, str]:
     return -item[1], item[0]

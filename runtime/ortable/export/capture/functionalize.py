@@ -13,7 +13,7 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
 from ortable.errors import ExportError
-from ortable.export.dispatchers.dispatcher import given_converter, own_converter
+from ortable.export.dispatchers.dispatcher import direct_converter, own_converter
 from ortable.export.request.options import ExportOptions
 from ortable.interpreter.mutation.mutation import first_write
 from ortable.interpreter.tables import Tables
@@ -129,7 +129,7 @@ def to_decompose(
         if target in wanted or (name not in names and name.partition(".")[0] not in names):
             continue
         native = tables.converters.get(name)
-        if given_converter(dispatcher, name, target, native) is None:
+        if direct_converter(dispatcher, name, target, native) is None:
             function = _decomposition(target)
             if function is not None:
                 wanted[target] = function

@@ -76,7 +76,7 @@ def _of_text(key: str) -> str:
         if namespace == "higher_order":
             return rest
         plain = key.removesuffix(".default")
-        return _known(plain) if namespace in ("aten", "prims") else plain
+        return _checked(plain) if namespace in ("aten", "prims") else plain
     for prefix in _METHOD:
         if key.startswith(prefix):
             return _of_method(key.removeprefix(prefix))
@@ -93,7 +93,7 @@ def _of_text(key: str) -> str:
     return operator_name(found)
 
 
-def _known(name: str) -> str:
+def _checked(name: str) -> str:
     """``name`` when torch has the operator and overload; OptionError with the closest otherwise."""
     namespace, _, rest = name.partition("::")
     packet_name, _, overload = rest.partition(".")

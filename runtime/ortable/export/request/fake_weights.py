@@ -18,7 +18,7 @@ from ortable.errors import InputError
 from ortable.interpreter.complex_numbers import real_tensor
 from ortable.ir import initializers
 
-from .left_as_found import held_tensors, tensors_of, tensors_replaced
+from .caller_state import held_tensors, tensors_of, tensors_replaced
 from .program import Program, Request
 
 

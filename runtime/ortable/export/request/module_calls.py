@@ -16,7 +16,7 @@ AUTOCAST = "torch.autocast"
 SUBGRAPH = "torch.compiler.nested_compile_region"
 
 
-class Call(NamedTuple):
+class ModuleCall(NamedTuple):
     """One call of a submodule: torch's key (another one for each call), path and class name."""
 
     key: str
@@ -24,7 +24,7 @@ class Call(NamedTuple):
     kind: str
 
 
-Stack = tuple[Call, ...]
+Stack = tuple[ModuleCall, ...]
 
 
 def class_name(kind: Any) -> str:
@@ -67,7 +67,7 @@ class CallReader:
     def __init__(self, classes: bool | frozenset[str], autocast: bool) -> None:
         self._classes = classes
         self._autocast = autocast
-        self._known: dict[tuple[str, str], Call | None] = {}
+        self._known: dict[tuple[str, str], ModuleCall | None] = {}
         self.seen: set[str] = set()  # every class that the graph calls
         self._recorded = False  # whether torch recorded calls at all
 
@@ -104,19 +104,19 @@ class CallReader:
                 calls.append(call)
         return tuple(calls)
 
-    def _call(self, key: str, path: str, kind: str) -> Call | None:
+    def _call(self, key: str, path: str, kind: str) -> ModuleCall | None:
         path = path.removeprefix("L['self']").removeprefix(".")
         if kind == AUTOCAST:
-            return Call(key, path, kind) if self._autocast else None
+            return ModuleCall(key, path, kind) if self._autocast else None
         if path in ("", "_export_root"):
             return None
         self.seen.add(kind)
         if self._classes is True:
-            return Call(key, path, kind)
+            return ModuleCall(key, path, kind)
         if self._classes is False:
             return None
         chosen = kind in self._classes or kind.rpartition(".")[2] in self._classes
-        return Call(key, path, kind) if chosen else None
+        return ModuleCall(key, path, kind) if chosen else None
 
     def check(self) -> None:
         """Raise ExportError for a graph without metadata, and for chosen classes that it never
@@ -174,7 +174,9 @@ def below(stacks: Sequence[Stack], outer: Stack) -> list[Stack]:
     return [stack[len(outer) :] for stack in stacks]
 
 
-def runs(nodes: Sequence[Node], stacks: Sequence[Stack]) -> Iterator[tuple[Call | None, int, int]]:
+def runs(
+    nodes: Sequence[Node], stacks: Sequence[Stack]
+) -> Iterator[tuple[ModuleCall | None, int, int]]:
     """Neighbours of one outermost call, as (call, first, end); a node outside calls is a run of
     its own."""
     start = 0

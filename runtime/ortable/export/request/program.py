@@ -16,7 +16,7 @@ from ortable.interpreter.tables import Tables
 from .options import ExportOptions
 from .record import ExportRecord, Guard
 
-OutputKindName = Literal["user", "buffer", "input"]
+ProgramOutputKind = Literal["user", "buffer", "input"]
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class ProgramOutput:
     """One entry of the flattened FX output: a result of the user's forward, or the new value of a
     buffer or of an input. ``label`` is the way to a result in what the forward returns."""
 
-    kind: OutputKindName
+    kind: ProgramOutputKind
     target: str = ""
     is_none: bool = False
     label: str = ""

@@ -15,7 +15,7 @@ from torch.export import Dim
 
 from ortable import dims
 from ortable.errors import BuilderError, ExportError
-from ortable.export.request.left_as_found import forward_replaced
+from ortable.export.request.caller_state import forward_replaced
 
 from . import pytrees, shape_errors
 from .dim_expressions import expression_of

@@ -99,7 +99,7 @@ def leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield from leaves(step(path, value, key), child)
 
 
-def register_known(values: Any, mod: Any = None) -> None:
+def register_caches(values: Any, mod: Any = None) -> None:
     """Register DynamicCache and EncoderDecoderCache of transformers with torch.utils._pytree when
     one is among ``values``, or ``mod`` has modules of transformers, which return them; see
     caches.py."""

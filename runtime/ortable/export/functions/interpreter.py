@@ -14,8 +14,8 @@ from ortable import dims
 from ortable.export.request.function_choices import FunctionChoices
 from ortable.export.request.module_calls import (
     SUBGRAPH,
-    Call,
     CallReader,
+    ModuleCall,
     Stack,
     below,
     function_name,
@@ -33,7 +33,7 @@ from ortable.ir.initializers import content_key, nbytes_of, to_numpy
 from ortable.ir.local_functions import FunctionTable
 
 from .plans import Plan, PlanMaker, fill, input_label
-from .regions import Region, Signature, value_type
+from .regions import FunctionRegion, Signature, value_type
 
 DOMAIN = "aten_local_function"
 
@@ -151,7 +151,7 @@ class FunctionInterpreter(DynamoInterpreter):
                 self.run_node(nodes[start])
             else:
                 inner = [stack[1:] for stack in stacks[start:end]]
-                self.call_region(Region.cut(call, nodes[start:end], inner, self._harmless))
+                self.call_region(FunctionRegion.cut(call, nodes[start:end], inner, self._harmless))
 
     # -- graphs inside
 
@@ -203,8 +203,8 @@ class FunctionInterpreter(DynamoInterpreter):
         """One call of a repeated subgraph, as a function named after its attribute."""
         held: Any = node.args[0]
         path = self.calls[-1].path if self.calls else ""
-        call = Call(str(held.target), path, f"{SUBGRAPH}.{held.target}")
-        region = Region.cut(call, body, stacks, self._harmless)
+        call = ModuleCall(str(held.target), path, f"{SUBGRAPH}.{held.target}")
+        region = FunctionRegion.cut(call, body, stacks, self._harmless)
         self.call_region(region)
 
     def _inner(self, builder: Any) -> Any:
@@ -238,7 +238,7 @@ class FunctionInterpreter(DynamoInterpreter):
 
     # -- functions
 
-    def call_region(self, region: Region) -> None:
+    def call_region(self, region: FunctionRegion) -> None:
         """The call of the function of a region, which is made unless an equal one was."""
         if not region.returned:
             return
@@ -261,7 +261,7 @@ class FunctionInterpreter(DynamoInterpreter):
             plan = self.shared.plans[key] = self.make_plan(region)
         self.emit_call(region, plan)
 
-    def make_plan(self, region: Region) -> Plan:
+    def make_plan(self, region: FunctionRegion) -> Plan:
         """Convert the nodes of a region into a function."""
         maker = PlanMaker(self.builder, region, DOMAIN)
         inner = FunctionInterpreter(
@@ -287,7 +287,7 @@ class FunctionInterpreter(DynamoInterpreter):
         maker.return_values(values)
         return maker.finish(self.shared.table, self.shared.choices.passes)
 
-    def emit_call(self, region: Region, plan: Plan) -> None:
+    def emit_call(self, region: FunctionRegion, plan: Plan) -> None:
         """A node that calls the function, and what the returned nodes of the region became."""
         names: list[str] = []
         if plan.name:
@@ -310,13 +310,13 @@ class FunctionInterpreter(DynamoInterpreter):
             value = fill(template, lambda slot: self.operand(region, slot), names, self.builder)
             self.values[node] = self.noted(value)
 
-    def label(self, call: Call) -> str:
+    def label(self, call: ModuleCall) -> str:
         """Name of the results of a call: the path of the module inside the one around it."""
         around = self.calls[-1].path if self.calls else ""
         path = call.path.removeprefix(around).removeprefix(".")
         return path.replace(".", "_") or function_name(call.kind)
 
-    def operand(self, region: Region, slot: Any) -> str:
+    def operand(self, region: FunctionRegion, slot: Any) -> str:
         """The result to pass for an input of a function."""
         if isinstance(slot, dims.SymDim):
             return str(self.builder.dim_as_vector(slot))
