@@ -11,7 +11,7 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
 from ortable.interpreter import results
-from ortable.interpreter.tables import Tables
+from ortable.interpreter.tables import ConverterTables
 
 from .options import ExportOptions
 from .record import ExportRecord, Guard
@@ -89,7 +89,7 @@ class Request:
     kwargs: dict[str, Any]
     dynamic_shapes: Any
     options: ExportOptions
-    tables: Tables
+    tables: ConverterTables
     dispatcher: Any
     record: ExportRecord
     extra_inputs: Any = None

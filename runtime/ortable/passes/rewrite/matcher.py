@@ -12,6 +12,7 @@ from ortable.errors import BuilderError
 from ortable.ir import initializers
 from ortable.ir.constants import get_constant, is_constant
 from ortable.ir.node import Node
+from ortable.ir.uses import Uses
 
 _NONE: Mapping[str, Any] = {}
 _SMALL = 4096  # elements of a constant that a pattern compares
@@ -20,11 +21,10 @@ _SMALL = 4096  # elements of a constant that a pattern compares
 class Matcher:
     """The graph as patterns see it: producers and readers of results, constants by value."""
 
-    def __init__(self, graph: Any) -> None:
+    def __init__(self, graph: Any, uses: Uses) -> None:
         self.graph = graph
         self.producers: dict[str, Node] = {}
-        # readers by result; a node that reads it twice, or inside a graph of its own, counts once
-        self.uses: dict[str, dict[Node, None]] = {}
+        self.uses = uses.readers  # a node that reads a result twice counts once
         self.outputs: set[str] = {info.name for info in graph.outputs}
         self.reasons: list[str] = []
 

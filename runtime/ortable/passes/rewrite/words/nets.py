@@ -77,7 +77,7 @@ def _is_weight(graph: Any, x: str, deep: int) -> bool:
     size = dims.prod(graph.get_shape(x))
     if type(size) is not int or not (is_wide(graph, x) or graph.get_type(x) == dtypes.int64):
         return False
-    if size > _SMALL and len((graph.readers or {}).get(x, ())) > 1:
+    if size > _SMALL and len(graph.uses(x)) > 1:
         return False
     stored = graph.initializers_dict.get(x)
     if stored is not None:
