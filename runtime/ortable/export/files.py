@@ -1,4 +1,5 @@
-"""Writes a model to a file: the new file appears whole or not at all."""
+"""Writes a model to a file: the new file appears whole or not at all. Called by to_onnx.py at
+the end."""
 
 from __future__ import annotations
 

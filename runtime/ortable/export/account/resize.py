@@ -1,5 +1,6 @@
 """Other sizes of the example call: what validation runs besides the example itself. Values stay
-those of the example, repeated or cut, so that indices stay in range."""
+those of the example, repeated or cut, so that indices stay in range. In come the program and the
+call, out go calls of other sizes. Called by validate.py."""
 
 from __future__ import annotations
 

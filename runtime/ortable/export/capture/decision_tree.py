@@ -1,5 +1,6 @@
-"""The paths of a traced module as one torch.fx graph: what all paths compute comes once, in front,
-and every decision is a torch.cond whose branches hold the rest of their paths."""
+"""The paths of a traced module as one torch.fx graph: what all paths compute comes once, in
+front, and every decision is a torch.cond whose branches hold the rest of their paths. In comes a
+tree of paths, out goes a GraphModule. Called by tracing.py."""
 
 from __future__ import annotations
 

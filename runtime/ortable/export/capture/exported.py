@@ -1,5 +1,6 @@
 """The program of an ExportedProgram: its weights, inputs and outputs by the roles that its
-signature gives them, and the names of its dynamic dimensions."""
+signature gives them, and the names of its dynamic dimensions. In come an ExportedProgram and the
+request, out goes a `Program`. Called by sources.py and strategies.py."""
 
 from __future__ import annotations
 

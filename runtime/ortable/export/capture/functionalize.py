@@ -1,6 +1,7 @@
 """Steps of torch on an exported program before it is converted, each only when needed:
 functionalisation when the graph writes in place, decomposition of operators without a converter
-that the tables name, and the table that the user chose."""
+that the tables name, and the table that the user chose. In comes an ExportedProgram, out go
+another and what was done. Called by exported.py; custom_operators.py takes its decompositions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""ExportOptions(tracing=True): a module whose forward decides on the values of tensors.
+"""ExportOptions(tracing=True): a module whose forward decides on the values of tensors. In come a
+module and its call, out goes an ExportedProgram. Called by strategies.py.
 
 The forward is run once for each sequence of decisions, by torch.export with fake tensors, under a
 mode that answers ``bool(tensor)``. Each run gives a torch.fx graph of one path; decision_tree.py

@@ -1,6 +1,7 @@
-"""Converters that a caller adds to the generated ones, by operator or torch function.
-A dispatcher is asked for every operator and may answer with the generated converter, its own, or
-one from another library."""
+"""Converters that a caller adds to the generated ones, by operator or torch function. A
+dispatcher is asked for every operator and may answer with the generated converter, its own, or
+one from another library. In come an operator and its generated converter, out goes the converter
+to use. Called by the interpreter and by functionalize.py."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""OxsDispatcher: operators without a generated converter are borrowed from onnxscript's torchlib.
-One call is exported alone through torch.onnx, which uses that library, and its nodes are copied
-into the graph; a call like one before is copied again."""
+"""OxsDispatcher: operators without a generated converter are borrowed from onnxscript's
+torchlib. One call is exported alone through torch.onnx, which uses that library, and its nodes
+are copied into the graph; a call like one before is copied again. Made by users, called by the
+interpreter as any dispatcher is."""
 
 from __future__ import annotations
 

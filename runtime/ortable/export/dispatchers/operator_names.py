@@ -1,5 +1,6 @@
 """Which operators a user means: names, overloads, packets and higher-order operators of torch,
-torch functions, methods and Python operators, as the names under which FX nodes are looked up."""
+torch functions, methods and Python operators, as the names under which FX nodes are looked up.
+In comes what a user wrote, out goes a name. Called by dispatcher.py."""
 
 from __future__ import annotations
 

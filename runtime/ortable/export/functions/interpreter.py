@@ -1,5 +1,7 @@
-"""Submodules, autocast regions and repeated subgraphs as local functions of the model, called where
-torch calls them. Parts of the graph that convert to the same function are converted once."""
+"""Submodules, autocast regions and repeated subgraphs as local functions of the model, called
+where torch calls them. Parts of the graph that convert to the same function are converted once.
+In comes a program, out goes a filled graph with functions. Made by to_onnx.py in place of
+DynamoInterpreter."""
 
 from __future__ import annotations
 

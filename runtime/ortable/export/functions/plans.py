@@ -1,5 +1,6 @@
 """How a local function is made from the nodes of a region, and how it is called: which values of
-the caller are its inputs, and what its outputs stand for."""
+the caller are its inputs, and what its outputs stand for. In comes a FunctionRegion, out go a
+function and a `Plan`. Called by interpreter.py and custom_operators.py."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """Which call of which submodule each node of a torch graph comes from, as torch recorded it in
-``nn_module_stack``. A call is a run of neighbouring nodes: such a run can always be one node."""
+``nn_module_stack``. A call is a run of neighbouring nodes: such a run can always be one node. In
+come nodes, out go stacks of `ModuleCall`. Called by `functions` and region_marks.py."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Names for the tensors of a key-value cache, given as a list: torch flattens a cache of
-transformers into all keys and then all values, and most people name it layer by layer. Names that
-say which tensor they mean go to that tensor, and names that say something else are refused."""
+transformers into all keys and then all values, and most people name it layer by layer. Names
+that say which tensor they mean go to that tensor, and names that say something else are refused.
+In come default and chosen names, out go names in order. Called by outputs.py."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Names of inputs and outputs.
-Everything is counted before anything is converted, so a wrong length is an error that says what was
-expected."""
+"""Names of inputs and outputs. Everything is counted before anything is converted, so a wrong
+length is an error that says what was expected. In come the caller's arguments, out go checked
+ones and names. Called by to_onnx.py and outputs.py."""
 
 from __future__ import annotations
 

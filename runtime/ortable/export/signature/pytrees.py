@@ -1,6 +1,7 @@
-"""Nested arguments and results, through torch.utils._pytree: what is inside a container and how a
-person writes the way to it, and the classes that have to be registered before torch.export opens
-them."""
+"""Nested arguments and results, through torch.utils._pytree: what is inside a container and how
+a person writes the way to it, and the classes that have to be registered before torch.export
+opens them. In come nested values, out go leaves with their paths. Called by the rest of
+`signature`."""
 
 from __future__ import annotations
 
