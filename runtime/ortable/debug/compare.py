@@ -116,14 +116,14 @@ class EagerValues:
         got: np.ndarray,
         difference: str,
     ) -> str:
-        from ortable_generated.aten.dispatch import SPEC_FILES
+        from ortable.interpreter.tables import generated_tables
 
         made_by = node.args[0] if node.target is operator.getitem else node  # one of its results
         assert isinstance(made_by, Node)
         call = f"{proto.op_type}({', '.join(proto.input)}) -> {', '.join(proto.output)}"
         lines = [
             f"The ONNX graph differs from eager at FX node '{node.name}': {difference}",
-            *describe_node(made_by, SPEC_FILES),
+            *describe_node(made_by, generated_tables().spec_files),
             f"  eager: {describe(expected)}",
             f"  ONNX: {describe(got)}",
             f"  computed by: {call}",

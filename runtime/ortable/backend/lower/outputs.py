@@ -55,7 +55,7 @@ def plan_outputs(graph_module: GraphModule, inputs: InputPlan) -> OutputPlan:
     :raises UnsupportedCase: a view of an argument whose place in memory depends on data
     """
     plan = OutputPlan()
-    output = next(n for n in reversed(graph_module.graph.nodes) if n.op == "output")
+    output = graph_module.graph.output_node()
     results = output.args[0]
     results = list(results) if isinstance(results, list | tuple) else [results]
     described = output.meta.get("desc") or []
@@ -215,7 +215,7 @@ class _RoleBuilder:
 
 def graph_kind(graph_module: GraphModule) -> str:
     """`forward`, `backward` or `inference`, from what AOTAutograd says of inputs and outputs."""
-    output = next(n for n in reversed(graph_module.graph.nodes) if n.op == "output")
+    output = graph_module.graph.output_node()
     placeholders = [n for n in graph_module.graph.nodes if n.op == "placeholder"]
     described = [type(n.meta.get("desc")).__name__ for n in placeholders]
     results = output.meta.get("desc") or []

@@ -10,6 +10,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from ortable.interpreter.calls import operator_key
+from ortable.interpreter.tables import generated_tables
 
 from .partition import Region, split
 from .placement import is_draw, is_ordered, mixes_dtypes
@@ -55,10 +56,8 @@ def with_islands(
 
 def _is_choice(node: Node) -> bool:
     """Whether the table places an operator in torch that ortable can convert."""
-    from ortable_generated.aten.dispatch import CONVERTERS, PLACE
-
-    name = operator_key(node)
-    return name in PLACE and name in CONVERTERS
+    tables, name = generated_tables(), operator_key(node)
+    return name in tables.place and name in tables.converters
 
 
 def _is_beside(region: Region, faster: set[Node]) -> bool:

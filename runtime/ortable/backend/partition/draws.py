@@ -19,6 +19,7 @@ from ortable.backend.lower.inputs import InputPlan, shape_of
 from ortable.dispatch import Draw
 from ortable.errors import UnsupportedCase
 from ortable.interpreter.calls import operator_key
+from ortable.interpreter.tables import generated_tables
 
 __all__ = ["refuse_lost_dropout", "write_draws"]
 
@@ -58,11 +59,9 @@ def write_draws(
 
 def _draw_of(node: Node) -> Draw | None:
     """What torch draws for a node; None where it draws nothing, or from a generator of its own."""
-    from ortable_generated.aten.dispatch import DRAWS
-
     if not isinstance(node.target, torch._ops.OpOverload) or node.kwargs.get("generator"):
         return None
-    function = DRAWS.get(operator_key(node))
+    function = generated_tables().draws.get(operator_key(node))
     if function is None:
         return None
     draw = function(node, *node.args, **node.kwargs)

@@ -14,6 +14,7 @@ from torch.fx import GraphModule, Node
 from ortable.interpreter.assertions import asserts_inside
 from ortable.interpreter.calls import operator_key
 from ortable.interpreter.diagnostics.origin import source_line
+from ortable.interpreter.tables import generated_tables
 
 from .draws import write_draws
 
@@ -45,12 +46,11 @@ class Placed:
 
 def placed_by_table(graph_module: GraphModule) -> dict[Node, str]:
     """Nodes that the specs place in torch (`place: torch`), with the reason they give."""
-    from ortable_generated.aten.dispatch import PLACE
-
-    if not PLACE:
+    placed = generated_tables().place
+    if not placed:
         return {}
     calls = (n for n in graph_module.graph.nodes if n.op == "call_function")
-    found = {node: PLACE.get(operator_key(node)) for node in calls if not mixes_dtypes(node)}
+    found = {node: placed.get(operator_key(node)) for node in calls if not mixes_dtypes(node)}
     return {node: why for node, why in found.items() if why is not None}
 
 
@@ -79,11 +79,9 @@ def mixes_dtypes(node: Node) -> bool:
     """Whether a converted operator takes floats of several dtypes, as autocast leaves them: torch's
     own kernel may refuse them, because tracing does not tell all of its saved dtypes truly (those
     of batch norm's statistics are float32, not the bfloat16 of the input)."""
-    from ortable_generated.aten.dispatch import CONVERTERS
-
     values = [n.meta.get("val") for n in node.all_input_nodes]
     kinds = {v.dtype for v in values if isinstance(v, torch.Tensor) and v.is_floating_point()}
-    return len(kinds) > 1 and operator_key(node) in CONVERTERS
+    return len(kinds) > 1 and operator_key(node) in generated_tables().converters
 
 
 def with_items(placed: Mapping[Node, str]) -> dict[Node, str]:
