@@ -5,12 +5,12 @@ interpreter knows where converters live."""
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from ortable.dispatch import Draw
+from ortable.dispatch import Function
 from ortable.ir.context import Converter
 
 # Checks that torch inserts in exported graphs.  ONNX has no operator that raises, so they are not
@@ -57,9 +57,8 @@ class ConverterTables:
     and dtype rule; ``callables``: ``"torch.nn.functional.relu"`` -> call target; ``methods``:
     ``"sum"`` -> call target; ``hops``: ``"cond"`` -> converter; ``mutates``: overload -> the bool
     argument that makes it write its inputs; ``spec_files``: overload -> spec file; ``decompose``:
-    overloads that are decomposed by torch when asked for; ``place``: overload -> why torch runs it
-    behind ``torch.compile``; ``draws``: overload -> function of node and arguments that says what
-    torch draws.
+    overloads that are decomposed by torch when asked for; ``place``: overload -> why the backend
+    leaves its calls to torch; ``draws``: overload -> function of a call, what torch draws for it.
     """
 
     converters: Mapping[str, Converter]
@@ -72,7 +71,7 @@ class ConverterTables:
     spec_files: Mapping[str, str] = field(default_factory=dict)
     decompose: tuple[str, ...] = ()
     place: Mapping[str, str] = field(default_factory=dict)
-    draws: Mapping[str, Callable[..., Draw | None]] = field(default_factory=dict)
+    draws: Mapping[str, Function] = field(default_factory=dict)
 
     def extended(self, converters: Mapping[str, Converter]) -> ConverterTables:
         """The same tables with ``converters`` added, or put in the place of the entries they
