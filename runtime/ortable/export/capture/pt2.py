@@ -1,5 +1,6 @@
-"""Programs saved by torch.export.save: a path in place of a model, which to_onnx.py and the shell open, and the
-program that a model was made from, which strategies.py writes with its graph as text beside it."""
+"""Programs saved by torch.export.save: a path in place of a model, which to_onnx.py and the
+shell open, and the program that a model was made from, which strategies.py writes with its graph
+as text beside it."""
 
 from __future__ import annotations
 
