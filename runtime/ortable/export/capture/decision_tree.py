@@ -188,8 +188,8 @@ def _numbered(owner: GraphModule, numbers: _Numbers, weights: frozenset[str]) ->
             key = (key, random[key])
         found[node] = numbers.of(key, _Value(node, owner, found))
         order.append(found[node])
-    output = next(node for node in owner.graph.nodes if node.op == "output")
-    flat: Sequence[Any] = output.args[0]
+    output = owner.graph.output_node()
+    flat: Any = output.args[0]
     results = [found[leaf] if isinstance(leaf, Node) else (leaf,) for leaf in flat]
     spec = owner.graph._codegen.pytree_info.out_spec  # type: ignore[attr-defined]
     count = spec.child(0).num_leaves

@@ -90,7 +90,7 @@ def _from_graph(request: Request) -> Program:
     graph_module, dynamic_shapes = request.model, request.dynamic_shapes
     args, kwargs = request.args, request.kwargs
     nodes = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
-    output = next(node for node in graph_module.graph.nodes if node.op == "output")
+    output = graph_module.graph.output_node()
     program = Program(graph_module, user_inputs=nodes)
     for leaf in flatten_output(output.args[0]):
         value = results.node_value(leaf) if isinstance(leaf, Node) else leaf

@@ -128,7 +128,7 @@ class FunctionBodies:
         for each in nodes:
             inner.run_node(each)
         maker.body.origin = None
-        (output,) = [n for n in graph_module.graph.nodes if n.op == "output"]
+        output = graph_module.graph.output_node()
         maker.return_values([inner.values.get(n, n) for n in flatten_output(output.args[0])])
         return maker.finish(self.functions, self.passes)
 

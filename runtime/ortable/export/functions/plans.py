@@ -69,27 +69,6 @@ def fill(template: Any, operand: Callable[[Slot], str], names: Sequence[str], bu
     return map_leaves(template, leaf)
 
 
-def computable(builder: Any, dim: Any) -> bool:
-    """Whether ``builder`` can compute a dimension from the sizes that it can read."""
-    table = builder.dim_results
-    if not isinstance(dim, SymDim) or table.find_source(str(dim)) is not None:
-        return True
-    if dims.is_symbol(dim):
-        return table.find_linear(str(dim)) is not None
-    for _, atoms in dims.parts(dim):
-        for atom in atoms:
-            if table.find_source(str(atom.dim)) is not None:
-                continue
-            if atom.kind == "opaque":
-                return False
-            if atom.kind == "symbol":
-                if table.find_linear(str(atom.dim)) is None:
-                    return False
-            elif not all(computable(builder, arg) for arg in atom.args):
-                return False
-    return True
-
-
 class PlanMaker:
     """Makes the body of a function and the plan of its calls, step by step: ``bind`` each external
     value, ``bind_dims``, convert the nodes into ``body``, ``return_values``, ``finish``."""
@@ -144,7 +123,7 @@ class PlanMaker:
     def bind_dims(self) -> None:
         """Sizes that are given to the function and that no input shows are inputs themselves."""
         for dim in self._dims:
-            if not computable(self.body, dim):
+            if not self.body.dim_results.can_compute(dim):
                 name = self.body.unique_name(str(dim) if dims.is_symbol(dim) else "size")
                 self.body.make_tensor_input(name, dtypes.int64, (dim,), is_dimension=True)
                 self._slots[name] = dim
@@ -166,7 +145,7 @@ class PlanMaker:
 
         def result(item: Any) -> Any:
             if isinstance(item, SymDim):
-                if computable(self.caller, item):
+                if self.caller.dim_results.can_compute(item):
                     return item
                 return Output(wanted.setdefault(item, len(wanted)), item)
             if not isinstance(item, str) or item not in body.values:
