@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ortable.passes.rewrite.rule import Match, Rule
 from ortable.passes.rewrite.words.common import number_of
 from ortable.passes.rewrite.words.scalar import is_known_number, is_plus_zero, is_scalar
-from ortable.prelude.facts import dtype_of, highest, is_int, lowest
+from ortable.prelude.facts import dtype_max, dtype_min, dtype_of, is_int
 from ortable.prelude.values import const
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ def match_add_add_integers(m: Matcher, root: Node) -> Match | None:
                 continue
             both = number_of(graph, a) + number_of(graph, b)
             kind = dtype_of(graph, x)
-            if not lowest(kind) <= both <= highest(kind):
-                m.refuse('lowest(kind) <= both <= highest(kind)')
+            if not dtype_min(kind) <= both <= dtype_max(kind):
+                m.refuse('dtype_min(kind) <= both <= dtype_max(kind)')
                 continue
             return Match((root, n1), (root.outputs[0],), (x, both, kind))
     return None

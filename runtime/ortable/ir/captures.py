@@ -42,7 +42,7 @@ def captured_by_protos(nodes: Iterable[Node]) -> set[str]:
     """Names used inside GraphProtos, which are never rewritten."""
     names: set[str] = set()
     for node in nodes:
-        for graph in subgraphs(node):
+        for graph in subgraphs(node) if node.attrs else ():
             if isinstance(graph, GraphProto):
                 names |= _free_of_proto(graph)
             else:
@@ -80,8 +80,6 @@ def _free_of_proto(graph: GraphProto) -> set[str]:
 def inner_graphs(node: Node) -> list[Any]:
     """The builders among the subgraphs of a node: passes go into them, GraphProtos stay as they
     are."""
-    if not node.attrs:
-        return []
     return [graph for graph in subgraphs(node) if isinstance(graph, GraphState)]
 
 

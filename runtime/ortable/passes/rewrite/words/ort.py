@@ -18,7 +18,7 @@ from ortable.ir import Graph, initializers
 from ortable.passes.rewrite.matcher import small_constant
 from ortable.passes.rewrite.sources import is_number, maker_of, whole_constant
 from ortable.prelude.facts import Bool, Float, Result, dim_of, is_static, shape_of
-from ortable.prelude.shapes import stretched
+from ortable.prelude.shapes import expanded
 from ortable.prelude.values import as_scalar, cast, consts, filled, permuted, reshape_to
 
 from .common import is_float32, known_rank
@@ -189,7 +189,7 @@ def whole_mask(graph: Graph, mask: Result, query: Result, turned: Result) -> Res
     if _hides_nothing(graph, mask):
         return None
     leading = list(shape_of(graph, mask))[:-2]
-    return stretched(graph, mask, [*leading, *_score_sizes(graph, query, turned)])
+    return expanded(graph, mask, [*leading, *_score_sizes(graph, query, turned)])
 
 
 def _hides_nothing(graph: Graph, mask: str) -> bool:
@@ -307,7 +307,7 @@ def last_places(graph: Graph, query: Result) -> Result:
     if isinstance(length, int):
         return filled(graph, [batch], length - 1, dtypes.int32)
     last = cast(graph, as_scalar(graph, length - 1), dtypes.int32)
-    return stretched(graph, reshape_to(graph, last, [1]), [batch])
+    return expanded(graph, reshape_to(graph, last, [1]), [batch])
 
 
 def total_length(graph: Graph, query: Result) -> Result:

@@ -1,0 +1,159 @@
+"""Which graphs are called without AOTAutograd's wrappers: those for which they would do
+nothing."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ortable.backend.aot import skip_aot_wrapper
+from ortable.backend.aot.entry import compile_with_autograd
+from ortable.backend.options import OrtOptions
+
+
+def added(x):
+    return torch.relu(x) + 1
+
+
+def several(x):
+    return torch.relu(x), (x * 2).t().contiguous(), x.shape[0]
+
+
+def permuted(x):
+    return (x * 2).t()
+
+
+def written(x):
+    x.add_(1)
+    return x * 2
+
+
+def viewed(x):
+    return x.t()
+
+
+def same(x):
+    return x
+
+
+def two_views(x):
+    y = x * 2
+    return y, y.t()
+
+
+def grad_off(x):
+    torch._C._set_grad_enabled(False)
+    return x * 2
+
+
+CASES = [
+    (added, False, True),
+    (several, False, True),
+    (permuted, False, True),
+    (added, True, False),
+    (written, False, False),
+    (viewed, False, False),
+    (same, False, False),
+    (two_views, False, True),
+    (grad_off, False, False),
+]
+
+
+def compile_collecting(fn, **kwargs):
+    """The compiled function, and a list that gains what dynamo calls."""
+    made = []
+
+    def backend(gm, args):
+        made.append(compile_with_autograd(gm, args, OrtOptions()))
+        return made[-1]
+
+    return torch.compile(fn, backend=backend, **kwargs), made
+
+
+def skips_the_wrapper(function):
+    return function.__module__ == skip_aot_wrapper.__name__
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize(("fn", "grad", "expected"), CASES)
+def test_only_what_needs_no_wrapper_goes_without(fn, grad, expected, dynamic):
+    compiled, made = compile_collecting(fn, dynamic=dynamic)
+    for size in (3, 4):
+        x = torch.randn(size, 2, requires_grad=grad)
+        y = x.detach().clone().requires_grad_(grad)
+        before = torch.is_grad_enabled()
+        with torch.set_grad_enabled(grad or fn is grad_off):
+            got = compiled(x)
+        with torch.set_grad_enabled(grad or fn is grad_off):
+            wanted = fn(y)
+        torch.set_grad_enabled(before)
+        torch.testing.assert_close(got, wanted)
+        torch.testing.assert_close(x, y)
+        for a, b in zip(
+            torch.utils._pytree.tree_leaves(got),
+            torch.utils._pytree.tree_leaves(wanted),
+            strict=True,
+        ):
+            if isinstance(a, torch.Tensor):
+                assert a.stride() == b.stride()
+                assert a.requires_grad == b.requires_grad
+    # the wrapper marks the dynamic dimensions of results; dynamo itself hands back arguments
+    assert all(skips_the_wrapper(each) == (expected and not dynamic) for each in made)
+
+
+def test_an_argument_given_twice():
+    compiled, _ = compile_collecting(lambda x, y: torch.relu(x) * y)
+    x = torch.randn(3)
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(x, x), torch.relu(x) * x)
+        torch.testing.assert_close(compiled(x, x + 1), torch.relu(x) * (x + 1))
+
+
+def test_weights_that_require_grad_give_results_that_do_not():
+    model = torch.nn.Linear(3, 2)
+    compiled, made = compile_collecting(model)
+    with torch.no_grad():
+        got = compiled(torch.ones(1, 3))
+        torch.testing.assert_close(got, model(torch.ones(1, 3)))
+    assert not got.requires_grad
+    assert skips_the_wrapper(made[0])
+
+
+def test_results_survive_the_next_call():
+    compiled, _ = compile_collecting(added)
+    with torch.no_grad():
+        first = compiled(torch.ones(4))
+        kept = first.clone()
+        compiled(torch.zeros(4))
+    assert torch.equal(first, kept)
+
+
+def test_metadata_that_is_not_known_keeps_the_wrapper():
+    class Unknown:
+        num_mutated_inp_runtime_indices = 0
+
+    compiled, made = compile_collecting(added)
+    with torch.no_grad():
+        compiled(torch.ones(2))
+    (inner,) = (cell.cell_contents for cell in made[0].__closure__)
+    assert skip_aot_wrapper.without_wrapper(added, [(inner, Unknown())], [torch.ones(2)]) is added
+    assert skip_aot_wrapper.without_wrapper(added, [(inner, None)], [torch.ones(2)]) is added
+    assert skip_aot_wrapper.without_wrapper(added, [], [torch.ones(2)]) is added
+
+
+def test_a_first_call_with_fake_tensors_keeps_the_wrapper():
+    """DDPOptimizer calls each of its pieces while it compiles the next one."""
+    made = []
+
+    def backend(gm, args):
+        context = torch._guards.TracingContext.get()
+        context.fakify_first_call = True
+        try:
+            made.append(compile_with_autograd(gm, args, OrtOptions()))
+        finally:
+            context.fakify_first_call = False
+        return made[-1]
+
+    with torch.no_grad():
+        torch.compile(added, backend=backend)(torch.ones(2))
+    assert not skips_the_wrapper(made[0])
