@@ -58,6 +58,8 @@ class GraphState:
         # while rules run: who reads a result; and whether what they compute of weights is stored
         self.readers: Mapping[str, Collection[Node]] | None = None
         self.stores_weights = True
+        # what analyses found, while rules run; emptied whenever the graph changes
+        self.analysed: dict[Any, dict[Any, Any]] | None = None
         self.debug_sections: list[Callable[[], str]] = []
         self._names: Names = Names() if parent is None else parent._names
         self._node_names: Names = Names() if parent is None else parent._node_names
