@@ -49,7 +49,8 @@ def generate(root: Path) -> Generated:
     specs = read_folder(root / "specs" / "aten", root, diagnostics)
     check_specs(specs, diagnostics)
     rules = load_onnx_rules(root / "specs" / "onnx", diagnostics)
-    rewrites = read_rewrites(root / "specs" / "rewrites", root, diagnostics)
+    commutative = rules.having("commutative")
+    rewrites = read_rewrites(root / "specs" / "rewrites", root, diagnostics, commutative)
     check_rewrites(rewrites, diagnostics)
     diagnostics.raise_if_any()
     files = {"ortable_generated/__init__.py": _PACKAGE}

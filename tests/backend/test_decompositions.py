@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
-from ortable import filter_decomposition_table, get_decomposition_table
+from ortable import (
+    ExportOptions,
+    filter_decomposition_table,
+    get_decomposition_table,
+    to_onnx,
+)
 from ortable_generated.aten.dispatch import CONVERTERS
 from ortable_generated.decompositions import DECOMPOSE
 
@@ -85,3 +91,22 @@ def test_a_step_of_an_optimizer():
             model(torch.ones(2, 4)).square().sum().backward()
             step()
     torch.testing.assert_close(models[1].weight, models[0].weight)
+
+
+@pytest.mark.parametrize("table", ["none", "default", "all", {aten.relu.default: torch.sigmoid}])
+def test_a_table_means_the_same_to_export_and_backend(table):
+    model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.LayerNorm(3), torch.nn.ReLU())
+    x, storage = torch.rand(3, 3), {}
+    options = ExportOptions(decomposition_table=table)
+    without_folding = ExportOptions(decomposition_table=table, constant_folding=False)
+    chosen = {"rewrites": "none", "target_opset": 20}
+    given = {"storage": storage, "export_options": options, **chosen}
+    torch._dynamo.reset()
+    with torch.no_grad():
+        torch.compile(model.eval(), backend="ortable", options=given)(x)
+    (record,) = storage["instance"]
+    exported = to_onnx(model, (x,), export_options=without_folding, **chosen)
+    found = sorted(node.op_type for node in record["onnx"].graph.node)
+    assert ("LayerNormalization" in found) == (table != "all")
+    assert ("Sigmoid" in found) == isinstance(table, dict)
+    assert found == sorted(node.op_type for node in exported.graph.node)

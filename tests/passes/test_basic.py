@@ -249,7 +249,7 @@ def test_a_weight_that_is_only_read_transposed_is_turned_without_a_copy(gr, ort)
         gr.make_tensor_output(gr.op.MatMul(rows, gr.op.Transpose(name, perm=[1, 0])))
     gr.make_tensor_output(gr.op.MatMul("both", "x"))
     expected = ort(gr, {"x": X})
-    assert gr.optimize(turning=True)["turn_weights"] == 1  # equal nodes were merged by to_onnx
+    assert gr.optimize(weight_transposes=True)["fold_weight_transposes"] == 1  # merged by to_onnx
     assert np.shares_memory(gr.initializers_dict["w_transposed"], weight)
     assert "w" not in gr.initializers_dict
     assert "both" in gr.initializers_dict

@@ -33,7 +33,7 @@ from torch.fx.experimental.symbolic_shapes import (
 from ortable import dims, dtypes
 from ortable.builder import GraphBuilder
 from ortable.interpreter import DynamoInterpreter
-from ortable.prelude.factors import float32_holds
+from ortable.prelude.facts import float32_holds
 from ortable_generated.aten.dispatch import RULES
 from ortablegen.aten.model import Sample
 from ortablegen.aten.samples import parse_sample

@@ -91,7 +91,7 @@ def _annotation_names(text: str) -> list[str]:
 def _converter(entry: OpEntry, needs: Needs) -> list[str]:
     needs.hidden = frozenset(argument.name for argument in entry.schema.arguments)
     drawn = entry.draw is not None and draws.reads_drawn(entry)
-    first, last = "graph: GraphBuilder, res: Res", f"{draws.DRAWN}: Result | None = None"
+    first, last = "graph: Graph, res: Res", f"{draws.DRAWN}: Result | None = None"
     lines = [
         _signature(entry.schema.function_name, entry.schema, first, last if drawn else ""),
         _docstring(entry.schema),
@@ -115,7 +115,7 @@ def _complex_converter(entry: OpEntry, form: ComplexForm, needs: Needs) -> list[
     schema = entry.schema
     needs.hidden = frozenset(argument.name for argument in schema.arguments)
     function = "complex_" + schema.function_name
-    lines = [_signature(function, schema, "graph: GraphBuilder, res: Res"), _docstring(schema)]
+    lines = [_signature(function, schema, "graph: Graph, res: Res"), _docstring(schema)]
     if form.by_parts:
         needs.add("ortable.lowerings.complex.parts", "each_part")
         given = ", ".join(f"{name!r}: {name}" for name in form.parts)
@@ -236,7 +236,7 @@ def _rule(entry: OpEntry, needs: Needs) -> list[str]:
         return expression_text(node, needs)  # type: ignore[arg-type]
 
     needs.hidden = frozenset(argument.name for argument in entry.schema.arguments)
-    lines = [_signature("rule_" + entry.schema.function_name, entry.schema, "graph: GraphBuilder")]
+    lines = [_signature("rule_" + entry.schema.function_name, entry.schema, "graph: Graph")]
     pairs: list[str] = []
     for rule in entry.out:
         kind = entry.promote.kind if entry.promote is not None else "default"
@@ -259,14 +259,14 @@ def _alias(alias: AliasEntry, target: OpEntry, needs: Needs) -> list[tuple[str, 
         if text is not None:
             passed.append(f"{argument.name}={text}")
     found: list[tuple[str, list[str]]] = []
-    forms = [("rule_", "graph: GraphBuilder", "graph")]
+    forms = [("rule_", "graph: Graph", "graph")]
     if draws_whole(target):
         needs.add("ortable.dispatch", "Draw")
         forms.insert(0, ("draw_", "res: Any", "res"))
     if target.lower:
-        forms.insert(0, ("", "graph: GraphBuilder, res: Res", "graph, res"))
+        forms.insert(0, ("", "graph: Graph, res: Res", "graph, res"))
     if target.complex is not None:
-        forms.insert(0, ("complex_", "graph: GraphBuilder, res: Res", "graph, res"))
+        forms.insert(0, ("complex_", "graph: Graph, res: Res", "graph, res"))
     for prefix, first, call in forms:
         name, of = prefix + alias.schema.function_name, prefix + target.schema.function_name
         if alias.file != target.file:
@@ -287,8 +287,7 @@ def _hop(entry: HopEntry, needs: Needs) -> list[str]:
     if entry.python is None:
         needs.add("ortable.errors", "UnsupportedCase")
         return [
-            f"def hop_{entry.name}(graph: GraphBuilder, res: Res, *args: Any, **kwargs: Any)"
-            " -> Any:",
+            f"def hop_{entry.name}(graph: Graph, res: Res, *args: Any, **kwargs: Any) -> Any:",
             f'    """Higher-order operator {entry.name}, refused"""',
             f"    raise UnsupportedCase({f'{entry.name}: {entry.refuse}'!r})",
         ]
@@ -297,7 +296,7 @@ def _hop(entry: HopEntry, needs: Needs) -> list[str]:
     arguments = ", ".join(entry.args)
     annotated = ", ".join(f"{argument}: Any" for argument in entry.args)
     return [
-        f"def hop_{entry.name}(graph: GraphBuilder, res: Res, {annotated}) -> Any:",
+        f"def hop_{entry.name}(graph: Graph, res: Res, {annotated}) -> Any:",
         f'    """Higher-order operator {entry.name}({arguments})"""',
         f"    return {name}(graph, res, {arguments})",
     ]

@@ -32,7 +32,7 @@ class RuleWord:
 
 
 SHAPE_WORDS = {
-    "same": RuleWord("known_shape", "t", 1, "ortable.prelude.metadata"),
+    "same": RuleWord("shape_or_none", "t", 1, "ortable.prelude.metadata"),
     "broadcast": RuleWord("broadcast", "s*", 1),
     "reduce": RuleWord("reduce_shape", "svv", 3),
     "permute": RuleWord("permute", "sv", 2),
@@ -43,7 +43,7 @@ SHAPE_WORDS = {
     "scalar": RuleWord("scalar_shape", "", 0, "ortable.prelude.metadata"),
 }
 DTYPE_WORDS = {
-    "same": RuleWord("known_dtype", "t", 1, "ortable.prelude.metadata"),
+    "same": RuleWord("dtype_or_none", "t", 1, "ortable.prelude.metadata"),
     "promote": RuleWord("promoted_dtype", "t*", 1, "ortable.prelude.promotion"),
     "promote_to_float": RuleWord("promote_to_float", "d*", 1),
     "accumulate": RuleWord("accumulate", "d", 1),
@@ -52,7 +52,7 @@ DTYPE_WORDS = {
     "complex_of": RuleWord("complex_type", "d", 1, "ortable.prelude.complex_value"),
     "arg": RuleWord("", "v", 1),
 }
-_READERS = {"s": "known_shape", "d": "known_dtype", "S": "known_shapes"}
+_READERS = {"s": "shape_or_none", "d": "dtype_or_none", "S": "shapes_or_none"}
 
 
 def check_rules(entry: OpEntry, diagnostics: Diagnostics) -> None:
@@ -181,13 +181,13 @@ def emit_shape(rule: ShapeRule, entry: OpEntry, emit_value: object) -> RuleText:
         return RuleText("None", set())
     if rule.kind == "unify":
         shapes = [
-            f"known_shape(graph, {name})" for name in tensor_arguments(entry)[: len(rule.patterns)]
+            f"shape_or_none(graph, {name})"
+            for name in tensor_arguments(entry)[: len(rule.patterns)]
         ]
         patterns = tuple("*" if pattern is None else pattern for pattern in rule.patterns)
         text = f"unify({patterns!r}, {rule.results!r}, [{', '.join(shapes)}])[0]"
-        return RuleText(
-            text, {("ortable.inference", "unify"), ("ortable.prelude.metadata", "known_shape")}
-        )
+        words = {("ortable.inference", "unify"), ("ortable.prelude.metadata", "shape_or_none")}
+        return RuleText(text, words)
     assert rule.code is not None
     return _emit(rule.code.expression, SHAPE_WORDS, emit_value)
 

@@ -1,5 +1,5 @@
 """Python text of the ONNX inference rules: one function per operator, one module per family, one
-dispatch table."""
+dispatch table; and of the traits, one set of operators per trait."""
 
 from __future__ import annotations
 
@@ -9,17 +9,20 @@ from ortablegen.source.templates import environment
 
 from .check import Expression
 from .model import OnnxModel, OnnxRule
+from .traits import TRAITS
 
 
 def emit_onnx_rules(model: OnnxModel) -> dict[str, str]:
-    """Relative path -> text of ``ortable_generated/onnx``: one module per family and the dispatch
-    table."""
+    """Relative path -> text of ``ortable_generated/onnx``: one module per family, the dispatch
+    table and the traits."""
     files = {
         "ortable_generated/onnx/__init__.py": environment().get_template("onnx_init.jinja").render()
     }
     for family, rules in sorted(model.families.items()):
         functions = [
-            _function(rule) for rule in sorted(rules, key=lambda r: r.key) if rule.python is None
+            _function(rule)
+            for rule in sorted(rules, key=lambda r: r.key)
+            if rule.has_rule and rule.python is None
         ]
         if functions:
             uses = [
@@ -45,7 +48,17 @@ def emit_onnx_rules(model: OnnxModel) -> dict[str, str]:
         .render(modules=modules, table=table, rules=uses_rules)
     )
     files["ortable_generated/onnx/dispatch.py"] = text
+    files["ortable_generated/onnx/traits.py"] = _traits(model)
     return files
+
+
+def _traits(model: OnnxModel) -> str:
+    """The module of traits; one that no operator has is left out."""
+    traits = [
+        (name.upper(), trait.meaning, sorted(model.having(name))) for name, trait in TRAITS.items()
+    ]
+    traits = [each for each in traits if each[2]]
+    return environment().get_template("onnx_traits.jinja").render(traits=traits)
 
 
 def _function(rule: OnnxRule) -> list[str]:

@@ -27,7 +27,8 @@ class Output:
 class OnnxRule:
     """One operator. Either ``python`` names a function of ortable.inference, or the outputs say
     everything;
-    ``shapes`` and ``values`` give a variadic output all at once."""
+    ``shapes`` and ``values`` give a variadic output all at once. Without ``has_rule`` there are
+    traits alone."""
 
     key: str
     family: str
@@ -38,6 +39,8 @@ class OnnxRule:
     python: str | None = None
     why: str | None = None
     note: str | None = None
+    traits: tuple[str, ...] = ()
+    has_rule: bool = True
 
     @property
     def function_name(self) -> str:
@@ -47,13 +50,22 @@ class OnnxRule:
 
 @dataclass(frozen=True)
 class OnnxModel:
-    """All rules, by family (the stem of their file), in file order."""
+    """All entries, by family (the stem of their file), in file order."""
 
     families: Mapping[str, tuple[OnnxRule, ...]]
 
     @property
-    def rules(self) -> tuple[OnnxRule, ...]:
-        """Every rule, sorted by key."""
+    def entries(self) -> tuple[OnnxRule, ...]:
+        """Every entry, sorted by key."""
         return tuple(
             sorted((r for rules in self.families.values() for r in rules), key=lambda r: r.key)
         )
+
+    @property
+    def rules(self) -> tuple[OnnxRule, ...]:
+        """Every entry with a rule, sorted by key."""
+        return tuple(entry for entry in self.entries if entry.has_rule)
+
+    def having(self, trait: str) -> frozenset[str]:
+        """Keys of the operators that have a trait."""
+        return frozenset(entry.key for entry in self.entries if trait in entry.traits)

@@ -1,5 +1,5 @@
-"""Inference rules of ONNX operators: reads specs/onnx/*.yaml, checks every entry against the
-schemas of all supported opsets; what is right goes to the emitter."""
+"""Inference rules and traits of ONNX operators: reads specs/onnx/*.yaml, checks every entry
+against the schemas of all supported opsets; what is right goes to the emitter."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq, load
 
 from .check import Expression, read_expression, suggestion
 from .model import OnnxModel, OnnxRule, Output
+from .traits import TRAITS, has_graph
 
-_KEYS = ("onnx", "domain", "shape", "shapes", "dtype", "value", "values", "python", "why", "note")
+_RULE_KEYS = ("shape", "shapes", "dtype", "value", "values")
+_KEYS = ("onnx", "domain", "traits", "rule", *_RULE_KEYS, "python", "why", "note")
 _PYTHON = "ortable.inference."
 
 
@@ -84,9 +86,74 @@ class _EntryReader:
             return None
         self.versions = schema
         rule = OnnxRule(
-            schema[-1].key, self.family, schema, why=self._text("why"), note=self._text("note")
+            schema[-1].key,
+            self.family,
+            schema,
+            why=self._text("why"),
+            note=self._text("note"),
+            traits=self._traits(schema),
         )
+        if entry.get("rule"):
+            return self._without_rule(rule)
         return self._python(rule) if entry.get("python") else self._inferred(rule)
+
+    def _traits(self, versions: tuple[OnnxSchema, ...]) -> tuple[str, ...]:
+        """The traits of the entry that are right; every schema must allow them, and a graph among
+        the attributes demands ``has_subgraph``."""
+        key = versions[-1].key
+        node = self.entry.get("traits")
+        names = node if isinstance(node, YSeq) else ()
+        if node is not None and not names:
+            self.diagnostics.error(node.span, "'traits' is a list of names", fix="traits: [random]")
+        found: list[str] = []
+        for name in names:
+            if not isinstance(name, YScalar):
+                self.diagnostics.error(name.span, "a trait is a name", fix="traits: [random]")
+                continue
+            text = name.text
+            if text not in TRAITS:
+                notes = [f"traits are {', '.join(TRAITS)}"]
+                self.diagnostics.error(
+                    name.span, f"unknown trait '{text}'{suggestion(text, TRAITS)}", notes
+                )
+                continue
+            if text in found:
+                self.diagnostics.error(name.span, f"trait '{text}' is there already", fix="drop it")
+                continue
+            found.append(text)
+            refused = next(filter(None, map(TRAITS[text].refuses, versions)), None)
+            if refused is not None:
+                notes = [f"{text}: {TRAITS[text].meaning}"]
+                self.diagnostics.error(name.span, f"{key} {refused}", notes)
+        if "has_subgraph" not in found and any(map(has_graph, versions)):
+            self.diagnostics.error(
+                (node or self.entry).span,
+                f"{key} has a graph among its attributes",
+                fix=f"traits: [{', '.join([*found, 'has_subgraph'])}]",
+            )
+        return tuple(found)
+
+    def _without_rule(self, rule: OnnxRule) -> OnnxRule:
+        node = self.entry.get("rule")
+        assert node is not None
+        if not isinstance(node, YScalar) or node.text != "none":
+            self.diagnostics.error(
+                node.span, "'rule' can only be none: the entry has traits alone", fix="rule: none"
+            )
+        for key in (*_RULE_KEYS, "python"):
+            if (other := self.entry.key(key)) is not None:
+                self.diagnostics.error(
+                    other.span,
+                    f"rule: none infers nothing, so '{key}' is never read",
+                    fix="drop it",
+                )
+        if rule.why is None:
+            self.diagnostics.error(
+                node.span, "rule: none needs 'why:', the reason why nothing is inferred"
+            )
+        if not self.entry.get("traits"):
+            self.diagnostics.error(node.span, "an entry without rule and traits says nothing")
+        return replace(rule, has_rule=False)
 
     def _text(self, key: str) -> str | None:
         node = self.entry.get(key)
@@ -127,7 +194,7 @@ class _EntryReader:
         node = self.entry.get("python")
         assert node is not None
         text = self._text("python") or ""
-        for key in ("shape", "shapes", "dtype", "value", "values"):
+        for key in _RULE_KEYS:
             if (other := self.entry.key(key)) is not None:
                 self.diagnostics.error(
                     other.span,

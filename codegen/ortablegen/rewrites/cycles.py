@@ -47,7 +47,12 @@ def check_cycles(rewrites: tuple[Rewrite, ...], diagnostics: Diagnostics) -> Non
     alone does so where the other rule has the opposite condition.
     """
     rules = [
-        _Rule(rewrite, read_patterns(rewrite.pattern), Replacement(rewrite), _conditions(rewrite))
+        _Rule(
+            rewrite,
+            read_patterns(rewrite.pattern, rewrite.commutative),
+            Replacement(rewrite),
+            _conditions(rewrite),
+        )
         for rewrite in rewrites
     ]
     by_key: dict[str, list[int]] = {}

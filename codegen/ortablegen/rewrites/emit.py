@@ -44,7 +44,7 @@ def rewrites_text(rewrites: tuple[Rewrite, ...], display: str) -> str:
     rows: list[str] = []
     annotations: set[str] = set()
     for rewrite in sorted(rewrites, key=lambda each: each.name):
-        patterns = read_patterns(rewrite.pattern)
+        patterns = read_patterns(rewrite.pattern, rewrite.commutative)
         names = names_of(rewrite, patterns)
         needs.hidden = frozenset(names.kinds)
         for number, pattern in enumerate(patterns):
@@ -70,7 +70,7 @@ def _header(display: str, needs: Needs, annotations: set[str]) -> str:
         *needs.lines(),
         "",
         "if TYPE_CHECKING:",
-        "    from ortable.builder import GraphBuilder, Res",
+        "    from ortable.ir import Graph, Res",
         "    from ortable.ir.node import Node",
     ]
     if annotations:
@@ -103,7 +103,7 @@ def _maker(rewrite: Rewrite, names: Names, needs: Needs, annotations: set[str]) 
             parameters.append(f"{name}: {kind.base}{' | None' if kind.optional else ''}")
         else:
             parameters.append(f"{name}: Any")
-    signature = ", ".join(["graph: GraphBuilder", "res: Res", *parameters])
+    signature = ", ".join(["graph: Graph", "res: Res", *parameters])
     lines = [f"def make_{rewrite.name}({signature}) -> Any:"]
     needs.kept = frozenset(names.kept)
     lines += ["    " + line for line in block_lines(rewrite.replace.body, needs, False)]

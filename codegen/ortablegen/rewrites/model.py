@@ -34,7 +34,8 @@ class RewriteCase:
 
 @dataclass(frozen=True)
 class Rewrite:
-    """One entry of a file of rewrites."""
+    """One entry of a file of rewrites; ``commutative`` has the keys of all operators whose two
+    inputs a matcher tries in both orders."""
 
     name: str
     file: str
@@ -44,6 +45,7 @@ class Rewrite:
     pattern: Code
     replace: Code
     cases: tuple[RewriteCase, ...]
+    commutative: frozenset[str]
     let: tuple[tuple[str, Code], ...] = ()
     when: Code | None = None
     opset: str | None = None

@@ -13,13 +13,6 @@ from ortablegen.language.parse import Code, onnx_call
 from ortablegen.language.vocabulary import DTYPES
 from ortablegen.schemas.onnx import key_of
 
-COMMUTATIVE = frozenset(
-    {
-        "Add", "Mul", "Min", "Max", "Sum", "And", "Or", "Xor", "Equal", "BitwiseAnd", "BitwiseOr",
-        "BitwiseXor",
-    }
-)  # fmt: skip
-
 
 class PatternProblem(Exception):
     """Something that no pattern can say, and the place where it stands."""
@@ -103,6 +96,7 @@ class PatternNode:
     attributes: dict[str, AttributeCapture | AttributeLiteral]
     kept: str | None
     outputs: list[str | None]  # names of its results, None for one without a name
+    commutative: bool  # whether its operator has the trait
 
     @property
     def key(self) -> str:
@@ -112,12 +106,7 @@ class PatternNode:
     @property
     def commutes(self) -> bool:
         """Whether both orders of the inputs are tried."""
-        return (
-            not self.domain
-            and self.op in COMMUTATIVE
-            and len(self.arguments) == 2
-            and self.rest is None
-        )
+        return self.commutative and len(self.arguments) == 2 and self.rest is None
 
     def made(self) -> list[PatternNode]:
         """The nodes that make inputs of this one."""
@@ -215,8 +204,9 @@ _ARITHMETIC: dict[type, Callable[[float, float], float]] = {
 }
 
 
-def read_patterns(code: Code) -> tuple[Pattern, ...]:
-    """Every alternative of a pattern, in the order of their choices.
+def read_patterns(code: Code, commutative: frozenset[str]) -> tuple[Pattern, ...]:
+    """Every alternative of a pattern, in the order of their choices; ``commutative`` has the keys
+    of the operators with that trait.
 
     Raises:
         PatternProblem: for the first thing that is no pattern.
@@ -229,7 +219,7 @@ def read_patterns(code: Code) -> tuple[Pattern, ...]:
             f"{count} alternatives, at most {MAX_ALTERNATIVES} are allowed",
             "write a second rewrite",
         )
-    return tuple(_Reader(body).pattern() for body in itertools.product(*choices))
+    return tuple(_Reader(body, commutative).pattern() for body in itertools.product(*choices))
 
 
 # -- alternatives -----------------------------------------------------------------------------
@@ -289,8 +279,9 @@ def _limited(found: list[ast.expr], node: ast.expr) -> list[ast.expr]:
 
 
 class _Reader:
-    def __init__(self, body: tuple[ast.stmt, ...]) -> None:
+    def __init__(self, body: tuple[ast.stmt, ...], commutative: frozenset[str]) -> None:
         self.body = body
+        self.commutative = commutative
         self.nodes: list[PatternNode] = []
         self.names: dict[str, Argument] = {}
         self.aliases: dict[str, Argument] = {}
@@ -401,7 +392,8 @@ class _Reader:
             rest = Rest(name, argument)
         while arguments and isinstance(arguments[-1], Absent) and rest is None:
             arguments.pop()
-        made = PatternNode(node, domain, op, arguments, rest, {}, None, [None])
+        commutes = key_of(op, domain) in self.commutative
+        made = PatternNode(node, domain, op, arguments, rest, {}, None, [None], commutes)
         for keyword in node.keywords:
             self.attribute(made, keyword)
         self.nodes.append(made)

@@ -7,6 +7,7 @@ import difflib
 import re
 from pathlib import Path
 
+from ortable_generated.onnx import traits
 from ortablegen.language.entries import EntryReader
 from ortablegen.language.parse import Code, parse_block
 from ortablegen.source.diagnostics import Diagnostics, Span
@@ -30,28 +31,36 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _OFF = "off because "
 
 
-def read_rewrites(folder: Path, root: Path, diagnostics: Diagnostics) -> tuple[Rewrite, ...]:
-    """Read every ``*.yaml`` in ``folder``; file names in errors are relative to ``root``."""
+def read_rewrites(
+    folder: Path, root: Path, diagnostics: Diagnostics, commutative: frozenset[str] | None = None
+) -> tuple[Rewrite, ...]:
+    """Read every ``*.yaml`` in ``folder``; file names in errors are relative to ``root``. Which
+    operators are ``commutative`` the generated tables say where nothing else is given."""
     found: list[Rewrite] = []
     for path in sorted(folder.glob("*.yaml")):
         display = path.relative_to(root).as_posix()
-        found += _read(load(path, display, diagnostics), display, diagnostics)
+        found += _read(load(path, display, diagnostics), display, diagnostics, commutative)
     return tuple(found)
 
 
 def read_rewrites_text(text: str, display: str, diagnostics: Diagnostics) -> tuple[Rewrite, ...]:
     """Read one file of rewrites given as text."""
-    return _read(parse(text, display, diagnostics), display, diagnostics)
+    return _read(parse(text, display, diagnostics), display, diagnostics, None)
 
 
-def _read(entries: YSeq, display: str, diagnostics: Diagnostics) -> tuple[Rewrite, ...]:
+def _read(
+    entries: YSeq, display: str, diagnostics: Diagnostics, commutative: frozenset[str] | None
+) -> tuple[Rewrite, ...]:
     reader = _Reader(display, diagnostics)
+    reader.commutative = traits.COMMUTATIVE if commutative is None else commutative
     found = [reader.entry(node) for node in entries]
     return tuple(rewrite for rewrite in found if rewrite is not None)
 
 
 class _Reader(EntryReader):
     """Reads the entries of one file."""
+
+    commutative: frozenset[str]
 
     def entry(self, node: YNode) -> Rewrite | None:
         if not isinstance(node, YMap) or node.get("rewrite") is None:
@@ -81,6 +90,7 @@ class _Reader(EntryReader):
             pattern=pattern or _nothing(node.span),
             replace=replace or _nothing(node.span),
             cases=self.cases(node.get("cases")),
+            commutative=self.commutative,
             let=self.let(node.get("let")),
             when=when,
             opset=self.opset_text(node.get("opset")),

@@ -4,20 +4,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.inference import broadcast
-from ortable.lowerings.complex.arithmetic import as_complex, c_conj, c_sum, c_times
-from ortable.lowerings.special.error_functions import erf_of
-from ortable.prelude.facts import dtype_of, is_used, natural_log, square_root
-from ortable.prelude.metadata import known_dtype, known_shape
-from ortable.prelude.pointwise import const_like, opmath, softplus_of
+from ortable.lowerings.pointwise import natural_log
+from ortable.prelude.complex_arithmetic import as_complex, c_conj, c_sum, c_times
+from ortable.prelude.error_functions import erf_of
+from ortable.prelude.facts import dtype_of, is_used, square_root
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
+from ortable.prelude.pointwise import const_like, softplus_of
+from ortable.prelude.promotion import opmath
 from ortable.prelude.values import cast
 
 if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
+    from ortable.ir import Graph, Res
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Float, Result, Scalar, Str
 
 
-def aten__prelu_kernel_backward(graph: GraphBuilder, res: Res, grad_output: Result, self: Result, weight: Result) -> Any:
+def aten__prelu_kernel_backward(graph: Graph, res: Res, grad_output: Result, self: Result, weight: Result) -> Any:
     """aten::_prelu_kernel_backward(Tensor grad_output, Tensor self, Tensor weight) -> (Tensor, Tensor)"""
     zero = const_like(graph, 0, self)
     positive = graph.make_node('Greater', [self, zero])
@@ -26,7 +28,7 @@ def aten__prelu_kernel_backward(graph: GraphBuilder, res: Res, grad_output: Resu
     return (grad_self, grad_weight)
 
 
-def aten_elu_backward(graph: GraphBuilder, res: Res, grad_output: Result, alpha: Scalar, scale: Scalar, input_scale: Scalar, is_result: Bool, self_or_result: Result) -> Result:
+def aten_elu_backward(graph: Graph, res: Res, grad_output: Result, alpha: Scalar, scale: Scalar, input_scale: Scalar, is_result: Bool, self_or_result: Result) -> Result:
     """aten::elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, Tensor self_or_result) -> Tensor"""
     if is_result:
         x = opmath(graph, self_or_result)
@@ -44,7 +46,7 @@ def aten_elu_backward(graph: GraphBuilder, res: Res, grad_output: Result, alpha:
     return cast(graph, found, dtype_of(graph, self_or_result))
 
 
-def aten_gelu_backward(graph: GraphBuilder, res: Res, grad_output: Result, self: Result, *, approximate: Str = 'none') -> Result:
+def aten_gelu_backward(graph: Graph, res: Res, grad_output: Result, self: Result, *, approximate: Str = 'none') -> Result:
     '''aten::gelu_backward(Tensor grad_output, Tensor self, *, str approximate="none") -> Tensor'''
     if approximate == 'tanh':
         x = opmath(graph, self)
@@ -63,13 +65,13 @@ def aten_gelu_backward(graph: GraphBuilder, res: Res, grad_output: Result, self:
     return cast(graph, graph.make_node('Mul', [graph.make_node('Mul', [opmath(graph, grad_output), twice]), const_like(graph, 0.5, x)]), dtype_of(graph, self))
 
 
-def aten_hardshrink_backward(graph: GraphBuilder, res: Res, grad_out: Result, self: Result, lambd: Scalar) -> Result:
+def aten_hardshrink_backward(graph: Graph, res: Res, grad_out: Result, self: Result, lambd: Scalar) -> Result:
     """aten::hardshrink_backward(Tensor grad_out, Tensor self, Scalar lambd) -> Tensor"""
     stopped = graph.make_node('LessOrEqual', [graph.make_node('Abs', [self]), const_like(graph, lambd, self)])
     return graph.make_node('Where', [stopped, const_like(graph, 0, grad_out), grad_out], res.outputs)
 
 
-def aten_hardsigmoid_backward(graph: GraphBuilder, res: Res, grad_output: Result, self: Result) -> Result:
+def aten_hardsigmoid_backward(graph: Graph, res: Res, grad_output: Result, self: Result) -> Result:
     """aten::hardsigmoid_backward(Tensor grad_output, Tensor self) -> Tensor"""
     grad = opmath(graph, grad_output)
     inside = graph.make_node('And', [graph.make_node('Greater', [self, const_like(graph, -3, self)]), graph.make_node('Less', [self, const_like(graph, 3, self)])])
@@ -77,7 +79,7 @@ def aten_hardsigmoid_backward(graph: GraphBuilder, res: Res, grad_output: Result
     return cast(graph, found, dtype_of(graph, self))
 
 
-def aten_hardswish_backward(graph: GraphBuilder, res: Res, grad_output: Result, self: Result) -> Result:
+def aten_hardswish_backward(graph: Graph, res: Res, grad_output: Result, self: Result) -> Result:
     """aten::hardswish_backward(Tensor grad_output, Tensor self) -> Tensor"""
     x = opmath(graph, self)
     grad = opmath(graph, grad_output)
@@ -87,26 +89,26 @@ def aten_hardswish_backward(graph: GraphBuilder, res: Res, grad_output: Result, 
     return cast(graph, found, dtype_of(graph, self))
 
 
-def aten_hardtanh_backward(graph: GraphBuilder, res: Res, grad_output: Result, self: Result, min_val: Scalar, max_val: Scalar) -> Result:
+def aten_hardtanh_backward(graph: Graph, res: Res, grad_output: Result, self: Result, min_val: Scalar, max_val: Scalar) -> Result:
     """aten::hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val) -> Tensor"""
     low = graph.make_node('LessOrEqual', [self, const_like(graph, min_val, self)])
     stopped = graph.make_node('Or', [low, graph.make_node('GreaterOrEqual', [self, const_like(graph, max_val, self)])])
     return graph.make_node('Where', [stopped, const_like(graph, 0, grad_output), grad_output], res.outputs)
 
 
-def aten_leaky_relu_backward(graph: GraphBuilder, res: Res, grad_output: Result, self: Result, negative_slope: Scalar, self_is_result: Bool) -> Result:
+def aten_leaky_relu_backward(graph: Graph, res: Res, grad_output: Result, self: Result, negative_slope: Scalar, self_is_result: Bool) -> Result:
     """aten::leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, bool self_is_result) -> Tensor"""
     steep = graph.make_node('Mul', [grad_output, const_like(graph, negative_slope, grad_output)])
     return graph.make_node('Where', [graph.make_node('Greater', [self, const_like(graph, 0, self)]), grad_output, steep], res.outputs)
 
 
-def aten_log_sigmoid_backward(graph: GraphBuilder, res: Res, grad_output: Result, self: Result, buffer: Result) -> Result:
+def aten_log_sigmoid_backward(graph: Graph, res: Res, grad_output: Result, self: Result, buffer: Result) -> Result:
     """aten::log_sigmoid_backward(Tensor grad_output, Tensor self, Tensor buffer) -> Tensor"""
     x = opmath(graph, self)
     return cast(graph, graph.make_node('Mul', [opmath(graph, grad_output), graph.make_node('Sigmoid', [graph.make_node('Neg', [x])])]), dtype_of(graph, self))
 
 
-def aten_logit_backward(graph: GraphBuilder, res: Res, grad_output: Result, self: Result, eps: Float | None = None) -> Result:
+def aten_logit_backward(graph: Graph, res: Res, grad_output: Result, self: Result, eps: Float | None = None) -> Result:
     """aten::logit_backward(Tensor grad_output, Tensor self, float? eps=None) -> Tensor"""
     low = 0 if eps is None else max(eps, 0)
     otherwise = float('nan') if eps is None or eps < 0 else 0
@@ -117,7 +119,7 @@ def aten_logit_backward(graph: GraphBuilder, res: Res, grad_output: Result, self
     return cast(graph, graph.make_node('Where', [outside, const_like(graph, otherwise, x), slope]), dtype_of(graph, self))
 
 
-def aten_mish_backward(graph: GraphBuilder, res: Res, grad_output: Result, self: Result) -> Result:
+def aten_mish_backward(graph: Graph, res: Res, grad_output: Result, self: Result) -> Result:
     """aten::mish_backward(Tensor grad_output, Tensor self) -> Tensor"""
     x = opmath(graph, self)
     t = graph.make_node('Tanh', [softplus_of(graph, x)])
@@ -125,14 +127,14 @@ def aten_mish_backward(graph: GraphBuilder, res: Res, grad_output: Result, self:
     return cast(graph, graph.make_node('Mul', [opmath(graph, grad_output), slope]), dtype_of(graph, self))
 
 
-def aten_sigmoid_backward(graph: GraphBuilder, res: Res, grad_output: Result, output: Result) -> Result:
+def aten_sigmoid_backward(graph: Graph, res: Res, grad_output: Result, output: Result) -> Result:
     """aten::sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor"""
     y = opmath(graph, output)
     slope = graph.make_node('Mul', [graph.make_node('Sub', [const_like(graph, 1, y), y]), y])
     return cast(graph, graph.make_node('Mul', [opmath(graph, grad_output), slope]), dtype_of(graph, output))
 
 
-def aten_silu_backward(graph: GraphBuilder, res: Res, grad_output: Result, self: Result) -> Result:
+def aten_silu_backward(graph: Graph, res: Res, grad_output: Result, self: Result) -> Result:
     """aten::silu_backward(Tensor grad_output, Tensor self) -> Tensor"""
     x = opmath(graph, self)
     one = const_like(graph, 1, x)
@@ -141,7 +143,7 @@ def aten_silu_backward(graph: GraphBuilder, res: Res, grad_output: Result, self:
     return cast(graph, graph.make_node('Mul', [opmath(graph, grad_output), slope]), dtype_of(graph, self))
 
 
-def aten_softplus_backward(graph: GraphBuilder, res: Res, grad_output: Result, self: Result, beta: Scalar, threshold: Scalar) -> Result:
+def aten_softplus_backward(graph: Graph, res: Res, grad_output: Result, self: Result, beta: Scalar, threshold: Scalar) -> Result:
     """aten::softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor"""
     x = opmath(graph, self)
     grad = opmath(graph, grad_output)
@@ -150,100 +152,100 @@ def aten_softplus_backward(graph: GraphBuilder, res: Res, grad_output: Result, s
     return cast(graph, graph.make_node('Where', [linear, grad, graph.make_node('Mul', [grad, graph.make_node('Sigmoid', [steep])])]), dtype_of(graph, self))
 
 
-def aten_softshrink_backward(graph: GraphBuilder, res: Res, grad_output: Result, self: Result, lambd: Scalar) -> Result:
+def aten_softshrink_backward(graph: Graph, res: Res, grad_output: Result, self: Result, lambd: Scalar) -> Result:
     """aten::softshrink_backward(Tensor grad_output, Tensor self, Scalar lambd) -> Tensor"""
     stopped = graph.make_node('LessOrEqual', [graph.make_node('Abs', [self]), const_like(graph, lambd, self)])
     return graph.make_node('Where', [stopped, const_like(graph, 0, grad_output), grad_output], res.outputs)
 
 
-def aten_tanh_backward(graph: GraphBuilder, res: Res, grad_output: Result, output: Result) -> Result:
+def aten_tanh_backward(graph: Graph, res: Res, grad_output: Result, output: Result) -> Result:
     """aten::tanh_backward(Tensor grad_output, Tensor output) -> Tensor"""
     y = opmath(graph, output)
     slope = graph.make_node('Sub', [const_like(graph, 1, y), graph.make_node('Mul', [y, y])])
     return cast(graph, graph.make_node('Mul', [opmath(graph, grad_output), slope]), dtype_of(graph, output))
 
 
-def aten_threshold_backward(graph: GraphBuilder, res: Res, grad_output: Result, self: Result, threshold: Scalar) -> Result:
+def aten_threshold_backward(graph: Graph, res: Res, grad_output: Result, self: Result, threshold: Scalar) -> Result:
     """aten::threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor"""
     stopped = graph.make_node('LessOrEqual', [self, const_like(graph, threshold, self)])
     return graph.make_node('Where', [stopped, const_like(graph, 0, grad_output), grad_output], res.outputs)
 
 
-def complex_aten_sigmoid_backward(graph: GraphBuilder, res: Res, grad_output: Result, output: Result) -> Result:
+def complex_aten_sigmoid_backward(graph: Graph, res: Res, grad_output: Result, output: Result) -> Result:
     """aten::sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor"""
     one = as_complex(graph, 1, dtype_of(graph, output))
     return c_times(graph, grad_output, c_conj(graph, c_times(graph, c_sum(graph, one, output, -1), output)))
 
 
-def complex_aten_tanh_backward(graph: GraphBuilder, res: Res, grad_output: Result, output: Result) -> Result:
+def complex_aten_tanh_backward(graph: Graph, res: Res, grad_output: Result, output: Result) -> Result:
     """aten::tanh_backward(Tensor grad_output, Tensor output) -> Tensor"""
     one = as_complex(graph, 1, dtype_of(graph, output))
     return c_times(graph, grad_output, c_conj(graph, c_sum(graph, one, c_times(graph, output, output), -1)))
 
 
-def rule_aten__prelu_kernel_backward(graph: GraphBuilder, grad_output: Result, self: Result, weight: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)), (known_dtype(graph, self), known_shape(graph, self)),)
+def rule_aten__prelu_kernel_backward(graph: Graph, grad_output: Result, self: Result, weight: Result) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)), (dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
-def rule_aten_elu_backward(graph: GraphBuilder, grad_output: Result, alpha: Scalar, scale: Scalar, input_scale: Scalar, is_result: Bool, self_or_result: Result) -> Rules:
-    return ((known_dtype(graph, self_or_result), known_shape(graph, self_or_result)),)
+def rule_aten_elu_backward(graph: Graph, grad_output: Result, alpha: Scalar, scale: Scalar, input_scale: Scalar, is_result: Bool, self_or_result: Result) -> Rules:
+    return ((dtype_or_none(graph, self_or_result), shape_or_none(graph, self_or_result)),)
 
 
-def rule_aten_gelu_backward(graph: GraphBuilder, grad_output: Result, self: Result, *, approximate: Str = 'none') -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+def rule_aten_gelu_backward(graph: Graph, grad_output: Result, self: Result, *, approximate: Str = 'none') -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
-def rule_aten_hardshrink_backward(graph: GraphBuilder, grad_out: Result, self: Result, lambd: Scalar) -> Rules:
-    return ((known_dtype(graph, grad_out), known_shape(graph, self)),)
+def rule_aten_hardshrink_backward(graph: Graph, grad_out: Result, self: Result, lambd: Scalar) -> Rules:
+    return ((dtype_or_none(graph, grad_out), shape_or_none(graph, self)),)
 
 
-def rule_aten_hardsigmoid_backward(graph: GraphBuilder, grad_output: Result, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+def rule_aten_hardsigmoid_backward(graph: Graph, grad_output: Result, self: Result) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
-def rule_aten_hardswish_backward(graph: GraphBuilder, grad_output: Result, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+def rule_aten_hardswish_backward(graph: Graph, grad_output: Result, self: Result) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
-def rule_aten_hardtanh_backward(graph: GraphBuilder, grad_output: Result, self: Result, min_val: Scalar, max_val: Scalar) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+def rule_aten_hardtanh_backward(graph: Graph, grad_output: Result, self: Result, min_val: Scalar, max_val: Scalar) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
-def rule_aten_leaky_relu_backward(graph: GraphBuilder, grad_output: Result, self: Result, negative_slope: Scalar, self_is_result: Bool) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+def rule_aten_leaky_relu_backward(graph: Graph, grad_output: Result, self: Result, negative_slope: Scalar, self_is_result: Bool) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
-def rule_aten_log_sigmoid_backward(graph: GraphBuilder, grad_output: Result, self: Result, buffer: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+def rule_aten_log_sigmoid_backward(graph: Graph, grad_output: Result, self: Result, buffer: Result) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
-def rule_aten_logit_backward(graph: GraphBuilder, grad_output: Result, self: Result, eps: Float | None = None) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+def rule_aten_logit_backward(graph: Graph, grad_output: Result, self: Result, eps: Float | None = None) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
-def rule_aten_mish_backward(graph: GraphBuilder, grad_output: Result, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+def rule_aten_mish_backward(graph: Graph, grad_output: Result, self: Result) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
-def rule_aten_sigmoid_backward(graph: GraphBuilder, grad_output: Result, output: Result) -> Rules:
-    return ((known_dtype(graph, output), known_shape(graph, output)),)
+def rule_aten_sigmoid_backward(graph: Graph, grad_output: Result, output: Result) -> Rules:
+    return ((dtype_or_none(graph, output), shape_or_none(graph, output)),)
 
 
-def rule_aten_silu_backward(graph: GraphBuilder, grad_output: Result, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+def rule_aten_silu_backward(graph: Graph, grad_output: Result, self: Result) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
-def rule_aten_softplus_backward(graph: GraphBuilder, grad_output: Result, self: Result, beta: Scalar, threshold: Scalar) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+def rule_aten_softplus_backward(graph: Graph, grad_output: Result, self: Result, beta: Scalar, threshold: Scalar) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
-def rule_aten_softshrink_backward(graph: GraphBuilder, grad_output: Result, self: Result, lambd: Scalar) -> Rules:
-    return ((known_dtype(graph, grad_output), known_shape(graph, self)),)
+def rule_aten_softshrink_backward(graph: Graph, grad_output: Result, self: Result, lambd: Scalar) -> Rules:
+    return ((dtype_or_none(graph, grad_output), shape_or_none(graph, self)),)
 
 
-def rule_aten_tanh_backward(graph: GraphBuilder, grad_output: Result, output: Result) -> Rules:
-    return ((known_dtype(graph, output), known_shape(graph, output)),)
+def rule_aten_tanh_backward(graph: Graph, grad_output: Result, output: Result) -> Rules:
+    return ((dtype_or_none(graph, output), shape_or_none(graph, output)),)
 
 
-def rule_aten_threshold_backward(graph: GraphBuilder, grad_output: Result, self: Result, threshold: Scalar) -> Rules:
-    return ((known_dtype(graph, grad_output), broadcast(known_shape(graph, grad_output), known_shape(graph, self))),)
+def rule_aten_threshold_backward(graph: Graph, grad_output: Result, self: Result, threshold: Scalar) -> Rules:
+    return ((dtype_or_none(graph, grad_output), broadcast(shape_or_none(graph, grad_output), shape_or_none(graph, self))),)

@@ -5,20 +5,19 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import float32, float64
 from ortable.errors import UnsupportedCase
-from ortable.lowerings.attention import flash_attention_backward
-from ortable.lowerings.nn import attention_scaled, grouped_product, shared_heads, wide_dtype, zero_where_masked
+from ortable.lowerings.attention import attention_mask, attention_scaled, flash_attention_backward, grouped_product, log_of_sums, shared_heads, zero_where_masked
 from ortable.prelude.facts import differs, dim_of, dtype_of, is_used, rank_of, swapped
-from ortable.prelude.metadata import known_dtype, known_shape
-from ortable.prelude.sums import log_of_sums
-from ortable.prelude.values import attention_mask, cast, permuted
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
+from ortable.prelude.promotion import wide_dtype
+from ortable.prelude.values import cast, permuted
 
 if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
+    from ortable.ir import Graph, Res
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Float, Result
 
 
-def aten__scaled_dot_product_attention_math(graph: GraphBuilder, res: Res, query: Result, key: Result, value: Result, attn_mask: Result | None = None, dropout_p: Float = 0.0, is_causal: Bool = False, dropout_mask: Result | None = None, *, scale: Float | None = None, enable_gqa: Bool = False) -> Any:
+def aten__scaled_dot_product_attention_math(graph: Graph, res: Res, query: Result, key: Result, value: Result, attn_mask: Result | None = None, dropout_p: Float = 0.0, is_causal: Bool = False, dropout_mask: Result | None = None, *, scale: Float | None = None, enable_gqa: Bool = False) -> Any:
     """aten::_scaled_dot_product_attention_math(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., bool is_causal=False, Tensor? dropout_mask=None, *, float? scale=None, bool enable_gqa=False) -> (Tensor, Tensor)"""
     kind = wide_dtype(dtype_of(graph, query))
     sizes = [dim_of(graph, query, -2), dim_of(graph, key, -2)]
@@ -36,7 +35,7 @@ def aten__scaled_dot_product_attention_math(graph: GraphBuilder, res: Res, query
     return (cast(graph, found, dtype_of(graph, query)), cast(graph, probs, dtype_of(graph, query)))
 
 
-def aten__scaled_dot_product_flash_attention_for_cpu(graph: GraphBuilder, res: Res, query: Result, key: Result, value: Result, dropout_p: Float = 0.0, is_causal: Bool = False, *, attn_mask: Result | None = None, scale: Float | None = None) -> Any:
+def aten__scaled_dot_product_flash_attention_for_cpu(graph: Graph, res: Res, query: Result, key: Result, value: Result, dropout_p: Float = 0.0, is_causal: Bool = False, *, attn_mask: Result | None = None, scale: Float | None = None) -> Any:
     """aten::_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0., bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)"""
     kind = wide_dtype(dtype_of(graph, query))
     sizes = [dim_of(graph, query, -2), dim_of(graph, key, -2)]
@@ -56,14 +55,14 @@ def aten__scaled_dot_product_flash_attention_for_cpu(graph: GraphBuilder, res: R
     return (cast(graph, found, dtype_of(graph, query)), sums)
 
 
-def aten__scaled_dot_product_flash_attention_for_cpu_backward(graph: GraphBuilder, res: Res, grad_out: Result, query: Result, key: Result, value: Result, out: Result, logsumexp: Result, dropout_p: Float, is_causal: Bool, *, attn_mask: Result | None = None, scale: Float | None = None) -> Any:
+def aten__scaled_dot_product_flash_attention_for_cpu_backward(graph: Graph, res: Res, grad_out: Result, query: Result, key: Result, value: Result, out: Result, logsumexp: Result, dropout_p: Float, is_causal: Bool, *, attn_mask: Result | None = None, scale: Float | None = None) -> Any:
     """aten::_scaled_dot_product_flash_attention_for_cpu_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor out, Tensor logsumexp, float dropout_p, bool is_causal, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value)"""
     if dropout_p > 0:
         raise UnsupportedCase('aten::_scaled_dot_product_flash_attention_for_cpu_backward: dropout inside attention draws random numbers that only torch can draw')
     return flash_attention_backward(graph, res, grad_out=grad_out, query=query, key=key, value=value, out=out, logsumexp=logsumexp, is_causal=is_causal, attn_mask=attn_mask, scale=scale)
 
 
-def aten_scaled_dot_product_attention(graph: GraphBuilder, res: Res, query: Result, key: Result, value: Result, attn_mask: Result | None = None, dropout_p: Float = 0.0, is_causal: Bool = False, *, scale: Float | None = None, enable_gqa: Bool = False) -> Result:
+def aten_scaled_dot_product_attention(graph: Graph, res: Res, query: Result, key: Result, value: Result, attn_mask: Result | None = None, dropout_p: Float = 0.0, is_causal: Bool = False, *, scale: Float | None = None, enable_gqa: Bool = False) -> Result:
     """aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor"""
     kind = wide_dtype(dtype_of(graph, query))
     sizes = [dim_of(graph, query, -2), dim_of(graph, key, -2)]
@@ -80,17 +79,17 @@ def aten_scaled_dot_product_attention(graph: GraphBuilder, res: Res, query: Resu
     return cast(graph, zero_where_masked(graph, output, attn_mask), dtype_of(graph, query))
 
 
-def rule_aten__scaled_dot_product_attention_math(graph: GraphBuilder, query: Result, key: Result, value: Result, attn_mask: Result | None = None, dropout_p: Float = 0.0, is_causal: Bool = False, dropout_mask: Result | None = None, *, scale: Float | None = None, enable_gqa: Bool = False) -> Rules:
-    return ((known_dtype(graph, query), None), (known_dtype(graph, query), None),)
+def rule_aten__scaled_dot_product_attention_math(graph: Graph, query: Result, key: Result, value: Result, attn_mask: Result | None = None, dropout_p: Float = 0.0, is_causal: Bool = False, dropout_mask: Result | None = None, *, scale: Float | None = None, enable_gqa: Bool = False) -> Rules:
+    return ((dtype_or_none(graph, query), None), (dtype_or_none(graph, query), None),)
 
 
-def rule_aten__scaled_dot_product_flash_attention_for_cpu(graph: GraphBuilder, query: Result, key: Result, value: Result, dropout_p: Float = 0.0, is_causal: Bool = False, *, attn_mask: Result | None = None, scale: Float | None = None) -> Rules:
-    return ((known_dtype(graph, query), known_shape(graph, query)), (float64 if dtype_of(graph, query) == float64 else float32, None),)
+def rule_aten__scaled_dot_product_flash_attention_for_cpu(graph: Graph, query: Result, key: Result, value: Result, dropout_p: Float = 0.0, is_causal: Bool = False, *, attn_mask: Result | None = None, scale: Float | None = None) -> Rules:
+    return ((dtype_or_none(graph, query), shape_or_none(graph, query)), (float64 if dtype_of(graph, query) == float64 else float32, None),)
 
 
-def rule_aten__scaled_dot_product_flash_attention_for_cpu_backward(graph: GraphBuilder, grad_out: Result, query: Result, key: Result, value: Result, out: Result, logsumexp: Result, dropout_p: Float, is_causal: Bool, *, attn_mask: Result | None = None, scale: Float | None = None) -> Rules:
-    return ((known_dtype(graph, query), known_shape(graph, query)), (known_dtype(graph, key), known_shape(graph, key)), (known_dtype(graph, value), known_shape(graph, value)),)
+def rule_aten__scaled_dot_product_flash_attention_for_cpu_backward(graph: Graph, grad_out: Result, query: Result, key: Result, value: Result, out: Result, logsumexp: Result, dropout_p: Float, is_causal: Bool, *, attn_mask: Result | None = None, scale: Float | None = None) -> Rules:
+    return ((dtype_or_none(graph, query), shape_or_none(graph, query)), (dtype_or_none(graph, key), shape_or_none(graph, key)), (dtype_or_none(graph, value), shape_or_none(graph, value)),)
 
 
-def rule_aten_scaled_dot_product_attention(graph: GraphBuilder, query: Result, key: Result, value: Result, attn_mask: Result | None = None, dropout_p: Float = 0.0, is_causal: Bool = False, *, scale: Float | None = None, enable_gqa: Bool = False) -> Rules:
-    return ((known_dtype(graph, query), None),)
+def rule_aten_scaled_dot_product_attention(graph: Graph, query: Result, key: Result, value: Result, attn_mask: Result | None = None, dropout_p: Float = 0.0, is_causal: Bool = False, *, scale: Float | None = None, enable_gqa: Bool = False) -> Rules:
+    return ((dtype_or_none(graph, query), None),)

@@ -5,24 +5,27 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int64
 from ortable.errors import UnsupportedCase
-from ortable.lowerings.gradients import bag_places, distance_slope, first_elements
-from ortable.lowerings.scatter import put_along, put_elements
+from ortable.lowerings.embedding_bag import bag_places
+from ortable.lowerings.reductions import distance_slope
 from ortable.lowerings.segment_gradient import segment_reduce_backward
+from ortable.lowerings.views import first_elements
 from ortable.prelude.facts import count_of, differs, dim_of, dtype_of, rank_of, shape_of, static
-from ortable.prelude.metadata import given_shape, known_dtype, known_shape
-from ortable.prelude.pointwise import const_like, opmath, triangle_indices
+from ortable.prelude.indexing import put_along, put_elements
+from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none
+from ortable.prelude.pointwise import const_like, triangle_indices
+from ortable.prelude.promotion import opmath
 from ortable.prelude.shapes import as_flat, stretched, zeros_of
 from ortable.prelude.sums import summed_over
 from ortable.prelude.values import cast, const, unsqueezed
 from ortable_generated.aten.create import aten_zeros, complex_aten_zeros, rule_aten_zeros
 
 if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
+    from ortable.ir import Graph, Res
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Dtype, Float, Int, Result, Scalar, Str, SymInt, SymInts
 
 
-def aten__cdist_backward(graph: GraphBuilder, res: Res, grad: Result, x1: Result, x2: Result, p: Float, cdist: Result) -> Result:
+def aten__cdist_backward(graph: Graph, res: Res, grad: Result, x1: Result, x2: Result, p: Float, cdist: Result) -> Result:
     """aten::_cdist_backward(Tensor grad, Tensor x1, Tensor x2, float p, Tensor cdist) -> Tensor"""
     last = rank_of(graph, cdist)
     if count_of(graph, cdist) == 0:
@@ -34,12 +37,12 @@ def aten__cdist_backward(graph: GraphBuilder, res: Res, grad: Result, x1: Result
     return summed_over(graph, slope, [last - 1], False)
 
 
-def aten__efficientzerotensor(graph: GraphBuilder, res: Res, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
+def aten__efficientzerotensor(graph: Graph, res: Res, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::_efficientzerotensor(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     return aten_zeros(graph, res, size=size, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
 
 
-def aten__embedding_bag_backward(graph: GraphBuilder, res: Res, grad: Result, indices: Result, offsets: Result, offset2bag: Result, bag_size: Result, maximum_indices: Result, num_weights: SymInt, scale_grad_by_freq: Bool, mode: Int, sparse: Bool, per_sample_weights: Result | None, padding_idx: Int = -1) -> Result:
+def aten__embedding_bag_backward(graph: Graph, res: Res, grad: Result, indices: Result, offsets: Result, offset2bag: Result, bag_size: Result, maximum_indices: Result, num_weights: SymInt, scale_grad_by_freq: Bool, mode: Int, sparse: Bool, per_sample_weights: Result | None, padding_idx: Int = -1) -> Result:
     """aten::_embedding_bag_backward(Tensor grad, Tensor indices, Tensor offsets, Tensor offset2bag, Tensor bag_size, Tensor maximum_indices, SymInt num_weights, bool scale_grad_by_freq, int mode, bool sparse, Tensor? per_sample_weights, int padding_idx=-1) -> Tensor"""
     shape = [num_weights, dim_of(graph, grad, 1)]
     kind = dtype_of(graph, grad)
@@ -63,7 +66,7 @@ def aten__embedding_bag_backward(graph: GraphBuilder, res: Res, grad: Result, in
     return put_along(graph, zeros_of(graph, shape, kind), 0, found, kept, 'add')
 
 
-def aten__embedding_bag_per_sample_weights_backward(graph: GraphBuilder, res: Res, grad: Result, weight: Result, indices: Result, offsets: Result, offset2bag: Result, mode: Int, padding_idx: Int = -1) -> Result:
+def aten__embedding_bag_per_sample_weights_backward(graph: Graph, res: Res, grad: Result, weight: Result, indices: Result, offsets: Result, offset2bag: Result, mode: Int, padding_idx: Int = -1) -> Result:
     """aten::_embedding_bag_per_sample_weights_backward(Tensor grad, Tensor weight, Tensor indices, Tensor offsets, Tensor offset2bag, int mode, int padding_idx=-1) -> Tensor"""
     rows = graph.make_node('Gather', [grad, bag_places(graph, offsets, graph.make_node('Shape', [indices]))], axis=0)
     products = graph.make_node('Mul', [opmath(graph, rows), opmath(graph, graph.make_node('Gather', [weight, indices], axis=0))])
@@ -72,7 +75,7 @@ def aten__embedding_bag_per_sample_weights_backward(graph: GraphBuilder, res: Re
     return graph.make_node('Where', [padded, const(graph, 0, dtype_of(graph, grad)), total], res.outputs)
 
 
-def aten__pdist_backward(graph: GraphBuilder, res: Res, grad: Result, self: Result, p: Float, pdist: Result) -> Result:
+def aten__pdist_backward(graph: Graph, res: Res, grad: Result, self: Result, p: Float, pdist: Result) -> Result:
     """aten::_pdist_backward(Tensor grad, Tensor self, float p, Tensor pdist) -> Tensor"""
     count = static(dim_of(graph, self, 0))
     pairs = triangle_indices(graph, count, count, 1, True, int64)
@@ -83,18 +86,18 @@ def aten__pdist_backward(graph: GraphBuilder, res: Res, grad: Result, self: Resu
     return put_along(graph, put_along(graph, zeros, 0, one, slope, 'add'), 0, other, graph.make_node('Neg', [slope]), 'add')
 
 
-def aten__segment_reduce_backward(graph: GraphBuilder, res: Res, grad: Result, output: Result, data: Result, reduce: Str, *, lengths: Result | None = None, offsets: Result | None = None, axis: Int = 0, initial: Scalar | None = None) -> Result:
+def aten__segment_reduce_backward(graph: Graph, res: Res, grad: Result, output: Result, data: Result, reduce: Str, *, lengths: Result | None = None, offsets: Result | None = None, axis: Int = 0, initial: Scalar | None = None) -> Result:
     """aten::_segment_reduce_backward(Tensor grad, Tensor output, Tensor data, str reduce, *, Tensor? lengths=None, Tensor? offsets=None, int axis=0, Scalar? initial=None) -> Tensor"""
     return segment_reduce_backward(graph, res, grad=grad, output=output, data=data, reduce=reduce, lengths=lengths, offsets=offsets, axis=axis, initial=initial)
 
 
-def aten_masked_scatter_backward(graph: GraphBuilder, res: Res, grad_output: Result, mask: Result, sizes: SymInts) -> Result:
+def aten_masked_scatter_backward(graph: Graph, res: Res, grad_output: Result, mask: Result, sizes: SymInts) -> Result:
     """aten::masked_scatter_backward(Tensor grad_output, Tensor mask, SymInt[] sizes) -> Tensor"""
     marks = as_flat(graph, stretched(graph, mask, list(shape_of(graph, grad_output))))
     return first_elements(graph, graph.make_node('Compress', [as_flat(graph, grad_output), marks], axis=0), sizes)
 
 
-def aten_rrelu_with_noise_backward(graph: GraphBuilder, res: Res, grad_output: Result, self: Result, noise: Result, lower: Scalar, upper: Scalar, training: Bool, self_is_result: Bool) -> Result:
+def aten_rrelu_with_noise_backward(graph: Graph, res: Res, grad_output: Result, self: Result, noise: Result, lower: Scalar, upper: Scalar, training: Bool, self_is_result: Bool) -> Result:
     """aten::rrelu_with_noise_backward(Tensor grad_output, Tensor self, Tensor noise, Scalar lower, Scalar upper, bool training, bool self_is_result) -> Tensor"""
     if training:
         return graph.make_node('Mul', [grad_output, noise], res.outputs)
@@ -102,38 +105,38 @@ def aten_rrelu_with_noise_backward(graph: GraphBuilder, res: Res, grad_output: R
     return graph.make_node('Where', [graph.make_node('Greater', [self, const_like(graph, 0, self)]), grad_output, steep], res.outputs)
 
 
-def complex_aten__efficientzerotensor(graph: GraphBuilder, res: Res, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
+def complex_aten__efficientzerotensor(graph: Graph, res: Res, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::_efficientzerotensor(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     return complex_aten_zeros(graph, res, size=size, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
 
 
-def rule_aten__cdist_backward(graph: GraphBuilder, grad: Result, x1: Result, x2: Result, p: Float, cdist: Result) -> Rules:
-    return ((known_dtype(graph, x1), None),)
+def rule_aten__cdist_backward(graph: Graph, grad: Result, x1: Result, x2: Result, p: Float, cdist: Result) -> Rules:
+    return ((dtype_or_none(graph, x1), None),)
 
 
-def rule_aten__efficientzerotensor(graph: GraphBuilder, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
+def rule_aten__efficientzerotensor(graph: Graph, size: SymInts, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
     return rule_aten_zeros(graph, size=size, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
 
 
-def rule_aten__embedding_bag_backward(graph: GraphBuilder, grad: Result, indices: Result, offsets: Result, offset2bag: Result, bag_size: Result, maximum_indices: Result, num_weights: SymInt, scale_grad_by_freq: Bool, mode: Int, sparse: Bool, per_sample_weights: Result | None, padding_idx: Int = -1) -> Rules:
-    return ((known_dtype(graph, grad), given_shape([num_weights, dim_of(graph, grad, 1)])),)
+def rule_aten__embedding_bag_backward(graph: Graph, grad: Result, indices: Result, offsets: Result, offset2bag: Result, bag_size: Result, maximum_indices: Result, num_weights: SymInt, scale_grad_by_freq: Bool, mode: Int, sparse: Bool, per_sample_weights: Result | None, padding_idx: Int = -1) -> Rules:
+    return ((dtype_or_none(graph, grad), given_shape([num_weights, dim_of(graph, grad, 1)])),)
 
 
-def rule_aten__embedding_bag_per_sample_weights_backward(graph: GraphBuilder, grad: Result, weight: Result, indices: Result, offsets: Result, offset2bag: Result, mode: Int, padding_idx: Int = -1) -> Rules:
-    return ((known_dtype(graph, grad), known_shape(graph, indices)),)
+def rule_aten__embedding_bag_per_sample_weights_backward(graph: Graph, grad: Result, weight: Result, indices: Result, offsets: Result, offset2bag: Result, mode: Int, padding_idx: Int = -1) -> Rules:
+    return ((dtype_or_none(graph, grad), shape_or_none(graph, indices)),)
 
 
-def rule_aten__pdist_backward(graph: GraphBuilder, grad: Result, self: Result, p: Float, pdist: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+def rule_aten__pdist_backward(graph: Graph, grad: Result, self: Result, p: Float, pdist: Result) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
-def rule_aten__segment_reduce_backward(graph: GraphBuilder, grad: Result, output: Result, data: Result, reduce: Str, *, lengths: Result | None = None, offsets: Result | None = None, axis: Int = 0, initial: Scalar | None = None) -> Rules:
-    return ((known_dtype(graph, data), known_shape(graph, data)),)
+def rule_aten__segment_reduce_backward(graph: Graph, grad: Result, output: Result, data: Result, reduce: Str, *, lengths: Result | None = None, offsets: Result | None = None, axis: Int = 0, initial: Scalar | None = None) -> Rules:
+    return ((dtype_or_none(graph, data), shape_or_none(graph, data)),)
 
 
-def rule_aten_masked_scatter_backward(graph: GraphBuilder, grad_output: Result, mask: Result, sizes: SymInts) -> Rules:
-    return ((known_dtype(graph, grad_output), given_shape(sizes)),)
+def rule_aten_masked_scatter_backward(graph: Graph, grad_output: Result, mask: Result, sizes: SymInts) -> Rules:
+    return ((dtype_or_none(graph, grad_output), given_shape(sizes)),)
 
 
-def rule_aten_rrelu_with_noise_backward(graph: GraphBuilder, grad_output: Result, self: Result, noise: Result, lower: Scalar, upper: Scalar, training: Bool, self_is_result: Bool) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+def rule_aten_rrelu_with_noise_backward(graph: Graph, grad_output: Result, self: Result, noise: Result, lower: Scalar, upper: Scalar, training: Bool, self_is_result: Bool) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)

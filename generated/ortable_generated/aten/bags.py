@@ -4,42 +4,42 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int64
-from ortable.lowerings.bags import embedding_bag
-from ortable.lowerings.loss_words import power_norm
-from ortable.lowerings.nn import wide_dtype
-from ortable.lowerings.scatter import marked_places
+from ortable.lowerings.embedding_bag import embedding_bag
 from ortable.prelude.facts import dim_of, dtype_of, static
-from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.indexing import marked_places
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
+from ortable.prelude.promotion import wide_dtype
+from ortable.prelude.reductions import power_norm
 from ortable.prelude.shapes import as_flat
 from ortable.prelude.values import cast, const
 
 if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
+    from ortable.ir import Graph, Res
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Float, Int, Result
 
 
-def aten__embedding_bag(graph: GraphBuilder, res: Res, weight: Result, indices: Result, offsets: Result, scale_grad_by_freq: Bool = False, mode: Int = 0, sparse: Bool = False, per_sample_weights: Result | None = None, include_last_offset: Bool = False, padding_idx: Int = -1) -> Any:
+def aten__embedding_bag(graph: Graph, res: Res, weight: Result, indices: Result, offsets: Result, scale_grad_by_freq: Bool = False, mode: Int = 0, sparse: Bool = False, per_sample_weights: Result | None = None, include_last_offset: Bool = False, padding_idx: Int = -1) -> Any:
     """aten::_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)"""
     return embedding_bag(graph, res, weight=weight, indices=indices, offsets=offsets, mode=mode, per_sample_weights=per_sample_weights, include_last_offset=include_last_offset, padding_idx=padding_idx)
 
 
-def aten__embedding_bag_forward_only(graph: GraphBuilder, res: Res, weight: Result, indices: Result, offsets: Result, scale_grad_by_freq: Bool = False, mode: Int = 0, sparse: Bool = False, per_sample_weights: Result | None = None, include_last_offset: Bool = False, padding_idx: Int = -1) -> Any:
+def aten__embedding_bag_forward_only(graph: Graph, res: Res, weight: Result, indices: Result, offsets: Result, scale_grad_by_freq: Bool = False, mode: Int = 0, sparse: Bool = False, per_sample_weights: Result | None = None, include_last_offset: Bool = False, padding_idx: Int = -1) -> Any:
     """aten::_embedding_bag_forward_only(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)"""
     return embedding_bag(graph, res, weight=weight, indices=indices, offsets=offsets, mode=mode, per_sample_weights=per_sample_weights, include_last_offset=include_last_offset, padding_idx=padding_idx)
 
 
-def aten_embedding_bag(graph: GraphBuilder, res: Res, weight: Result, indices: Result, offsets: Result, scale_grad_by_freq: Bool = False, mode: Int = 0, sparse: Bool = False, per_sample_weights: Result | None = None, include_last_offset: Bool = False) -> Any:
+def aten_embedding_bag(graph: Graph, res: Res, weight: Result, indices: Result, offsets: Result, scale_grad_by_freq: Bool = False, mode: Int = 0, sparse: Bool = False, per_sample_weights: Result | None = None, include_last_offset: Bool = False) -> Any:
     """aten::embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False) -> (Tensor, Tensor, Tensor, Tensor)"""
     return aten__embedding_bag(graph, res, weight=weight, indices=indices, offsets=offsets, scale_grad_by_freq=scale_grad_by_freq, mode=mode, sparse=sparse, per_sample_weights=per_sample_weights, include_last_offset=include_last_offset, padding_idx=-1)
 
 
-def aten_embedding_bag_padding_idx(graph: GraphBuilder, res: Res, weight: Result, indices: Result, offsets: Result, scale_grad_by_freq: Bool, mode: Int, sparse: Bool, per_sample_weights: Result | None, include_last_offset: Bool, padding_idx: Int | None) -> Any:
+def aten_embedding_bag_padding_idx(graph: Graph, res: Res, weight: Result, indices: Result, offsets: Result, scale_grad_by_freq: Bool, mode: Int, sparse: Bool, per_sample_weights: Result | None, include_last_offset: Bool, padding_idx: Int | None) -> Any:
     """aten::embedding_bag.padding_idx(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq, int mode, bool sparse, Tensor? per_sample_weights, bool include_last_offset, int? padding_idx) -> (Tensor, Tensor, Tensor, Tensor)"""
     return aten__embedding_bag(graph, res, weight=weight, indices=indices, offsets=offsets, scale_grad_by_freq=scale_grad_by_freq, mode=mode, sparse=sparse, per_sample_weights=per_sample_weights, include_last_offset=include_last_offset, padding_idx=-1 if padding_idx is None else padding_idx % static(dim_of(graph, weight, 0)))
 
 
-def aten_embedding_renorm(graph: GraphBuilder, res: Res, self: Result, indices: Result, max_norm: Float, norm_type: Float) -> Result:
+def aten_embedding_renorm(graph: Graph, res: Res, self: Result, indices: Result, max_norm: Float, norm_type: Float) -> Result:
     """aten::embedding_renorm(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor"""
     kind = wide_dtype(dtype_of(graph, self))
     rows = cast(graph, self, kind)
@@ -50,21 +50,21 @@ def aten_embedding_renorm(graph: GraphBuilder, res: Res, self: Result, indices: 
     return cast(graph, graph.make_node('Where', [long_, graph.make_node('Mul', [rows, factor]), rows]), dtype_of(graph, self))
 
 
-def rule_aten__embedding_bag(graph: GraphBuilder, weight: Result, indices: Result, offsets: Result, scale_grad_by_freq: Bool = False, mode: Int = 0, sparse: Bool = False, per_sample_weights: Result | None = None, include_last_offset: Bool = False, padding_idx: Int = -1) -> Rules:
-    return ((known_dtype(graph, weight), None), (known_dtype(graph, indices), None), (known_dtype(graph, indices), None), (known_dtype(graph, indices), None),)
+def rule_aten__embedding_bag(graph: Graph, weight: Result, indices: Result, offsets: Result, scale_grad_by_freq: Bool = False, mode: Int = 0, sparse: Bool = False, per_sample_weights: Result | None = None, include_last_offset: Bool = False, padding_idx: Int = -1) -> Rules:
+    return ((dtype_or_none(graph, weight), None), (dtype_or_none(graph, indices), None), (dtype_or_none(graph, indices), None), (dtype_or_none(graph, indices), None),)
 
 
-def rule_aten__embedding_bag_forward_only(graph: GraphBuilder, weight: Result, indices: Result, offsets: Result, scale_grad_by_freq: Bool = False, mode: Int = 0, sparse: Bool = False, per_sample_weights: Result | None = None, include_last_offset: Bool = False, padding_idx: Int = -1) -> Rules:
-    return ((known_dtype(graph, weight), None), (known_dtype(graph, indices), None), (known_dtype(graph, indices), None), (known_dtype(graph, indices), None),)
+def rule_aten__embedding_bag_forward_only(graph: Graph, weight: Result, indices: Result, offsets: Result, scale_grad_by_freq: Bool = False, mode: Int = 0, sparse: Bool = False, per_sample_weights: Result | None = None, include_last_offset: Bool = False, padding_idx: Int = -1) -> Rules:
+    return ((dtype_or_none(graph, weight), None), (dtype_or_none(graph, indices), None), (dtype_or_none(graph, indices), None), (dtype_or_none(graph, indices), None),)
 
 
-def rule_aten_embedding_bag(graph: GraphBuilder, weight: Result, indices: Result, offsets: Result, scale_grad_by_freq: Bool = False, mode: Int = 0, sparse: Bool = False, per_sample_weights: Result | None = None, include_last_offset: Bool = False) -> Rules:
+def rule_aten_embedding_bag(graph: Graph, weight: Result, indices: Result, offsets: Result, scale_grad_by_freq: Bool = False, mode: Int = 0, sparse: Bool = False, per_sample_weights: Result | None = None, include_last_offset: Bool = False) -> Rules:
     return rule_aten__embedding_bag(graph, weight=weight, indices=indices, offsets=offsets, scale_grad_by_freq=scale_grad_by_freq, mode=mode, sparse=sparse, per_sample_weights=per_sample_weights, include_last_offset=include_last_offset, padding_idx=-1)
 
 
-def rule_aten_embedding_bag_padding_idx(graph: GraphBuilder, weight: Result, indices: Result, offsets: Result, scale_grad_by_freq: Bool, mode: Int, sparse: Bool, per_sample_weights: Result | None, include_last_offset: Bool, padding_idx: Int | None) -> Rules:
+def rule_aten_embedding_bag_padding_idx(graph: Graph, weight: Result, indices: Result, offsets: Result, scale_grad_by_freq: Bool, mode: Int, sparse: Bool, per_sample_weights: Result | None, include_last_offset: Bool, padding_idx: Int | None) -> Rules:
     return rule_aten__embedding_bag(graph, weight=weight, indices=indices, offsets=offsets, scale_grad_by_freq=scale_grad_by_freq, mode=mode, sparse=sparse, per_sample_weights=per_sample_weights, include_last_offset=include_last_offset, padding_idx=-1 if padding_idx is None else padding_idx % static(dim_of(graph, weight, 0)))
 
 
-def rule_aten_embedding_renorm(graph: GraphBuilder, self: Result, indices: Result, max_norm: Float, norm_type: Float) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+def rule_aten_embedding_renorm(graph: Graph, self: Result, indices: Result, max_norm: Float, norm_type: Float) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)

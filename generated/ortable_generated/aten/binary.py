@@ -6,26 +6,28 @@ from typing import TYPE_CHECKING
 from ortable.dtypes import boolean, float16
 from ortable.errors import UnsupportedCase
 from ortable.inference import broadcast
-from ortable.lowerings.complex.arithmetic import as_complex, c_over, c_scaled, c_sum, c_times, promote_complex
+from ortable.lowerings.complex.arithmetic import promote_complex
 from ortable.lowerings.complex.functions import c_power
-from ortable.prelude.facts import dtype_of, is_bool, is_float, is_number
-from ortable.prelude.metadata import known_dtype, known_shape
-from ortable.prelude.pointwise import atan2_of, const_like, hypot_of, in_dtype, int_pow, int_power, is_sign_set, log1p_of, opmath
-from ortable.prelude.promotion import promote_values, promoted_dtype
+from ortable.lowerings.pointwise import int_power, is_number
+from ortable.prelude.complex_arithmetic import as_complex, c_over, c_scaled, c_sum, c_times
+from ortable.prelude.facts import dtype_of, is_bool, is_float
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
+from ortable.prelude.pointwise import atan2_of, const_like, hypot_of, int_pow, is_sign_set, log1p_of
+from ortable.prelude.promotion import in_dtype, opmath, promote_values, promoted_dtype
 from ortable.prelude.values import cast, const
 
 if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
+    from ortable.ir import Graph, Res
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Result, Scalar
 
 
-def aten_add_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar, alpha: Scalar = 1) -> Result:
+def aten_add_Scalar(graph: Graph, res: Res, self: Result, other: Scalar, alpha: Scalar = 1) -> Result:
     """aten::add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"""
     return aten_add_Tensor(graph, res, self=self, other=other, alpha=alpha)
 
 
-def aten_add_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
+def aten_add_Tensor(graph: Graph, res: Res, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
     """aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
     if dtype_of(graph, res) == boolean:
@@ -38,7 +40,7 @@ def aten_add_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result, 
     return cast(graph, found, dtype_of(graph, res))
 
 
-def aten_addcdiv(graph: GraphBuilder, res: Res, self: Result, tensor1: Result, tensor2: Result, *, value: Scalar = 1) -> Result:
+def aten_addcdiv(graph: Graph, res: Res, self: Result, tensor1: Result, tensor2: Result, *, value: Scalar = 1) -> Result:
     """aten::addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
     self, tensor1, tensor2 = promote_values(graph, 'default', [self, tensor1, tensor2])
     top = opmath(graph, tensor1)
@@ -46,7 +48,7 @@ def aten_addcdiv(graph: GraphBuilder, res: Res, self: Result, tensor1: Result, t
     return cast(graph, graph.make_node('Add', [opmath(graph, self), graph.make_node('Div', [amount, opmath(graph, tensor2)])]), dtype_of(graph, res))
 
 
-def aten_addcmul(graph: GraphBuilder, res: Res, self: Result, tensor1: Result, tensor2: Result, *, value: Scalar = 1) -> Result:
+def aten_addcmul(graph: Graph, res: Res, self: Result, tensor1: Result, tensor2: Result, *, value: Scalar = 1) -> Result:
     """aten::addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
     self, tensor1, tensor2 = promote_values(graph, 'default', [self, tensor1, tensor2])
     both = graph.make_node('Mul', [opmath(graph, tensor1), opmath(graph, tensor2)])
@@ -54,25 +56,25 @@ def aten_addcmul(graph: GraphBuilder, res: Res, self: Result, tensor1: Result, t
     return cast(graph, graph.make_node('Add', [opmath(graph, self), amount]), dtype_of(graph, res))
 
 
-def aten_atan2(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+def aten_atan2(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     """aten::atan2(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'int_to_float', [self, other])
     return cast(graph, atan2_of(graph, opmath(graph, self), opmath(graph, other)), dtype_of(graph, res))
 
 
-def aten_copysign_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar) -> Result:
+def aten_copysign_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
     """aten::copysign.Scalar(Tensor self, Scalar other) -> Tensor"""
     return aten_copysign_Tensor(graph, res, self=self, other=other)
 
 
-def aten_copysign_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+def aten_copysign_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     """aten::copysign.Tensor(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'int_to_float', [self, other])
     size = graph.make_node('Abs', [self])
     return graph.make_node('Where', [is_sign_set(graph, other), graph.make_node('Neg', [size]), size], res.outputs)
 
 
-def aten_heaviside(graph: GraphBuilder, res: Res, self: Result, values: Result) -> Result:
+def aten_heaviside(graph: Graph, res: Res, self: Result, values: Result) -> Result:
     """aten::heaviside(Tensor self, Tensor values) -> Tensor"""
     if is_bool(graph, self):
         return graph.make_node('Or', [self, values], res.outputs)
@@ -81,13 +83,13 @@ def aten_heaviside(graph: GraphBuilder, res: Res, self: Result, values: Result) 
     return graph.make_node('Where', [graph.make_node('Equal', [self, zero]), values, step], res.outputs)
 
 
-def aten_hypot(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+def aten_hypot(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     """aten::hypot(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
     return cast(graph, hypot_of(graph, opmath(graph, self), opmath(graph, other)), dtype_of(graph, res))
 
 
-def aten_lerp_Scalar(graph: GraphBuilder, res: Res, self: Result, end: Result, weight: Scalar) -> Result:
+def aten_lerp_Scalar(graph: Graph, res: Res, self: Result, end: Result, weight: Scalar) -> Result:
     """aten::lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor"""
     self, end = promote_values(graph, 'default', [self, end])
     if weight < 0.5 and weight > -0.5:
@@ -100,7 +102,7 @@ def aten_lerp_Scalar(graph: GraphBuilder, res: Res, self: Result, end: Result, w
     return cast(graph, graph.make_node('Sub', [y, graph.make_node('Mul', [way, const_like(graph, 1 - weight, y)])]), dtype_of(graph, res))
 
 
-def aten_lerp_Tensor(graph: GraphBuilder, res: Res, self: Result, end: Result, weight: Result) -> Result:
+def aten_lerp_Tensor(graph: Graph, res: Res, self: Result, end: Result, weight: Result) -> Result:
     """aten::lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor"""
     self, end, weight = promote_values(graph, 'default', [self, end, weight])
     x = opmath(graph, self)
@@ -112,7 +114,7 @@ def aten_lerp_Tensor(graph: GraphBuilder, res: Res, self: Result, end: Result, w
     return cast(graph, found, dtype_of(graph, res))
 
 
-def aten_logaddexp(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+def aten_logaddexp(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     """aten::logaddexp(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
     x = opmath(graph, self)
@@ -123,12 +125,12 @@ def aten_logaddexp(graph: GraphBuilder, res: Res, self: Result, other: Result) -
     return cast(graph, found, dtype_of(graph, res))
 
 
-def aten_mul_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar) -> Result:
+def aten_mul_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
     """aten::mul.Scalar(Tensor self, Scalar other) -> Tensor"""
     return aten_mul_Tensor(graph, res, self=self, other=other)
 
 
-def aten_mul_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+def aten_mul_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     """aten::mul.Tensor(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
     if dtype_of(graph, res) == boolean:
@@ -136,12 +138,12 @@ def aten_mul_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) 
     return graph.make_node('Mul', [self, other], res.outputs)
 
 
-def aten_multiply_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+def aten_multiply_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     """aten::multiply.Tensor(Tensor self, Tensor other) -> Tensor"""
     return aten_mul_Tensor(graph, res, self=self, other=other)
 
 
-def aten_pow_Scalar(graph: GraphBuilder, res: Res, self: Scalar, exponent: Result) -> Result:
+def aten_pow_Scalar(graph: Graph, res: Res, self: Scalar, exponent: Result) -> Result:
     """aten::pow.Scalar(Scalar self, Tensor exponent) -> Tensor"""
     self, exponent = promote_values(graph, 'pow', [self, exponent])
     if is_float(graph, res):
@@ -149,7 +151,7 @@ def aten_pow_Scalar(graph: GraphBuilder, res: Res, self: Scalar, exponent: Resul
     return int_pow(graph, self, exponent)
 
 
-def aten_pow_Tensor_Scalar(graph: GraphBuilder, res: Res, self: Result, exponent: Scalar) -> Result:
+def aten_pow_Tensor_Scalar(graph: Graph, res: Res, self: Result, exponent: Scalar) -> Result:
     """aten::pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor"""
     dtype = dtype_of(graph, res)
     if is_float(graph, res) and exponent == 2:
@@ -170,7 +172,7 @@ def aten_pow_Tensor_Scalar(graph: GraphBuilder, res: Res, self: Result, exponent
     return int_power(graph, in_dtype(graph, self, dtype), int(exponent))
 
 
-def aten_pow_Tensor_Tensor(graph: GraphBuilder, res: Res, self: Result, exponent: Result) -> Result:
+def aten_pow_Tensor_Tensor(graph: Graph, res: Res, self: Result, exponent: Result) -> Result:
     """aten::pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor"""
     self, exponent = promote_values(graph, 'pow', [self, exponent])
     if is_float(graph, res):
@@ -178,12 +180,12 @@ def aten_pow_Tensor_Tensor(graph: GraphBuilder, res: Res, self: Result, exponent
     return int_pow(graph, self, exponent)
 
 
-def aten_rsub_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar, alpha: Scalar = 1) -> Result:
+def aten_rsub_Scalar(graph: Graph, res: Res, self: Result, other: Scalar, alpha: Scalar = 1) -> Result:
     """aten::rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"""
     return aten_rsub_Tensor(graph, res, self=self, other=other, alpha=alpha)
 
 
-def aten_rsub_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
+def aten_rsub_Tensor(graph: Graph, res: Res, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
     """aten::rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
     if alpha == 1:
@@ -193,12 +195,12 @@ def aten_rsub_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result,
     return cast(graph, found, dtype_of(graph, res))
 
 
-def aten_sub_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar, alpha: Scalar = 1) -> Result:
+def aten_sub_Scalar(graph: Graph, res: Res, self: Result, other: Scalar, alpha: Scalar = 1) -> Result:
     """aten::sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"""
     return aten_sub_Tensor(graph, res, self=self, other=other, alpha=alpha)
 
 
-def aten_sub_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
+def aten_sub_Tensor(graph: Graph, res: Res, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
     """aten::sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
     if alpha == 1:
@@ -208,22 +210,22 @@ def aten_sub_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result, 
     return cast(graph, found, dtype_of(graph, res))
 
 
-def aten_subtract_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
+def aten_subtract_Tensor(graph: Graph, res: Res, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
     """aten::subtract.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
     return aten_sub_Tensor(graph, res, self=self, other=other, alpha=alpha)
 
 
-def aten_xlogy_Scalar_Other(graph: GraphBuilder, res: Res, self: Result, other: Scalar) -> Result:
+def aten_xlogy_Scalar_Other(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
     """aten::xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor"""
     return aten_xlogy_Tensor(graph, res, self=self, other=other)
 
 
-def aten_xlogy_Scalar_Self(graph: GraphBuilder, res: Res, self: Scalar, other: Result) -> Result:
+def aten_xlogy_Scalar_Self(graph: Graph, res: Res, self: Scalar, other: Result) -> Result:
     """aten::xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor"""
     return aten_xlogy_Tensor(graph, res, self=self, other=other)
 
 
-def aten_xlogy_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+def aten_xlogy_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     """aten::xlogy.Tensor(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'int_to_float', [self, other])
     x = opmath(graph, self)
@@ -233,64 +235,64 @@ def aten_xlogy_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result
     return cast(graph, graph.make_node('Where', [graph.make_node('IsNaN', [y]), y, found]), dtype_of(graph, res))
 
 
-def complex_aten_add_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar, alpha: Scalar = 1) -> Result:
+def complex_aten_add_Scalar(graph: Graph, res: Res, self: Result, other: Scalar, alpha: Scalar = 1) -> Result:
     """aten::add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"""
     return complex_aten_add_Tensor(graph, res, self=self, other=other, alpha=alpha)
 
 
-def complex_aten_add_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
+def complex_aten_add_Tensor(graph: Graph, res: Res, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
     """aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
     self, other = promote_complex(graph, 'default', [self, other])
     return c_sum(graph, self, c_scaled(graph, other, alpha))
 
 
-def complex_aten_addcdiv(graph: GraphBuilder, res: Res, self: Result, tensor1: Result, tensor2: Result, *, value: Scalar = 1) -> Result:
+def complex_aten_addcdiv(graph: Graph, res: Res, self: Result, tensor1: Result, tensor2: Result, *, value: Scalar = 1) -> Result:
     """aten::addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
     self, tensor1, tensor2 = promote_complex(graph, 'default', [self, tensor1, tensor2])
     return c_sum(graph, self, c_scaled(graph, c_over(graph, tensor1, tensor2), value))
 
 
-def complex_aten_addcmul(graph: GraphBuilder, res: Res, self: Result, tensor1: Result, tensor2: Result, *, value: Scalar = 1) -> Result:
+def complex_aten_addcmul(graph: Graph, res: Res, self: Result, tensor1: Result, tensor2: Result, *, value: Scalar = 1) -> Result:
     """aten::addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
     self, tensor1, tensor2 = promote_complex(graph, 'default', [self, tensor1, tensor2])
     return c_sum(graph, self, c_scaled(graph, c_times(graph, tensor1, tensor2), value))
 
 
-def complex_aten_lerp_Scalar(graph: GraphBuilder, res: Res, self: Result, end: Result, weight: Scalar) -> Result:
+def complex_aten_lerp_Scalar(graph: Graph, res: Res, self: Result, end: Result, weight: Scalar) -> Result:
     """aten::lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor"""
     self, end = promote_complex(graph, 'default', [self, end])
     return c_sum(graph, self, c_scaled(graph, c_sum(graph, end, self, -1), weight))
 
 
-def complex_aten_lerp_Tensor(graph: GraphBuilder, res: Res, self: Result, end: Result, weight: Result) -> Result:
+def complex_aten_lerp_Tensor(graph: Graph, res: Res, self: Result, end: Result, weight: Result) -> Result:
     """aten::lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor"""
     self, end, weight = promote_complex(graph, 'default', [self, end, weight])
     return c_sum(graph, self, c_times(graph, c_sum(graph, end, self, -1), weight))
 
 
-def complex_aten_mul_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar) -> Result:
+def complex_aten_mul_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
     """aten::mul.Scalar(Tensor self, Scalar other) -> Tensor"""
     return complex_aten_mul_Tensor(graph, res, self=self, other=other)
 
 
-def complex_aten_mul_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+def complex_aten_mul_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     """aten::mul.Tensor(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_complex(graph, 'default', [self, other])
     return c_times(graph, self, other)
 
 
-def complex_aten_multiply_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+def complex_aten_multiply_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     """aten::multiply.Tensor(Tensor self, Tensor other) -> Tensor"""
     return complex_aten_mul_Tensor(graph, res, self=self, other=other)
 
 
-def complex_aten_pow_Scalar(graph: GraphBuilder, res: Res, self: Scalar, exponent: Result) -> Result:
+def complex_aten_pow_Scalar(graph: Graph, res: Res, self: Scalar, exponent: Result) -> Result:
     """aten::pow.Scalar(Scalar self, Tensor exponent) -> Tensor"""
     self, exponent = promote_complex(graph, 'pow', [self, exponent])
     return c_power(graph, self, exponent)
 
 
-def complex_aten_pow_Tensor_Scalar(graph: GraphBuilder, res: Res, self: Result, exponent: Scalar) -> Result:
+def complex_aten_pow_Tensor_Scalar(graph: Graph, res: Res, self: Result, exponent: Scalar) -> Result:
     """aten::pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor"""
     if exponent == 2:
         base = as_complex(graph, self, dtype_of(graph, res))
@@ -299,138 +301,138 @@ def complex_aten_pow_Tensor_Scalar(graph: GraphBuilder, res: Res, self: Result, 
     return c_power(graph, as_complex(graph, self, dtype), as_complex(graph, exponent, dtype))
 
 
-def complex_aten_pow_Tensor_Tensor(graph: GraphBuilder, res: Res, self: Result, exponent: Result) -> Result:
+def complex_aten_pow_Tensor_Tensor(graph: Graph, res: Res, self: Result, exponent: Result) -> Result:
     """aten::pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor"""
     self, exponent = promote_complex(graph, 'pow', [self, exponent])
     return c_power(graph, self, exponent)
 
 
-def complex_aten_rsub_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar, alpha: Scalar = 1) -> Result:
+def complex_aten_rsub_Scalar(graph: Graph, res: Res, self: Result, other: Scalar, alpha: Scalar = 1) -> Result:
     """aten::rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"""
     return complex_aten_rsub_Tensor(graph, res, self=self, other=other, alpha=alpha)
 
 
-def complex_aten_rsub_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
+def complex_aten_rsub_Tensor(graph: Graph, res: Res, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
     """aten::rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
     self, other = promote_complex(graph, 'default', [self, other])
     return c_sum(graph, other, c_scaled(graph, self, alpha), -1)
 
 
-def complex_aten_sub_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar, alpha: Scalar = 1) -> Result:
+def complex_aten_sub_Scalar(graph: Graph, res: Res, self: Result, other: Scalar, alpha: Scalar = 1) -> Result:
     """aten::sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"""
     return complex_aten_sub_Tensor(graph, res, self=self, other=other, alpha=alpha)
 
 
-def complex_aten_sub_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
+def complex_aten_sub_Tensor(graph: Graph, res: Res, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
     """aten::sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
     self, other = promote_complex(graph, 'default', [self, other])
     return c_sum(graph, self, c_scaled(graph, other, alpha), -1)
 
 
-def complex_aten_subtract_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
+def complex_aten_subtract_Tensor(graph: Graph, res: Res, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
     """aten::subtract.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
     return complex_aten_sub_Tensor(graph, res, self=self, other=other, alpha=alpha)
 
 
-def rule_aten_add_Scalar(graph: GraphBuilder, self: Result, other: Scalar, alpha: Scalar = 1) -> Rules:
+def rule_aten_add_Scalar(graph: Graph, self: Result, other: Scalar, alpha: Scalar = 1) -> Rules:
     return rule_aten_add_Tensor(graph, self=self, other=other, alpha=alpha)
 
 
-def rule_aten_add_Tensor(graph: GraphBuilder, self: Result, other: Result, *, alpha: Scalar = 1) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+def rule_aten_add_Tensor(graph: Graph, self: Result, other: Result, *, alpha: Scalar = 1) -> Rules:
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
-def rule_aten_addcdiv(graph: GraphBuilder, self: Result, tensor1: Result, tensor2: Result, *, value: Scalar = 1) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, tensor1, tensor2), broadcast(known_shape(graph, self), known_shape(graph, tensor1), known_shape(graph, tensor2))),)
+def rule_aten_addcdiv(graph: Graph, self: Result, tensor1: Result, tensor2: Result, *, value: Scalar = 1) -> Rules:
+    return ((promoted_dtype(graph, 'default', self, tensor1, tensor2), broadcast(shape_or_none(graph, self), shape_or_none(graph, tensor1), shape_or_none(graph, tensor2))),)
 
 
-def rule_aten_addcmul(graph: GraphBuilder, self: Result, tensor1: Result, tensor2: Result, *, value: Scalar = 1) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, tensor1, tensor2), broadcast(known_shape(graph, self), known_shape(graph, tensor1), known_shape(graph, tensor2))),)
+def rule_aten_addcmul(graph: Graph, self: Result, tensor1: Result, tensor2: Result, *, value: Scalar = 1) -> Rules:
+    return ((promoted_dtype(graph, 'default', self, tensor1, tensor2), broadcast(shape_or_none(graph, self), shape_or_none(graph, tensor1), shape_or_none(graph, tensor2))),)
 
 
-def rule_aten_atan2(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+def rule_aten_atan2(graph: Graph, self: Result, other: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
-def rule_aten_copysign_Scalar(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:
+def rule_aten_copysign_Scalar(graph: Graph, self: Result, other: Scalar) -> Rules:
     return rule_aten_copysign_Tensor(graph, self=self, other=other)
 
 
-def rule_aten_copysign_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+def rule_aten_copysign_Tensor(graph: Graph, self: Result, other: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
-def rule_aten_heaviside(graph: GraphBuilder, self: Result, values: Result) -> Rules:
-    return ((known_dtype(graph, self), broadcast(known_shape(graph, self), known_shape(graph, values))),)
+def rule_aten_heaviside(graph: Graph, self: Result, values: Result) -> Rules:
+    return ((dtype_or_none(graph, self), broadcast(shape_or_none(graph, self), shape_or_none(graph, values))),)
 
 
-def rule_aten_hypot(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+def rule_aten_hypot(graph: Graph, self: Result, other: Result) -> Rules:
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
-def rule_aten_lerp_Scalar(graph: GraphBuilder, self: Result, end: Result, weight: Scalar) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, end), broadcast(known_shape(graph, self), known_shape(graph, end))),)
+def rule_aten_lerp_Scalar(graph: Graph, self: Result, end: Result, weight: Scalar) -> Rules:
+    return ((promoted_dtype(graph, 'default', self, end), broadcast(shape_or_none(graph, self), shape_or_none(graph, end))),)
 
 
-def rule_aten_lerp_Tensor(graph: GraphBuilder, self: Result, end: Result, weight: Result) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, end, weight), broadcast(known_shape(graph, self), known_shape(graph, end), known_shape(graph, weight))),)
+def rule_aten_lerp_Tensor(graph: Graph, self: Result, end: Result, weight: Result) -> Rules:
+    return ((promoted_dtype(graph, 'default', self, end, weight), broadcast(shape_or_none(graph, self), shape_or_none(graph, end), shape_or_none(graph, weight))),)
 
 
-def rule_aten_logaddexp(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+def rule_aten_logaddexp(graph: Graph, self: Result, other: Result) -> Rules:
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
-def rule_aten_mul_Scalar(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:
+def rule_aten_mul_Scalar(graph: Graph, self: Result, other: Scalar) -> Rules:
     return rule_aten_mul_Tensor(graph, self=self, other=other)
 
 
-def rule_aten_mul_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+def rule_aten_mul_Tensor(graph: Graph, self: Result, other: Result) -> Rules:
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
-def rule_aten_multiply_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
+def rule_aten_multiply_Tensor(graph: Graph, self: Result, other: Result) -> Rules:
     return rule_aten_mul_Tensor(graph, self=self, other=other)
 
 
-def rule_aten_pow_Scalar(graph: GraphBuilder, self: Scalar, exponent: Result) -> Rules:
-    return ((promoted_dtype(graph, 'pow', self, exponent), known_shape(graph, exponent)),)
+def rule_aten_pow_Scalar(graph: Graph, self: Scalar, exponent: Result) -> Rules:
+    return ((promoted_dtype(graph, 'pow', self, exponent), shape_or_none(graph, exponent)),)
 
 
-def rule_aten_pow_Tensor_Scalar(graph: GraphBuilder, self: Result, exponent: Scalar) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, exponent), known_shape(graph, self)),)
+def rule_aten_pow_Tensor_Scalar(graph: Graph, self: Result, exponent: Scalar) -> Rules:
+    return ((promoted_dtype(graph, 'default', self, exponent), shape_or_none(graph, self)),)
 
 
-def rule_aten_pow_Tensor_Tensor(graph: GraphBuilder, self: Result, exponent: Result) -> Rules:
-    return ((promoted_dtype(graph, 'pow', self, exponent), broadcast(known_shape(graph, self), known_shape(graph, exponent))),)
+def rule_aten_pow_Tensor_Tensor(graph: Graph, self: Result, exponent: Result) -> Rules:
+    return ((promoted_dtype(graph, 'pow', self, exponent), broadcast(shape_or_none(graph, self), shape_or_none(graph, exponent))),)
 
 
-def rule_aten_rsub_Scalar(graph: GraphBuilder, self: Result, other: Scalar, alpha: Scalar = 1) -> Rules:
+def rule_aten_rsub_Scalar(graph: Graph, self: Result, other: Scalar, alpha: Scalar = 1) -> Rules:
     return rule_aten_rsub_Tensor(graph, self=self, other=other, alpha=alpha)
 
 
-def rule_aten_rsub_Tensor(graph: GraphBuilder, self: Result, other: Result, *, alpha: Scalar = 1) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+def rule_aten_rsub_Tensor(graph: Graph, self: Result, other: Result, *, alpha: Scalar = 1) -> Rules:
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
-def rule_aten_sub_Scalar(graph: GraphBuilder, self: Result, other: Scalar, alpha: Scalar = 1) -> Rules:
+def rule_aten_sub_Scalar(graph: Graph, self: Result, other: Scalar, alpha: Scalar = 1) -> Rules:
     return rule_aten_sub_Tensor(graph, self=self, other=other, alpha=alpha)
 
 
-def rule_aten_sub_Tensor(graph: GraphBuilder, self: Result, other: Result, *, alpha: Scalar = 1) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+def rule_aten_sub_Tensor(graph: Graph, self: Result, other: Result, *, alpha: Scalar = 1) -> Rules:
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
-def rule_aten_subtract_Tensor(graph: GraphBuilder, self: Result, other: Result, *, alpha: Scalar = 1) -> Rules:
+def rule_aten_subtract_Tensor(graph: Graph, self: Result, other: Result, *, alpha: Scalar = 1) -> Rules:
     return rule_aten_sub_Tensor(graph, self=self, other=other, alpha=alpha)
 
 
-def rule_aten_xlogy_Scalar_Other(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:
+def rule_aten_xlogy_Scalar_Other(graph: Graph, self: Result, other: Scalar) -> Rules:
     return rule_aten_xlogy_Tensor(graph, self=self, other=other)
 
 
-def rule_aten_xlogy_Scalar_Self(graph: GraphBuilder, self: Scalar, other: Result) -> Rules:
+def rule_aten_xlogy_Scalar_Self(graph: Graph, self: Scalar, other: Result) -> Rules:
     return rule_aten_xlogy_Tensor(graph, self=self, other=other)
 
 
-def rule_aten_xlogy_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+def rule_aten_xlogy_Tensor(graph: Graph, self: Result, other: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)

@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING
 
 from ortable.lowerings.complex.parts import each_part
 from ortable.prelude.facts import shape_of, static, swapped
-from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.values import permuted, reshape_to
 
 if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
+    from ortable.ir import Graph, Res
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Int, Result, SymInt
 
 
-def aten_channel_shuffle(graph: GraphBuilder, res: Res, self: Result, groups: SymInt) -> Result:
+def aten_channel_shuffle(graph: Graph, res: Res, self: Result, groups: SymInt) -> Result:
     """aten::channel_shuffle(Tensor self, SymInt groups) -> Tensor"""
     shape = list(shape_of(graph, self))
     count = static(groups)
@@ -23,21 +23,21 @@ def aten_channel_shuffle(graph: GraphBuilder, res: Res, self: Result, groups: Sy
     return reshape_to(graph, turned, shape)
 
 
-def aten_conv_tbc(graph: GraphBuilder, res: Res, self: Result, weight: Result, bias: Result, pad: Int = 0) -> Result:
+def aten_conv_tbc(graph: Graph, res: Res, self: Result, weight: Result, bias: Result, pad: Int = 0) -> Result:
     """aten::conv_tbc(Tensor self, Tensor weight, Tensor bias, int pad=0) -> Tensor"""
     x = permuted(graph, self, [1, 2, 0])
     kernel = permuted(graph, weight, [2, 1, 0])
     return permuted(graph, graph.make_node('Conv', [x, kernel, bias], pads=[pad, pad]), [2, 0, 1])
 
 
-def complex_aten_channel_shuffle(graph: GraphBuilder, res: Res, self: Result, groups: SymInt) -> Result:
+def complex_aten_channel_shuffle(graph: Graph, res: Res, self: Result, groups: SymInt) -> Result:
     """aten::channel_shuffle(Tensor self, SymInt groups) -> Tensor"""
     return each_part(graph, res, aten_channel_shuffle, {'self': self}, groups=groups)
 
 
-def rule_aten_channel_shuffle(graph: GraphBuilder, self: Result, groups: SymInt) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+def rule_aten_channel_shuffle(graph: Graph, self: Result, groups: SymInt) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
-def rule_aten_conv_tbc(graph: GraphBuilder, self: Result, weight: Result, bias: Result, pad: Int = 0) -> Rules:
-    return ((known_dtype(graph, self), None),)
+def rule_aten_conv_tbc(graph: Graph, self: Result, weight: Result, bias: Result, pad: Int = 0) -> Rules:
+    return ((dtype_or_none(graph, self), None),)

@@ -5,36 +5,37 @@ from typing import TYPE_CHECKING
 
 from ortable.dtypes import boolean
 from ortable.inference import broadcast, keep_leading
-from ortable.lowerings.complex.arithmetic import c_angle, c_conj, c_joined, c_polar, c_unjoined, complex_of, im, promote_complex, re
+from ortable.lowerings.complex.arithmetic import c_angle, c_joined, c_unjoined, promote_complex
 from ortable.lowerings.complex.parts import each_part
+from ortable.prelude.complex_arithmetic import c_conj, c_polar, complex_of, im, re
 from ortable.prelude.complex_value import complex_type, part_type
 from ortable.prelude.facts import is_complex, rank_of
-from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.pointwise import const_like, filled_like
 from ortable.prelude.promotion import promote_values, promoted_dtype
 
 if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
+    from ortable.ir import Graph, Res
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Result
 
 
-def aten__conj_physical(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten__conj_physical(graph: Graph, res: Res, self: Result) -> Result:
     """aten::_conj_physical(Tensor self) -> Tensor"""
     return self
 
 
-def aten__neg_view(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten__neg_view(graph: Graph, res: Res, self: Result) -> Result:
     """aten::_neg_view(Tensor(a) self) -> Tensor(a)"""
     return graph.make_node('Neg', [self], res.outputs)
 
 
-def aten__neg_view_copy(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten__neg_view_copy(graph: Graph, res: Res, self: Result) -> Result:
     """aten::_neg_view_copy(Tensor self) -> Tensor"""
     return aten__neg_view(graph, res, self=self)
 
 
-def aten_angle(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_angle(graph: Graph, res: Res, self: Result) -> Result:
     """aten::angle(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     zero = const_like(graph, 0, self)
@@ -42,203 +43,203 @@ def aten_angle(graph: GraphBuilder, res: Res, self: Result) -> Result:
     return graph.make_node('Where', [graph.make_node('IsNaN', [self]), self, side], res.outputs)
 
 
-def aten_conj(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_conj(graph: Graph, res: Res, self: Result) -> Result:
     """aten::conj(Tensor(a) self) -> Tensor(a)"""
     return self
 
 
-def aten_conj_physical(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_conj_physical(graph: Graph, res: Res, self: Result) -> Result:
     """aten::conj_physical(Tensor self) -> Tensor"""
     return aten_conj(graph, res, self=self)
 
 
-def aten_isreal(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_isreal(graph: Graph, res: Res, self: Result) -> Result:
     """aten::isreal(Tensor self) -> Tensor"""
     return filled_like(graph, self, True, boolean)
 
 
-def aten_real(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_real(graph: Graph, res: Res, self: Result) -> Result:
     """aten::real(Tensor(a) self) -> Tensor(a)"""
     return self
 
 
-def aten_resolve_conj(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_resolve_conj(graph: Graph, res: Res, self: Result) -> Result:
     """aten::resolve_conj(Tensor(a) self) -> Tensor(a)"""
     return self
 
 
-def aten_resolve_neg(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_resolve_neg(graph: Graph, res: Res, self: Result) -> Result:
     """aten::resolve_neg(Tensor(a) self) -> Tensor(a)"""
     return aten_resolve_conj(graph, res, self=self)
 
 
-def complex_aten__conj(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten__conj(graph: Graph, res: Res, self: Result) -> Result:
     """aten::_conj(Tensor(a) self) -> Tensor(a)"""
     return c_conj(graph, self)
 
 
-def complex_aten__conj_copy(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten__conj_copy(graph: Graph, res: Res, self: Result) -> Result:
     """aten::_conj_copy(Tensor self) -> Tensor"""
     return complex_aten__conj(graph, res, self=self)
 
 
-def complex_aten__conj_physical(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten__conj_physical(graph: Graph, res: Res, self: Result) -> Result:
     """aten::_conj_physical(Tensor self) -> Tensor"""
     return c_conj(graph, self)
 
 
-def complex_aten__neg_view(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten__neg_view(graph: Graph, res: Res, self: Result) -> Result:
     """aten::_neg_view(Tensor(a) self) -> Tensor(a)"""
     return each_part(graph, res, aten__neg_view, {'self': self})
 
 
-def complex_aten__neg_view_copy(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten__neg_view_copy(graph: Graph, res: Res, self: Result) -> Result:
     """aten::_neg_view_copy(Tensor self) -> Tensor"""
     return complex_aten__neg_view(graph, res, self=self)
 
 
-def complex_aten_angle(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_angle(graph: Graph, res: Res, self: Result) -> Result:
     """aten::angle(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     return c_angle(graph, self)
 
 
-def complex_aten_complex(graph: GraphBuilder, res: Res, real: Result, imag: Result) -> Result:
+def complex_aten_complex(graph: Graph, res: Res, real: Result, imag: Result) -> Result:
     """aten::complex(Tensor real, Tensor imag) -> Tensor"""
     return complex_of(graph, re(graph, real), re(graph, imag))
 
 
-def complex_aten_conj(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_conj(graph: Graph, res: Res, self: Result) -> Result:
     """aten::conj(Tensor(a) self) -> Tensor(a)"""
     return c_conj(graph, self)
 
 
-def complex_aten_conj_physical(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_conj_physical(graph: Graph, res: Res, self: Result) -> Result:
     """aten::conj_physical(Tensor self) -> Tensor"""
     return complex_aten_conj(graph, res, self=self)
 
 
-def complex_aten_imag(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_imag(graph: Graph, res: Res, self: Result) -> Result:
     """aten::imag(Tensor(a) self) -> Tensor(a)"""
     return im(graph, self)
 
 
-def complex_aten_isreal(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_isreal(graph: Graph, res: Res, self: Result) -> Result:
     """aten::isreal(Tensor self) -> Tensor"""
     return graph.make_node('Equal', [im(graph, self), const_like(graph, 0, im(graph, self))], res.outputs)
 
 
-def complex_aten_polar(graph: GraphBuilder, res: Res, abs: Result, angle: Result) -> Result:
+def complex_aten_polar(graph: Graph, res: Res, abs: Result, angle: Result) -> Result:
     """aten::polar(Tensor abs, Tensor angle) -> Tensor"""
     return c_polar(graph, re(graph, abs), re(graph, angle))
 
 
-def complex_aten_real(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_real(graph: Graph, res: Res, self: Result) -> Result:
     """aten::real(Tensor(a) self) -> Tensor(a)"""
     return re(graph, self)
 
 
-def complex_aten_resolve_conj(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_resolve_conj(graph: Graph, res: Res, self: Result) -> Result:
     """aten::resolve_conj(Tensor(a) self) -> Tensor(a)"""
     return each_part(graph, res, aten_resolve_conj, {'self': self})
 
 
-def complex_aten_resolve_neg(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_resolve_neg(graph: Graph, res: Res, self: Result) -> Result:
     """aten::resolve_neg(Tensor(a) self) -> Tensor(a)"""
     return complex_aten_resolve_conj(graph, res, self=self)
 
 
-def complex_aten_view_as_complex(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_view_as_complex(graph: Graph, res: Res, self: Result) -> Result:
     """aten::view_as_complex(Tensor(a) self) -> Tensor(a)"""
     return c_unjoined(graph, re(graph, self))
 
 
-def complex_aten_view_as_complex_copy(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_view_as_complex_copy(graph: Graph, res: Res, self: Result) -> Result:
     """aten::view_as_complex_copy(Tensor self) -> Tensor"""
     return complex_aten_view_as_complex(graph, res, self=self)
 
 
-def complex_aten_view_as_real(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_view_as_real(graph: Graph, res: Res, self: Result) -> Result:
     """aten::view_as_real(Tensor(a) self) -> Tensor(a)"""
     return c_joined(graph, self)
 
 
-def complex_aten_view_as_real_copy(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_view_as_real_copy(graph: Graph, res: Res, self: Result) -> Result:
     """aten::view_as_real_copy(Tensor self) -> Tensor"""
     return complex_aten_view_as_real(graph, res, self=self)
 
 
-def rule_aten__conj(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+def rule_aten__conj(graph: Graph, self: Result) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
-def rule_aten__conj_copy(graph: GraphBuilder, self: Result) -> Rules:
+def rule_aten__conj_copy(graph: Graph, self: Result) -> Rules:
     return rule_aten__conj(graph, self=self)
 
 
-def rule_aten__conj_physical(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+def rule_aten__conj_physical(graph: Graph, self: Result) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
-def rule_aten__neg_view(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+def rule_aten__neg_view(graph: Graph, self: Result) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
-def rule_aten__neg_view_copy(graph: GraphBuilder, self: Result) -> Rules:
+def rule_aten__neg_view_copy(graph: Graph, self: Result) -> Rules:
     return rule_aten__neg_view(graph, self=self)
 
 
-def rule_aten_angle(graph: GraphBuilder, self: Result) -> Rules:
-    return ((part_type(known_dtype(graph, self)) if is_complex(graph, self) else promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+def rule_aten_angle(graph: Graph, self: Result) -> Rules:
+    return ((part_type(dtype_or_none(graph, self)) if is_complex(graph, self) else promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
-def rule_aten_complex(graph: GraphBuilder, real: Result, imag: Result) -> Rules:
-    return ((complex_type(known_dtype(graph, real)), broadcast(known_shape(graph, real), known_shape(graph, imag))),)
+def rule_aten_complex(graph: Graph, real: Result, imag: Result) -> Rules:
+    return ((complex_type(dtype_or_none(graph, real)), broadcast(shape_or_none(graph, real), shape_or_none(graph, imag))),)
 
 
-def rule_aten_conj(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+def rule_aten_conj(graph: Graph, self: Result) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
-def rule_aten_conj_physical(graph: GraphBuilder, self: Result) -> Rules:
+def rule_aten_conj_physical(graph: Graph, self: Result) -> Rules:
     return rule_aten_conj(graph, self=self)
 
 
-def rule_aten_imag(graph: GraphBuilder, self: Result) -> Rules:
-    return ((part_type(known_dtype(graph, self)), known_shape(graph, self)),)
+def rule_aten_imag(graph: Graph, self: Result) -> Rules:
+    return ((part_type(dtype_or_none(graph, self)), shape_or_none(graph, self)),)
 
 
-def rule_aten_isreal(graph: GraphBuilder, self: Result) -> Rules:
-    return ((boolean, known_shape(graph, self)),)
+def rule_aten_isreal(graph: Graph, self: Result) -> Rules:
+    return ((boolean, shape_or_none(graph, self)),)
 
 
-def rule_aten_polar(graph: GraphBuilder, abs: Result, angle: Result) -> Rules:
-    return ((complex_type(known_dtype(graph, abs)), broadcast(known_shape(graph, abs), known_shape(graph, angle))),)
+def rule_aten_polar(graph: Graph, abs: Result, angle: Result) -> Rules:
+    return ((complex_type(dtype_or_none(graph, abs)), broadcast(shape_or_none(graph, abs), shape_or_none(graph, angle))),)
 
 
-def rule_aten_real(graph: GraphBuilder, self: Result) -> Rules:
-    return ((part_type(known_dtype(graph, self)), known_shape(graph, self)),)
+def rule_aten_real(graph: Graph, self: Result) -> Rules:
+    return ((part_type(dtype_or_none(graph, self)), shape_or_none(graph, self)),)
 
 
-def rule_aten_resolve_conj(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+def rule_aten_resolve_conj(graph: Graph, self: Result) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
-def rule_aten_resolve_neg(graph: GraphBuilder, self: Result) -> Rules:
+def rule_aten_resolve_neg(graph: Graph, self: Result) -> Rules:
     return rule_aten_resolve_conj(graph, self=self)
 
 
-def rule_aten_view_as_complex(graph: GraphBuilder, self: Result) -> Rules:
-    return ((complex_type(known_dtype(graph, self)), keep_leading(known_shape(graph, self), rank_of(graph, self) - 1, ())),)
+def rule_aten_view_as_complex(graph: Graph, self: Result) -> Rules:
+    return ((complex_type(dtype_or_none(graph, self)), keep_leading(shape_or_none(graph, self), rank_of(graph, self) - 1, ())),)
 
 
-def rule_aten_view_as_complex_copy(graph: GraphBuilder, self: Result) -> Rules:
+def rule_aten_view_as_complex_copy(graph: Graph, self: Result) -> Rules:
     return rule_aten_view_as_complex(graph, self=self)
 
 
-def rule_aten_view_as_real(graph: GraphBuilder, self: Result) -> Rules:
-    return ((part_type(known_dtype(graph, self)), keep_leading(known_shape(graph, self), rank_of(graph, self), (2,))),)
+def rule_aten_view_as_real(graph: Graph, self: Result) -> Rules:
+    return ((part_type(dtype_or_none(graph, self)), keep_leading(shape_or_none(graph, self), rank_of(graph, self), (2,))),)
 
 
-def rule_aten_view_as_real_copy(graph: GraphBuilder, self: Result) -> Rules:
+def rule_aten_view_as_real_copy(graph: Graph, self: Result) -> Rules:
     return rule_aten_view_as_real(graph, self=self)

@@ -5,39 +5,39 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int16, int32, int64, int8, uint8
 from ortable.inference import accumulate
-from ortable.lowerings.complex.arithmetic import c_cast, c_cumprod
+from ortable.lowerings.complex.arithmetic import c_cumprod
 from ortable.lowerings.complex.parts import each_part
-from ortable.lowerings.cumulative import cummax, cummin, cumprod, differences, logcumsumexp
+from ortable.lowerings.cumulative import cummax, cummin, cumprod, differences, logcumsumexp, sum_dtype
+from ortable.prelude.complex_arithmetic import c_cast
 from ortable.prelude.facts import axis_of, dtype_of, rank_of
-from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.promotion import promoted_dtype
-from ortable.prelude.sums import sum_dtype
 from ortable.prelude.values import cast, const
 
 if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
+    from ortable.ir import Graph, Res
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Dtype, Int, Result
 
 
-def aten_cummax(graph: GraphBuilder, res: Res, self: Result, dim: Int) -> Any:
+def aten_cummax(graph: Graph, res: Res, self: Result, dim: Int) -> Any:
     """aten::cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)"""
     return cummax(graph, res, self=self, dim=dim)
 
 
-def aten_cummin(graph: GraphBuilder, res: Res, self: Result, dim: Int) -> Any:
+def aten_cummin(graph: Graph, res: Res, self: Result, dim: Int) -> Any:
     """aten::cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)"""
     return cummin(graph, res, self=self, dim=dim)
 
 
-def aten_cumprod(graph: GraphBuilder, res: Res, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Result:
+def aten_cumprod(graph: Graph, res: Res, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Result:
     """aten::cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"""
     if rank_of(graph, self) == 0:
         return cast(graph, self, dtype_of(graph, res))
     return cumprod(graph, res, self=self, dim=dim)
 
 
-def aten_cumsum(graph: GraphBuilder, res: Res, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Result:
+def aten_cumsum(graph: Graph, res: Res, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Result:
     """aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"""
     if rank_of(graph, self) == 0:
         return cast(graph, self, dtype_of(graph, res))
@@ -49,47 +49,47 @@ def aten_cumsum(graph: GraphBuilder, res: Res, self: Result, dim: Int, *, dtype:
     return cast(graph, graph.make_node('CumSum', [wide, const(graph, axis_of(graph, self, dim), int64)]), dtype_of(graph, res))
 
 
-def aten_diff(graph: GraphBuilder, res: Res, self: Result, n: Int = 1, dim: Int = -1, prepend: Result | None = None, append: Result | None = None) -> Result:
+def aten_diff(graph: Graph, res: Res, self: Result, n: Int = 1, dim: Int = -1, prepend: Result | None = None, append: Result | None = None) -> Result:
     """aten::diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor"""
     return differences(graph, res, self=self, n=n, dim=dim, prepend=prepend, append=append)
 
 
-def aten_logcumsumexp(graph: GraphBuilder, res: Res, self: Result, dim: Int) -> Result:
+def aten_logcumsumexp(graph: Graph, res: Res, self: Result, dim: Int) -> Result:
     """aten::logcumsumexp(Tensor self, int dim) -> Tensor"""
     if rank_of(graph, self) == 0:
         return self
     return logcumsumexp(graph, res, self=self, dim=dim)
 
 
-def complex_aten_cumprod(graph: GraphBuilder, res: Res, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Result:
+def complex_aten_cumprod(graph: Graph, res: Res, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Result:
     """aten::cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"""
     return c_cumprod(graph, c_cast(graph, self, dtype_of(graph, res)), axis_of(graph, self, dim))
 
 
-def complex_aten_cumsum(graph: GraphBuilder, res: Res, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Result:
+def complex_aten_cumsum(graph: Graph, res: Res, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Result:
     """aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"""
     return each_part(graph, res, aten_cumsum, {'self': self}, dim=dim, dtype=dtype)
 
 
-def rule_aten_cummax(graph: GraphBuilder, self: Result, dim: Int) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)), (int64, known_shape(graph, self)),)
+def rule_aten_cummax(graph: Graph, self: Result, dim: Int) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)), (int64, shape_or_none(graph, self)),)
 
 
-def rule_aten_cummin(graph: GraphBuilder, self: Result, dim: Int) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)), (int64, known_shape(graph, self)),)
+def rule_aten_cummin(graph: Graph, self: Result, dim: Int) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)), (int64, shape_or_none(graph, self)),)
 
 
-def rule_aten_cumprod(graph: GraphBuilder, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Rules:
-    return ((accumulate(known_dtype(graph, self)) if dtype is None else dtype, known_shape(graph, self)),)
+def rule_aten_cumprod(graph: Graph, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Rules:
+    return ((accumulate(dtype_or_none(graph, self)) if dtype is None else dtype, shape_or_none(graph, self)),)
 
 
-def rule_aten_cumsum(graph: GraphBuilder, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Rules:
-    return ((accumulate(known_dtype(graph, self)) if dtype is None else dtype, known_shape(graph, self)),)
+def rule_aten_cumsum(graph: Graph, self: Result, dim: Int, *, dtype: Dtype | None = None) -> Rules:
+    return ((accumulate(dtype_or_none(graph, self)) if dtype is None else dtype, shape_or_none(graph, self)),)
 
 
-def rule_aten_diff(graph: GraphBuilder, self: Result, n: Int = 1, dim: Int = -1, prepend: Result | None = None, append: Result | None = None) -> Rules:
+def rule_aten_diff(graph: Graph, self: Result, n: Int = 1, dim: Int = -1, prepend: Result | None = None, append: Result | None = None) -> Rules:
     return ((promoted_dtype(graph, 'default', self, prepend, append), None),)
 
 
-def rule_aten_logcumsumexp(graph: GraphBuilder, self: Result, dim: Int) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+def rule_aten_logcumsumexp(graph: Graph, self: Result, dim: Int) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)

@@ -5,25 +5,26 @@ from typing import TYPE_CHECKING
 
 from ortable.errors import UnsupportedCase
 from ortable.inference import broadcast, promote_to_float
-from ortable.lowerings.complex.arithmetic import as_complex, c_over, promote_complex
+from ortable.lowerings.complex.arithmetic import promote_complex
+from ortable.lowerings.pointwise import floor_quotient, fmod_of, remainder_of, trunc_quotient
+from ortable.prelude.complex_arithmetic import as_complex, c_over
 from ortable.prelude.facts import dtype_of
-from ortable.prelude.metadata import known_dtype, known_shape
-from ortable.prelude.pointwise import floor_quotient, fmod_of, in_dtype, remainder_of, trunc_quotient
-from ortable.prelude.promotion import promote_values, promoted_dtype
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
+from ortable.prelude.promotion import in_dtype, promote_values, promoted_dtype
 from ortable.prelude.values import const
 
 if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
+    from ortable.ir import Graph, Res
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Result, Scalar, Str
 
 
-def aten_div_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar) -> Result:
+def aten_div_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
     """aten::div.Scalar(Tensor self, Scalar other) -> Tensor"""
     return aten_div_Tensor(graph, res, self=self, other=other)
 
 
-def aten_div_Scalar_mode(graph: GraphBuilder, res: Res, self: Result, other: Scalar, *, rounding_mode: Str | None) -> Result:
+def aten_div_Scalar_mode(graph: Graph, res: Res, self: Result, other: Scalar, *, rounding_mode: Str | None) -> Result:
     """aten::div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor"""
     dtype = dtype_of(graph, res)
     if rounding_mode is None:
@@ -33,13 +34,13 @@ def aten_div_Scalar_mode(graph: GraphBuilder, res: Res, self: Result, other: Sca
     return trunc_quotient(graph, in_dtype(graph, self, dtype), const(graph, other, dtype))
 
 
-def aten_div_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+def aten_div_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     """aten::div.Tensor(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'int_to_float', [self, other])
     return graph.make_node('Div', [self, other], res.outputs)
 
 
-def aten_div_Tensor_mode(graph: GraphBuilder, res: Res, self: Result, other: Result, *, rounding_mode: Str | None) -> Result:
+def aten_div_Tensor_mode(graph: Graph, res: Res, self: Result, other: Result, *, rounding_mode: Str | None) -> Result:
     """aten::div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor"""
     dtype = dtype_of(graph, res)
     if rounding_mode is None:
@@ -49,70 +50,70 @@ def aten_div_Tensor_mode(graph: GraphBuilder, res: Res, self: Result, other: Res
     return trunc_quotient(graph, in_dtype(graph, self, dtype), in_dtype(graph, other, dtype))
 
 
-def aten_divide_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+def aten_divide_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     """aten::divide.Tensor(Tensor self, Tensor other) -> Tensor"""
     return aten_div_Tensor(graph, res, self=self, other=other)
 
 
-def aten_divide_Tensor_mode(graph: GraphBuilder, res: Res, self: Result, other: Result, *, rounding_mode: Str | None) -> Result:
+def aten_divide_Tensor_mode(graph: Graph, res: Res, self: Result, other: Result, *, rounding_mode: Str | None) -> Result:
     """aten::divide.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor"""
     return aten_div_Tensor_mode(graph, res, self=self, other=other, rounding_mode=rounding_mode)
 
 
-def aten_floor_divide(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+def aten_floor_divide(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     """aten::floor_divide(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
     return floor_quotient(graph, self, other)
 
 
-def aten_floor_divide_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar) -> Result:
+def aten_floor_divide_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
     """aten::floor_divide.Scalar(Tensor self, Scalar other) -> Tensor"""
     return aten_floor_divide(graph, res, self=self, other=other)
 
 
-def aten_fmod_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar) -> Result:
+def aten_fmod_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
     """aten::fmod.Scalar(Tensor self, Scalar other) -> Tensor"""
     return aten_fmod_Tensor(graph, res, self=self, other=other)
 
 
-def aten_fmod_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+def aten_fmod_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     """aten::fmod.Tensor(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
     return fmod_of(graph, self, other)
 
 
-def aten_remainder_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar) -> Result:
+def aten_remainder_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
     """aten::remainder.Scalar(Tensor self, Scalar other) -> Tensor"""
     return aten_remainder_Tensor(graph, res, self=self, other=other)
 
 
-def aten_remainder_Scalar_Tensor(graph: GraphBuilder, res: Res, self: Scalar, other: Result) -> Result:
+def aten_remainder_Scalar_Tensor(graph: Graph, res: Res, self: Scalar, other: Result) -> Result:
     """aten::remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor"""
     return aten_remainder_Tensor(graph, res, self=self, other=other)
 
 
-def aten_remainder_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+def aten_remainder_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     """aten::remainder.Tensor(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
     return remainder_of(graph, self, other)
 
 
-def aten_true_divide_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar) -> Result:
+def aten_true_divide_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
     """aten::true_divide.Scalar(Tensor self, Scalar other) -> Tensor"""
     return aten_div_Tensor(graph, res, self=self, other=other)
 
 
-def aten_true_divide_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+def aten_true_divide_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     """aten::true_divide.Tensor(Tensor self, Tensor other) -> Tensor"""
     return aten_div_Tensor(graph, res, self=self, other=other)
 
 
-def complex_aten_div_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar) -> Result:
+def complex_aten_div_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
     """aten::div.Scalar(Tensor self, Scalar other) -> Tensor"""
     return complex_aten_div_Tensor(graph, res, self=self, other=other)
 
 
-def complex_aten_div_Scalar_mode(graph: GraphBuilder, res: Res, self: Result, other: Scalar, *, rounding_mode: Str | None) -> Result:
+def complex_aten_div_Scalar_mode(graph: Graph, res: Res, self: Result, other: Scalar, *, rounding_mode: Str | None) -> Result:
     """aten::div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor"""
     if rounding_mode is None:
         dtype = dtype_of(graph, res)
@@ -120,13 +121,13 @@ def complex_aten_div_Scalar_mode(graph: GraphBuilder, res: Res, self: Result, ot
     raise UnsupportedCase('aten::div.Scalar_mode: torch rounds no complex quotient')
 
 
-def complex_aten_div_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+def complex_aten_div_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     """aten::div.Tensor(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_complex(graph, 'int_to_float', [self, other])
     return c_over(graph, self, other)
 
 
-def complex_aten_div_Tensor_mode(graph: GraphBuilder, res: Res, self: Result, other: Result, *, rounding_mode: Str | None) -> Result:
+def complex_aten_div_Tensor_mode(graph: Graph, res: Res, self: Result, other: Result, *, rounding_mode: Str | None) -> Result:
     """aten::div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor"""
     if rounding_mode is None:
         dtype = dtype_of(graph, res)
@@ -134,81 +135,81 @@ def complex_aten_div_Tensor_mode(graph: GraphBuilder, res: Res, self: Result, ot
     raise UnsupportedCase('aten::div.Tensor_mode: torch rounds no complex quotient')
 
 
-def complex_aten_divide_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+def complex_aten_divide_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     """aten::divide.Tensor(Tensor self, Tensor other) -> Tensor"""
     return complex_aten_div_Tensor(graph, res, self=self, other=other)
 
 
-def complex_aten_divide_Tensor_mode(graph: GraphBuilder, res: Res, self: Result, other: Result, *, rounding_mode: Str | None) -> Result:
+def complex_aten_divide_Tensor_mode(graph: Graph, res: Res, self: Result, other: Result, *, rounding_mode: Str | None) -> Result:
     """aten::divide.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor"""
     return complex_aten_div_Tensor_mode(graph, res, self=self, other=other, rounding_mode=rounding_mode)
 
 
-def complex_aten_true_divide_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar) -> Result:
+def complex_aten_true_divide_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
     """aten::true_divide.Scalar(Tensor self, Scalar other) -> Tensor"""
     return complex_aten_div_Tensor(graph, res, self=self, other=other)
 
 
-def complex_aten_true_divide_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+def complex_aten_true_divide_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     """aten::true_divide.Tensor(Tensor self, Tensor other) -> Tensor"""
     return complex_aten_div_Tensor(graph, res, self=self, other=other)
 
 
-def rule_aten_div_Scalar(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:
+def rule_aten_div_Scalar(graph: Graph, self: Result, other: Scalar) -> Rules:
     return rule_aten_div_Tensor(graph, self=self, other=other)
 
 
-def rule_aten_div_Scalar_mode(graph: GraphBuilder, self: Result, other: Scalar, *, rounding_mode: Str | None) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other) if rounding_mode else promote_to_float(known_dtype(graph, self)), known_shape(graph, self)),)
+def rule_aten_div_Scalar_mode(graph: Graph, self: Result, other: Scalar, *, rounding_mode: Str | None) -> Rules:
+    return ((promoted_dtype(graph, 'default', self, other) if rounding_mode else promote_to_float(dtype_or_none(graph, self)), shape_or_none(graph, self)),)
 
 
-def rule_aten_div_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+def rule_aten_div_Tensor(graph: Graph, self: Result, other: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
-def rule_aten_div_Tensor_mode(graph: GraphBuilder, self: Result, other: Result, *, rounding_mode: Str | None) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other) if rounding_mode else promoted_dtype(graph, 'int_to_float', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+def rule_aten_div_Tensor_mode(graph: Graph, self: Result, other: Result, *, rounding_mode: Str | None) -> Rules:
+    return ((promoted_dtype(graph, 'default', self, other) if rounding_mode else promoted_dtype(graph, 'int_to_float', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
-def rule_aten_divide_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
+def rule_aten_divide_Tensor(graph: Graph, self: Result, other: Result) -> Rules:
     return rule_aten_div_Tensor(graph, self=self, other=other)
 
 
-def rule_aten_divide_Tensor_mode(graph: GraphBuilder, self: Result, other: Result, *, rounding_mode: Str | None) -> Rules:
+def rule_aten_divide_Tensor_mode(graph: Graph, self: Result, other: Result, *, rounding_mode: Str | None) -> Rules:
     return rule_aten_div_Tensor_mode(graph, self=self, other=other, rounding_mode=rounding_mode)
 
 
-def rule_aten_floor_divide(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+def rule_aten_floor_divide(graph: Graph, self: Result, other: Result) -> Rules:
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
-def rule_aten_floor_divide_Scalar(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:
+def rule_aten_floor_divide_Scalar(graph: Graph, self: Result, other: Scalar) -> Rules:
     return rule_aten_floor_divide(graph, self=self, other=other)
 
 
-def rule_aten_fmod_Scalar(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:
+def rule_aten_fmod_Scalar(graph: Graph, self: Result, other: Scalar) -> Rules:
     return rule_aten_fmod_Tensor(graph, self=self, other=other)
 
 
-def rule_aten_fmod_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+def rule_aten_fmod_Tensor(graph: Graph, self: Result, other: Result) -> Rules:
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
-def rule_aten_remainder_Scalar(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:
+def rule_aten_remainder_Scalar(graph: Graph, self: Result, other: Scalar) -> Rules:
     return rule_aten_remainder_Tensor(graph, self=self, other=other)
 
 
-def rule_aten_remainder_Scalar_Tensor(graph: GraphBuilder, self: Scalar, other: Result) -> Rules:
+def rule_aten_remainder_Scalar_Tensor(graph: Graph, self: Scalar, other: Result) -> Rules:
     return rule_aten_remainder_Tensor(graph, self=self, other=other)
 
 
-def rule_aten_remainder_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+def rule_aten_remainder_Tensor(graph: Graph, self: Result, other: Result) -> Rules:
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
-def rule_aten_true_divide_Scalar(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:
+def rule_aten_true_divide_Scalar(graph: Graph, self: Result, other: Scalar) -> Rules:
     return rule_aten_div_Tensor(graph, self=self, other=other)
 
 
-def rule_aten_true_divide_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
+def rule_aten_true_divide_Tensor(graph: Graph, self: Result, other: Result) -> Rules:
     return rule_aten_div_Tensor(graph, self=self, other=other)

@@ -4,19 +4,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable.inference import unify
-from ortable.lowerings.experts import grouped_rows
-from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.lowerings.grouped_mm import grouped_rows
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
 
 if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
+    from ortable.ir import Graph, Res
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Result
 
 
-def rule_transformers_grouped_mm_fallback(graph: GraphBuilder, input: Result, weight: Result, offs: Result) -> Rules:
-    return ((known_dtype(graph, input), unify((('s', 'k'), ('e', 'k', 'n'), ('e',)), (('s', 'n'),), [known_shape(graph, input), known_shape(graph, weight), known_shape(graph, offs)])[0]),)
+def rule_transformers_grouped_mm_fallback(graph: Graph, input: Result, weight: Result, offs: Result) -> Rules:
+    return ((dtype_or_none(graph, input), unify((('s', 'k'), ('e', 'k', 'n'), ('e',)), (('s', 'n'),), [shape_or_none(graph, input), shape_or_none(graph, weight), shape_or_none(graph, offs)])[0]),)
 
 
-def transformers_grouped_mm_fallback(graph: GraphBuilder, res: Res, input: Result, weight: Result, offs: Result) -> Result:
+def transformers_grouped_mm_fallback(graph: Graph, res: Res, input: Result, weight: Result, offs: Result) -> Result:
     """transformers::grouped_mm_fallback(Tensor input, Tensor weight, Tensor offs) -> Tensor"""
     return grouped_rows(graph, res, input=input, weight=weight, offs=offs)

@@ -4,20 +4,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import boolean, float32
-from ortable.lowerings.nn import wide_dtype
 from ortable.lowerings.quantize import fake_quantized
 from ortable.prelude.facts import axis_of, dtype_of, rank_of
-from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
+from ortable.prelude.promotion import wide_dtype
 from ortable.prelude.shapes import along_axis
 from ortable.prelude.values import cast, const, reshape_to
 
 if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
+    from ortable.ir import Graph, Res
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Float, Int, Result
 
 
-def aten__fake_quantize_learnable_per_channel_affine(graph: GraphBuilder, res: Res, self: Result, scale: Result, zero_point: Result, axis: Int, quant_min: Int, quant_max: Int, grad_factor: Float = 1.0) -> Result:
+def aten__fake_quantize_learnable_per_channel_affine(graph: Graph, res: Res, self: Result, scale: Result, zero_point: Result, axis: Int, quant_min: Int, quant_max: Int, grad_factor: Float = 1.0) -> Result:
     """aten::_fake_quantize_learnable_per_channel_affine(Tensor self, Tensor scale, Tensor zero_point, int axis, int quant_min, int quant_max, float grad_factor=1.) -> Tensor"""
     place, rank, kind = (axis_of(graph, self, axis), rank_of(graph, self), dtype_of(graph, zero_point))
     zero = graph.make_node('Clip', [graph.make_node('Round', [zero_point]), const(graph, quant_min, kind), const(graph, quant_max, kind)])
@@ -25,14 +25,14 @@ def aten__fake_quantize_learnable_per_channel_affine(graph: GraphBuilder, res: R
     return fake_quantized(graph, self, factor, shift, quant_min, quant_max)[0]
 
 
-def aten__fake_quantize_learnable_per_tensor_affine(graph: GraphBuilder, res: Res, self: Result, scale: Result, zero_point: Result, quant_min: Int, quant_max: Int, grad_factor: Float = 1.0) -> Result:
+def aten__fake_quantize_learnable_per_tensor_affine(graph: Graph, res: Res, self: Result, scale: Result, zero_point: Result, quant_min: Int, quant_max: Int, grad_factor: Float = 1.0) -> Result:
     """aten::_fake_quantize_learnable_per_tensor_affine(Tensor self, Tensor scale, Tensor zero_point, int quant_min, int quant_max, float grad_factor=1.) -> Tensor"""
     kind, shift = (dtype_of(graph, zero_point), reshape_to(graph, zero_point, []))
     zero = graph.make_node('Clip', [graph.make_node('Round', [shift]), const(graph, quant_min, kind), const(graph, quant_max, kind)])
     return fake_quantized(graph, self, reshape_to(graph, scale, []), zero, quant_min, quant_max)[0]
 
 
-def aten__fake_quantize_per_tensor_affine_cachemask_tensor_qparams(graph: GraphBuilder, res: Res, self: Result, scale: Result, zero_point: Result, fake_quant_enabled: Result, quant_min: Int, quant_max: Int) -> Any:
+def aten__fake_quantize_per_tensor_affine_cachemask_tensor_qparams(graph: Graph, res: Res, self: Result, scale: Result, zero_point: Result, fake_quant_enabled: Result, quant_min: Int, quant_max: Int) -> Any:
     """aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams(Tensor self, Tensor scale, Tensor zero_point, Tensor fake_quant_enabled, int quant_min, int quant_max) -> (Tensor output, Tensor mask)"""
     factor, zero = (reshape_to(graph, scale, []), reshape_to(graph, zero_point, []))
     found = fake_quantized(graph, self, factor, zero, quant_min, quant_max, True)
@@ -40,7 +40,7 @@ def aten__fake_quantize_per_tensor_affine_cachemask_tensor_qparams(graph: GraphB
     return (graph.make_node('Where', [enabled, found[0], self]), graph.make_node('Or', [found[1], graph.make_node('Not', [enabled])]))
 
 
-def aten_fake_quantize_per_channel_affine(graph: GraphBuilder, res: Res, self: Result, scale: Result, zero_point: Result, axis: Int, quant_min: Int, quant_max: Int) -> Result:
+def aten_fake_quantize_per_channel_affine(graph: Graph, res: Res, self: Result, scale: Result, zero_point: Result, axis: Int, quant_min: Int, quant_max: Int) -> Result:
     """aten::fake_quantize_per_channel_affine(Tensor self, Tensor scale, Tensor zero_point, int axis, int quant_min, int quant_max) -> Tensor"""
     place = axis_of(graph, self, axis)
     rank = rank_of(graph, self)
@@ -48,7 +48,7 @@ def aten_fake_quantize_per_channel_affine(graph: GraphBuilder, res: Res, self: R
     return fake_quantized(graph, self, factor, zero, quant_min, quant_max)[0]
 
 
-def aten_fake_quantize_per_channel_affine_cachemask(graph: GraphBuilder, res: Res, self: Result, scale: Result, zero_point: Result, axis: Int, quant_min: Int, quant_max: Int) -> Any:
+def aten_fake_quantize_per_channel_affine_cachemask(graph: Graph, res: Res, self: Result, scale: Result, zero_point: Result, axis: Int, quant_min: Int, quant_max: Int) -> Any:
     """aten::fake_quantize_per_channel_affine_cachemask(Tensor self, Tensor scale, Tensor zero_point, int axis, int quant_min, int quant_max) -> (Tensor output, Tensor mask)"""
     place = axis_of(graph, self, axis)
     rank = rank_of(graph, self)
@@ -56,71 +56,71 @@ def aten_fake_quantize_per_channel_affine_cachemask(graph: GraphBuilder, res: Re
     return fake_quantized(graph, self, factor, zero, quant_min, quant_max)
 
 
-def aten_fake_quantize_per_channel_affine_cachemask_backward(graph: GraphBuilder, res: Res, grad: Result, mask: Result) -> Result:
+def aten_fake_quantize_per_channel_affine_cachemask_backward(graph: Graph, res: Res, grad: Result, mask: Result) -> Result:
     """aten::fake_quantize_per_channel_affine_cachemask_backward(Tensor grad, Tensor mask) -> Tensor"""
     return graph.make_node('Mul', [grad, cast(graph, mask, dtype_of(graph, grad))], res.outputs)
 
 
-def aten_fake_quantize_per_tensor_affine(graph: GraphBuilder, res: Res, self: Result, scale: Float, zero_point: Int, quant_min: Int, quant_max: Int) -> Result:
+def aten_fake_quantize_per_tensor_affine(graph: Graph, res: Res, self: Result, scale: Float, zero_point: Int, quant_min: Int, quant_max: Int) -> Result:
     """aten::fake_quantize_per_tensor_affine(Tensor self, float scale, int zero_point, int quant_min, int quant_max) -> Tensor"""
     wide = wide_dtype(dtype_of(graph, self))
     factor, zero = (const(graph, scale, float32), const(graph, zero_point, wide))
     return fake_quantized(graph, self, factor, zero, quant_min, quant_max, True)[0]
 
 
-def aten_fake_quantize_per_tensor_affine_cachemask(graph: GraphBuilder, res: Res, self: Result, scale: Float, zero_point: Int, quant_min: Int, quant_max: Int) -> Any:
+def aten_fake_quantize_per_tensor_affine_cachemask(graph: Graph, res: Res, self: Result, scale: Float, zero_point: Int, quant_min: Int, quant_max: Int) -> Any:
     """aten::fake_quantize_per_tensor_affine_cachemask(Tensor self, float scale, int zero_point, int quant_min, int quant_max) -> (Tensor output, Tensor mask)"""
     wide = wide_dtype(dtype_of(graph, self))
     factor, zero = (const(graph, scale, float32), const(graph, zero_point, wide))
     return fake_quantized(graph, self, factor, zero, quant_min, quant_max, True)
 
 
-def aten_fake_quantize_per_tensor_affine_cachemask_backward(graph: GraphBuilder, res: Res, grad: Result, mask: Result) -> Result:
+def aten_fake_quantize_per_tensor_affine_cachemask_backward(graph: Graph, res: Res, grad: Result, mask: Result) -> Result:
     """aten::fake_quantize_per_tensor_affine_cachemask_backward(Tensor grad, Tensor mask) -> Tensor"""
     return graph.make_node('Mul', [grad, cast(graph, mask, dtype_of(graph, grad))], res.outputs)
 
 
-def aten_fake_quantize_per_tensor_affine_tensor_qparams(graph: GraphBuilder, res: Res, self: Result, scale: Result, zero_point: Result, quant_min: Int, quant_max: Int) -> Result:
+def aten_fake_quantize_per_tensor_affine_tensor_qparams(graph: Graph, res: Res, self: Result, scale: Result, zero_point: Result, quant_min: Int, quant_max: Int) -> Result:
     """aten::fake_quantize_per_tensor_affine.tensor_qparams(Tensor self, Tensor scale, Tensor zero_point, int quant_min, int quant_max) -> Tensor"""
     factor, zero = (reshape_to(graph, scale, []), reshape_to(graph, zero_point, []))
     return fake_quantized(graph, self, factor, zero, quant_min, quant_max, True)[0]
 
 
-def rule_aten__fake_quantize_learnable_per_channel_affine(graph: GraphBuilder, self: Result, scale: Result, zero_point: Result, axis: Int, quant_min: Int, quant_max: Int, grad_factor: Float = 1.0) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+def rule_aten__fake_quantize_learnable_per_channel_affine(graph: Graph, self: Result, scale: Result, zero_point: Result, axis: Int, quant_min: Int, quant_max: Int, grad_factor: Float = 1.0) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
-def rule_aten__fake_quantize_learnable_per_tensor_affine(graph: GraphBuilder, self: Result, scale: Result, zero_point: Result, quant_min: Int, quant_max: Int, grad_factor: Float = 1.0) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+def rule_aten__fake_quantize_learnable_per_tensor_affine(graph: Graph, self: Result, scale: Result, zero_point: Result, quant_min: Int, quant_max: Int, grad_factor: Float = 1.0) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
-def rule_aten__fake_quantize_per_tensor_affine_cachemask_tensor_qparams(graph: GraphBuilder, self: Result, scale: Result, zero_point: Result, fake_quant_enabled: Result, quant_min: Int, quant_max: Int) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)), (boolean, known_shape(graph, self)),)
+def rule_aten__fake_quantize_per_tensor_affine_cachemask_tensor_qparams(graph: Graph, self: Result, scale: Result, zero_point: Result, fake_quant_enabled: Result, quant_min: Int, quant_max: Int) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)), (boolean, shape_or_none(graph, self)),)
 
 
-def rule_aten_fake_quantize_per_channel_affine(graph: GraphBuilder, self: Result, scale: Result, zero_point: Result, axis: Int, quant_min: Int, quant_max: Int) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+def rule_aten_fake_quantize_per_channel_affine(graph: Graph, self: Result, scale: Result, zero_point: Result, axis: Int, quant_min: Int, quant_max: Int) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
-def rule_aten_fake_quantize_per_channel_affine_cachemask(graph: GraphBuilder, self: Result, scale: Result, zero_point: Result, axis: Int, quant_min: Int, quant_max: Int) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)), (boolean, known_shape(graph, self)),)
+def rule_aten_fake_quantize_per_channel_affine_cachemask(graph: Graph, self: Result, scale: Result, zero_point: Result, axis: Int, quant_min: Int, quant_max: Int) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)), (boolean, shape_or_none(graph, self)),)
 
 
-def rule_aten_fake_quantize_per_channel_affine_cachemask_backward(graph: GraphBuilder, grad: Result, mask: Result) -> Rules:
-    return ((known_dtype(graph, grad), known_shape(graph, grad)),)
+def rule_aten_fake_quantize_per_channel_affine_cachemask_backward(graph: Graph, grad: Result, mask: Result) -> Rules:
+    return ((dtype_or_none(graph, grad), shape_or_none(graph, grad)),)
 
 
-def rule_aten_fake_quantize_per_tensor_affine(graph: GraphBuilder, self: Result, scale: Float, zero_point: Int, quant_min: Int, quant_max: Int) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+def rule_aten_fake_quantize_per_tensor_affine(graph: Graph, self: Result, scale: Float, zero_point: Int, quant_min: Int, quant_max: Int) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
-def rule_aten_fake_quantize_per_tensor_affine_cachemask(graph: GraphBuilder, self: Result, scale: Float, zero_point: Int, quant_min: Int, quant_max: Int) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)), (boolean, known_shape(graph, self)),)
+def rule_aten_fake_quantize_per_tensor_affine_cachemask(graph: Graph, self: Result, scale: Float, zero_point: Int, quant_min: Int, quant_max: Int) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)), (boolean, shape_or_none(graph, self)),)
 
 
-def rule_aten_fake_quantize_per_tensor_affine_cachemask_backward(graph: GraphBuilder, grad: Result, mask: Result) -> Rules:
-    return ((known_dtype(graph, grad), known_shape(graph, grad)),)
+def rule_aten_fake_quantize_per_tensor_affine_cachemask_backward(graph: Graph, grad: Result, mask: Result) -> Rules:
+    return ((dtype_or_none(graph, grad), shape_or_none(graph, grad)),)
 
 
-def rule_aten_fake_quantize_per_tensor_affine_tensor_qparams(graph: GraphBuilder, self: Result, scale: Result, zero_point: Result, quant_min: Int, quant_max: Int) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+def rule_aten_fake_quantize_per_tensor_affine_tensor_qparams(graph: Graph, self: Result, scale: Result, zero_point: Result, quant_min: Int, quant_max: Int) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 from ortable.lowerings.grid import grid_sampler
 from ortable.lowerings.resize import grid_steps, on_axis
 from ortable.prelude.facts import dtype_of, product
-from ortable.prelude.metadata import given_shape, known_dtype
+from ortable.prelude.metadata import dtype_or_none, given_shape
 from ortable.prelude.shapes import stretched
 from ortable.prelude.values import const, permuted, reshape_to, unsqueezed
 
 if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
+    from ortable.ir import Graph, Res
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Int, Result, SymInts
 
 
-def aten_affine_grid_generator(graph: GraphBuilder, res: Res, theta: Result, size: SymInts, align_corners: Bool) -> Result:
+def aten_affine_grid_generator(graph: Graph, res: Res, theta: Result, size: SymInts, align_corners: Bool) -> Result:
     """aten::affine_grid_generator(Tensor theta, SymInt[] size, bool align_corners) -> Tensor"""
     n = len(size) - 2
     kind = dtype_of(graph, theta)
@@ -29,32 +29,32 @@ def aten_affine_grid_generator(graph: GraphBuilder, res: Res, theta: Result, siz
     return reshape_to(graph, found, [size[0]] + space + [n])
 
 
-def aten_grid_sampler(graph: GraphBuilder, res: Res, input: Result, grid: Result, interpolation_mode: Int, padding_mode: Int, align_corners: Bool) -> Result:
+def aten_grid_sampler(graph: Graph, res: Res, input: Result, grid: Result, interpolation_mode: Int, padding_mode: Int, align_corners: Bool) -> Result:
     """aten::grid_sampler(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor"""
     return grid_sampler(graph, res, input=input, grid=grid, interpolation_mode=interpolation_mode, padding_mode=padding_mode, align_corners=align_corners)
 
 
-def aten_grid_sampler_2d(graph: GraphBuilder, res: Res, input: Result, grid: Result, interpolation_mode: Int, padding_mode: Int, align_corners: Bool) -> Result:
+def aten_grid_sampler_2d(graph: Graph, res: Res, input: Result, grid: Result, interpolation_mode: Int, padding_mode: Int, align_corners: Bool) -> Result:
     """aten::grid_sampler_2d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor"""
     return grid_sampler(graph, res, input=input, grid=grid, interpolation_mode=interpolation_mode, padding_mode=padding_mode, align_corners=align_corners)
 
 
-def aten_grid_sampler_3d(graph: GraphBuilder, res: Res, input: Result, grid: Result, interpolation_mode: Int, padding_mode: Int, align_corners: Bool) -> Result:
+def aten_grid_sampler_3d(graph: Graph, res: Res, input: Result, grid: Result, interpolation_mode: Int, padding_mode: Int, align_corners: Bool) -> Result:
     """aten::grid_sampler_3d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor"""
     return grid_sampler(graph, res, input=input, grid=grid, interpolation_mode=interpolation_mode, padding_mode=padding_mode, align_corners=align_corners)
 
 
-def rule_aten_affine_grid_generator(graph: GraphBuilder, theta: Result, size: SymInts, align_corners: Bool) -> Rules:
-    return ((known_dtype(graph, theta), given_shape([size[0]] + list(size[2:]) + [len(size) - 2])),)
+def rule_aten_affine_grid_generator(graph: Graph, theta: Result, size: SymInts, align_corners: Bool) -> Rules:
+    return ((dtype_or_none(graph, theta), given_shape([size[0]] + list(size[2:]) + [len(size) - 2])),)
 
 
-def rule_aten_grid_sampler(graph: GraphBuilder, input: Result, grid: Result, interpolation_mode: Int, padding_mode: Int, align_corners: Bool) -> Rules:
-    return ((known_dtype(graph, input), None),)
+def rule_aten_grid_sampler(graph: Graph, input: Result, grid: Result, interpolation_mode: Int, padding_mode: Int, align_corners: Bool) -> Rules:
+    return ((dtype_or_none(graph, input), None),)
 
 
-def rule_aten_grid_sampler_2d(graph: GraphBuilder, input: Result, grid: Result, interpolation_mode: Int, padding_mode: Int, align_corners: Bool) -> Rules:
-    return ((known_dtype(graph, input), None),)
+def rule_aten_grid_sampler_2d(graph: Graph, input: Result, grid: Result, interpolation_mode: Int, padding_mode: Int, align_corners: Bool) -> Rules:
+    return ((dtype_or_none(graph, input), None),)
 
 
-def rule_aten_grid_sampler_3d(graph: GraphBuilder, input: Result, grid: Result, interpolation_mode: Int, padding_mode: Int, align_corners: Bool) -> Rules:
-    return ((known_dtype(graph, input), None),)
+def rule_aten_grid_sampler_3d(graph: Graph, input: Result, grid: Result, interpolation_mode: Int, padding_mode: Int, align_corners: Bool) -> Rules:
+    return ((dtype_or_none(graph, input), None),)

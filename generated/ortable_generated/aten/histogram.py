@@ -4,35 +4,34 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int64
-from ortable.lowerings.histogram import grid_counts, grid_counts_between, grid_edges, histc, histogram, histogram_between
-from ortable.lowerings.ordering import counted, weight_dtype
+from ortable.lowerings.histogram import counted, grid_counts, grid_counts_between, grid_edges, histc, histogram, histogram_between, weight_dtype
 from ortable.prelude.facts import count_of, dtype_of
-from ortable.prelude.metadata import given_shape, known_dtype, known_shape
+from ortable.prelude.metadata import dtype_or_none, given_shape, shape_or_none
 from ortable.prelude.shapes import zeros_of
 from ortable.prelude.values import as_vec, cast, const
 
 if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
+    from ortable.ir import Graph, Res
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Floats, Int, Ints, Result, Results, Scalar, SymInt
 
 
-def aten__histogramdd_bin_edges(graph: GraphBuilder, res: Res, self: Result, bins: Ints, *, range: Floats | None = None, weight: Result | None = None, density: Bool = False) -> Any:
+def aten__histogramdd_bin_edges(graph: Graph, res: Res, self: Result, bins: Ints, *, range: Floats | None = None, weight: Result | None = None, density: Bool = False) -> Any:
     """aten::_histogramdd_bin_edges(Tensor self, int[] bins, *, float[]? range=None, Tensor? weight=None, bool density=False) -> Tensor[]"""
     return grid_edges(graph, res, self=self, bins=bins, range=range)
 
 
-def aten__histogramdd_from_bin_cts(graph: GraphBuilder, res: Res, self: Result, bins: Ints, *, range: Floats | None = None, weight: Result | None = None, density: Bool = False) -> Result:
+def aten__histogramdd_from_bin_cts(graph: Graph, res: Res, self: Result, bins: Ints, *, range: Floats | None = None, weight: Result | None = None, density: Bool = False) -> Result:
     """aten::_histogramdd_from_bin_cts(Tensor self, int[] bins, *, float[]? range=None, Tensor? weight=None, bool density=False) -> Tensor"""
     return grid_counts(graph, res, self=self, bins=bins, range=range, weight=weight, density=density)
 
 
-def aten__histogramdd_from_bin_tensors(graph: GraphBuilder, res: Res, self: Result, bins: Results, *, weight: Result | None = None, density: Bool = False) -> Result:
+def aten__histogramdd_from_bin_tensors(graph: Graph, res: Res, self: Result, bins: Results, *, weight: Result | None = None, density: Bool = False) -> Result:
     """aten::_histogramdd_from_bin_tensors(Tensor self, Tensor[] bins, *, Tensor? weight=None, bool density=False) -> Tensor"""
     return grid_counts_between(graph, res, self=self, bins=bins, weight=weight, density=density)
 
 
-def aten_bincount(graph: GraphBuilder, res: Res, self: Result, weights: Result | None = None, minlength: SymInt = 0) -> Result:
+def aten_bincount(graph: Graph, res: Res, self: Result, weights: Result | None = None, minlength: SymInt = 0) -> Result:
     """aten::bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor"""
     if count_of(graph, self) == 0:
         return zeros_of(graph, [minlength], int64)
@@ -41,44 +40,44 @@ def aten_bincount(graph: GraphBuilder, res: Res, self: Result, weights: Result |
     return counted(graph, places, weights, graph.make_node('Max', [longest, as_vec(graph, minlength)]), dtype_of(graph, res))
 
 
-def aten_histc(graph: GraphBuilder, res: Res, self: Result, bins: Int = 100, min: Scalar = 0, max: Scalar = 0) -> Result:
+def aten_histc(graph: Graph, res: Res, self: Result, bins: Int = 100, min: Scalar = 0, max: Scalar = 0) -> Result:
     """aten::histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor"""
     return histc(graph, res, self=self, bins=bins, min=min, max=max)
 
 
-def aten_histogram_bin_ct(graph: GraphBuilder, res: Res, self: Result, bins: Int = 100, *, range: Floats | None = None, weight: Result | None = None, density: Bool = False) -> Any:
+def aten_histogram_bin_ct(graph: Graph, res: Res, self: Result, bins: Int = 100, *, range: Floats | None = None, weight: Result | None = None, density: Bool = False) -> Any:
     """aten::histogram.bin_ct(Tensor self, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)"""
     return histogram(graph, res, self=self, bins=bins, range=range, weight=weight, density=density)
 
 
-def aten_histogram_bins_tensor(graph: GraphBuilder, res: Res, self: Result, bins: Result, *, weight: Result | None = None, density: Bool = False) -> Any:
+def aten_histogram_bins_tensor(graph: Graph, res: Res, self: Result, bins: Result, *, weight: Result | None = None, density: Bool = False) -> Any:
     """aten::histogram.bins_tensor(Tensor self, Tensor bins, *, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)"""
     return histogram_between(graph, res, self=self, bins=bins, weight=weight, density=density)
 
 
-def rule_aten__histogramdd_bin_edges(graph: GraphBuilder, self: Result, bins: Ints, *, range: Floats | None = None, weight: Result | None = None, density: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), None),)
+def rule_aten__histogramdd_bin_edges(graph: Graph, self: Result, bins: Ints, *, range: Floats | None = None, weight: Result | None = None, density: Bool = False) -> Rules:
+    return ((dtype_or_none(graph, self), None),)
 
 
-def rule_aten__histogramdd_from_bin_cts(graph: GraphBuilder, self: Result, bins: Ints, *, range: Floats | None = None, weight: Result | None = None, density: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), given_shape(bins)),)
+def rule_aten__histogramdd_from_bin_cts(graph: Graph, self: Result, bins: Ints, *, range: Floats | None = None, weight: Result | None = None, density: Bool = False) -> Rules:
+    return ((dtype_or_none(graph, self), given_shape(bins)),)
 
 
-def rule_aten__histogramdd_from_bin_tensors(graph: GraphBuilder, self: Result, bins: Results, *, weight: Result | None = None, density: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), None),)
+def rule_aten__histogramdd_from_bin_tensors(graph: Graph, self: Result, bins: Results, *, weight: Result | None = None, density: Bool = False) -> Rules:
+    return ((dtype_or_none(graph, self), None),)
 
 
-def rule_aten_bincount(graph: GraphBuilder, self: Result, weights: Result | None = None, minlength: SymInt = 0) -> Rules:
+def rule_aten_bincount(graph: Graph, self: Result, weights: Result | None = None, minlength: SymInt = 0) -> Rules:
     return ((int64 if weight_dtype(graph, weights) is None else weight_dtype(graph, weights), None),)
 
 
-def rule_aten_histc(graph: GraphBuilder, self: Result, bins: Int = 100, min: Scalar = 0, max: Scalar = 0) -> Rules:
-    return ((known_dtype(graph, self), given_shape([bins])),)
+def rule_aten_histc(graph: Graph, self: Result, bins: Int = 100, min: Scalar = 0, max: Scalar = 0) -> Rules:
+    return ((dtype_or_none(graph, self), given_shape([bins])),)
 
 
-def rule_aten_histogram_bin_ct(graph: GraphBuilder, self: Result, bins: Int = 100, *, range: Floats | None = None, weight: Result | None = None, density: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), given_shape([bins])), (known_dtype(graph, self), given_shape([bins + 1])),)
+def rule_aten_histogram_bin_ct(graph: Graph, self: Result, bins: Int = 100, *, range: Floats | None = None, weight: Result | None = None, density: Bool = False) -> Rules:
+    return ((dtype_or_none(graph, self), given_shape([bins])), (dtype_or_none(graph, self), given_shape([bins + 1])),)
 
 
-def rule_aten_histogram_bins_tensor(graph: GraphBuilder, self: Result, bins: Result, *, weight: Result | None = None, density: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), None), (known_dtype(graph, self), known_shape(graph, bins)),)
+def rule_aten_histogram_bins_tensor(graph: Graph, self: Result, bins: Result, *, weight: Result | None = None, density: Bool = False) -> Rules:
+    return ((dtype_or_none(graph, self), None), (dtype_or_none(graph, self), shape_or_none(graph, bins)),)

@@ -6,25 +6,25 @@ from typing import TYPE_CHECKING
 from ortable.dtypes import bfloat16, boolean, float32, float64, int64
 from ortable.errors import UnsupportedCase
 from ortable.inference import keep_leading, unify
-from ortable.lowerings.complex.arithmetic import c_conj, c_einsum, c_matmul, c_permuted, c_reshaped, c_scaled, c_sum, c_times, c_total, c_unsqueezed, promote_complex
-from ortable.lowerings.nn import scaled
-from ortable.lowerings.products import einsum_equation, einsum_product, in_group, matrix_product, untransposed
+from ortable.lowerings.complex.arithmetic import c_einsum, c_matmul, c_reshaped, c_total, c_unsqueezed, promote_complex
+from ortable.lowerings.products import einsum_equation, einsum_product, in_group, without_product
 from ortable.lowerings.quantize import is_dequantized, rows_of
-from ortable.prelude.factors import fits_attribute, is_wide, without_product
-from ortable.prelude.facts import differs, dim_of, dtype_of, is_float, product, rank_of, shape_of, swapped
-from ortable.prelude.metadata import known_dtype, known_shape, scalar_shape
-from ortable.prelude.pointwise import opmath
-from ortable.prelude.promotion import promote_values, promoted_dtype
+from ortable.prelude.complex_arithmetic import c_conj, c_permuted, c_scaled, c_sum, c_times
+from ortable.prelude.facts import differs, dim_of, dtype_of, fits_attribute, is_float, is_wide, product, rank_of, shape_of, swapped
+from ortable.prelude.matrices import matrix_product, untransposed
+from ortable.prelude.metadata import dtype_or_none, scalar_shape, shape_or_none
+from ortable.prelude.pointwise import scaled
+from ortable.prelude.promotion import opmath, promote_values, promoted_dtype
 from ortable.prelude.sums import summed_over
 from ortable.prelude.values import cast, cast_all, const, consts, permuted, reshape_to, unsqueezed
 
 if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
+    from ortable.ir import Graph, Res
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Dtype, Ints, Result, Results, Scalar, Str
 
 
-def aten__grouped_mm(graph: GraphBuilder, res: Res, self: Result, mat2: Result, offs: Result | None = None, bias: Result | None = None, out_dtype: Dtype | None = None) -> Result:
+def aten__grouped_mm(graph: Graph, res: Res, self: Result, mat2: Result, offs: Result | None = None, bias: Result | None = None, out_dtype: Dtype | None = None) -> Result:
     """aten::_grouped_mm(Tensor self, Tensor mat2, Tensor? offs=None, Tensor? bias=None, ScalarType? out_dtype=None) -> Tensor"""
     if bias is not None:
         raise UnsupportedCase('aten::_grouped_mm: a bias, which torch does not take yet')
@@ -45,7 +45,7 @@ def aten__grouped_mm(graph: GraphBuilder, res: Res, self: Result, mat2: Result, 
     return cast(graph, summed_over(graph, kept, [0], False), dtype_of(graph, res))
 
 
-def aten_addbmm(graph: GraphBuilder, res: Res, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
+def aten_addbmm(graph: Graph, res: Res, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
     """aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     if alpha == 0 and is_wide(graph, batch1):
         # torch does not read the matrices when alpha is 0, except those of half floats
@@ -60,7 +60,7 @@ def aten_addbmm(graph: GraphBuilder, res: Res, self: Result, batch1: Result, bat
     return cast(graph, graph.make_node('Add', [scaled(graph, opmath(graph, self), beta), scaled(graph, total, alpha)]), dtype_of(graph, batch1))
 
 
-def aten_addmm(graph: GraphBuilder, res: Res, self: Result, mat1: Result, mat2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
+def aten_addmm(graph: Graph, res: Res, self: Result, mat1: Result, mat2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
     """aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     if alpha == 0 and is_wide(graph, mat1):
         # torch does not read the matrices when alpha is 0, except those of half floats
@@ -87,7 +87,7 @@ def aten_addmm(graph: GraphBuilder, res: Res, self: Result, mat1: Result, mat2: 
     return graph.make_node('Add', [scaled(graph, matrix_product(graph, mat1, mat2), int(alpha)), scaled(graph, self, int(beta))], res.outputs)
 
 
-def aten_addmv(graph: GraphBuilder, res: Res, self: Result, mat: Result, vec: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
+def aten_addmv(graph: Graph, res: Res, self: Result, mat: Result, vec: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
     """aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     if alpha == 0 and is_wide(graph, mat):
         # torch does not read the factors when alpha is 0, except those of half floats
@@ -98,7 +98,7 @@ def aten_addmv(graph: GraphBuilder, res: Res, self: Result, mat: Result, vec: Re
     return graph.make_node('Add', [scaled(graph, self, beta), scaled(graph, matrix_product(graph, mat, vec), alpha)], res.outputs)
 
 
-def aten_addr(graph: GraphBuilder, res: Res, self: Result, vec1: Result, vec2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
+def aten_addr(graph: Graph, res: Res, self: Result, vec1: Result, vec2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
     """aten::addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     self, vec1, vec2 = promote_values(graph, 'default', [self, vec1, vec2])
     column = [1]
@@ -113,7 +113,7 @@ def aten_addr(graph: GraphBuilder, res: Res, self: Result, vec1: Result, vec2: R
     return graph.make_node('Add', [scaled(graph, self, beta), scaled(graph, pairs, alpha)], res.outputs)
 
 
-def aten_baddbmm(graph: GraphBuilder, res: Res, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
+def aten_baddbmm(graph: Graph, res: Res, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
     """aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     if beta == 0:
         # torch does not read self when beta is 0, so NaN must not leak
@@ -121,12 +121,12 @@ def aten_baddbmm(graph: GraphBuilder, res: Res, self: Result, batch1: Result, ba
     return graph.make_node('Add', [scaled(graph, self, beta), scaled(graph, matrix_product(graph, batch1, batch2), alpha)], res.outputs)
 
 
-def aten_bmm(graph: GraphBuilder, res: Res, self: Result, mat2: Result) -> Result:
+def aten_bmm(graph: Graph, res: Res, self: Result, mat2: Result) -> Result:
     """aten::bmm(Tensor self, Tensor mat2) -> Tensor"""
     return matrix_product(graph, self, mat2)
 
 
-def aten_dot(graph: GraphBuilder, res: Res, self: Result, tensor: Result) -> Result:
+def aten_dot(graph: Graph, res: Res, self: Result, tensor: Result) -> Result:
     """aten::dot(Tensor self, Tensor tensor) -> Tensor"""
     if is_float(graph, self) and dim_of(graph, self, 0) > 256:
         # ONNX Runtime adds up the products of a vector one by one; float64 holds those of float32
@@ -135,19 +135,19 @@ def aten_dot(graph: GraphBuilder, res: Res, self: Result, tensor: Result) -> Res
     return matrix_product(graph, self, tensor)
 
 
-def aten_einsum(graph: GraphBuilder, res: Res, equation: Str, tensors: Results, *, path: Ints | None = None) -> Result:
+def aten_einsum(graph: Graph, res: Res, equation: Str, tensors: Results, *, path: Ints | None = None) -> Result:
     """aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor"""
     text = einsum_equation(graph, equation, [rank_of(graph, x) for x in tensors])
     own = dtype_of(graph, tensors[0])
     return cast(graph, einsum_product(graph, cast_all(graph, tensors, float32 if own == bfloat16 else own), text), own)
 
 
-def aten_ger(graph: GraphBuilder, res: Res, self: Result, vec2: Result) -> Result:
+def aten_ger(graph: Graph, res: Res, self: Result, vec2: Result) -> Result:
     """aten::ger(Tensor self, Tensor vec2) -> Tensor"""
     return aten_outer(graph, res, self=self, vec2=vec2)
 
 
-def aten_inner(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+def aten_inner(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     """aten::inner(Tensor self, Tensor other) -> Tensor"""
     if rank_of(graph, self) == 0 or rank_of(graph, other) == 0:
         return graph.make_node('Mul', [self, other], res.outputs)
@@ -158,12 +158,12 @@ def aten_inner(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Re
     return reshape_to(graph, matrix_product(graph, rows, columns), list(first) + list(second))
 
 
-def aten_linalg_matmul(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+def aten_linalg_matmul(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     """aten::linalg_matmul(Tensor self, Tensor other) -> Tensor"""
     return aten_matmul(graph, res, self=self, other=other)
 
 
-def aten_linear(graph: GraphBuilder, res: Res, input: Result, weight: Result, bias: Result | None = None) -> Result:
+def aten_linear(graph: Graph, res: Res, input: Result, weight: Result, bias: Result | None = None) -> Result:
     """aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor"""
     if rank_of(graph, input) == 2 and rank_of(graph, weight) == 2 and is_float(graph, input):
         return graph.make_node('Gemm', [input, weight, bias], res.outputs, transB=1)
@@ -176,22 +176,22 @@ def aten_linear(graph: GraphBuilder, res: Res, input: Result, weight: Result, bi
     return graph.make_node('Add', [matrix_product(graph, input, turned), bias], res.outputs)
 
 
-def aten_matmul(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+def aten_matmul(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     """aten::matmul(Tensor self, Tensor other) -> Tensor"""
     return matrix_product(graph, self, other)
 
 
-def aten_mm(graph: GraphBuilder, res: Res, self: Result, mat2: Result) -> Result:
+def aten_mm(graph: Graph, res: Res, self: Result, mat2: Result) -> Result:
     """aten::mm(Tensor self, Tensor mat2) -> Tensor"""
     return matrix_product(graph, self, mat2)
 
 
-def aten_mv(graph: GraphBuilder, res: Res, self: Result, vec: Result) -> Result:
+def aten_mv(graph: Graph, res: Res, self: Result, vec: Result) -> Result:
     """aten::mv(Tensor self, Tensor vec) -> Tensor"""
     return matrix_product(graph, self, vec)
 
 
-def aten_outer(graph: GraphBuilder, res: Res, self: Result, vec2: Result) -> Result:
+def aten_outer(graph: Graph, res: Res, self: Result, vec2: Result) -> Result:
     """aten::outer(Tensor self, Tensor vec2) -> Tensor"""
     self, vec2 = promote_values(graph, 'default', [self, vec2])
     if dtype_of(graph, res) == boolean:
@@ -199,12 +199,12 @@ def aten_outer(graph: GraphBuilder, res: Res, self: Result, vec2: Result) -> Res
     return graph.make_node('Mul', [graph.make_node('Unsqueeze', [self, consts(graph, [1], int64)]), vec2], res.outputs)
 
 
-def aten_vdot(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+def aten_vdot(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     """aten::vdot(Tensor self, Tensor other) -> Tensor"""
     return matrix_product(graph, self, other)
 
 
-def complex_aten_addbmm(graph: GraphBuilder, res: Res, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
+def complex_aten_addbmm(graph: Graph, res: Res, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
     """aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     if beta == 0:
         return c_scaled(graph, c_total(graph, c_matmul(graph, batch1, batch2), [0]), alpha)
@@ -212,21 +212,21 @@ def complex_aten_addbmm(graph: GraphBuilder, res: Res, self: Result, batch1: Res
     return c_sum(graph, c_scaled(graph, total, alpha), c_scaled(graph, self, beta))
 
 
-def complex_aten_addmm(graph: GraphBuilder, res: Res, self: Result, mat1: Result, mat2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
+def complex_aten_addmm(graph: Graph, res: Res, self: Result, mat1: Result, mat2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
     """aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     if beta == 0:
         return c_scaled(graph, c_matmul(graph, mat1, mat2), alpha)
     return c_sum(graph, c_scaled(graph, c_matmul(graph, mat1, mat2), alpha), c_scaled(graph, self, beta))
 
 
-def complex_aten_addmv(graph: GraphBuilder, res: Res, self: Result, mat: Result, vec: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
+def complex_aten_addmv(graph: Graph, res: Res, self: Result, mat: Result, vec: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
     """aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     if beta == 0:
         return c_scaled(graph, c_matmul(graph, mat, vec), alpha)
     return c_sum(graph, c_scaled(graph, c_matmul(graph, mat, vec), alpha), c_scaled(graph, self, beta))
 
 
-def complex_aten_addr(graph: GraphBuilder, res: Res, self: Result, vec1: Result, vec2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
+def complex_aten_addr(graph: Graph, res: Res, self: Result, vec1: Result, vec2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
     """aten::addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     self, vec1, vec2 = promote_complex(graph, 'default', [self, vec1, vec2])
     if beta == 0:
@@ -235,34 +235,34 @@ def complex_aten_addr(graph: GraphBuilder, res: Res, self: Result, vec1: Result,
     return c_sum(graph, c_scaled(graph, pairs, alpha), c_scaled(graph, self, beta))
 
 
-def complex_aten_baddbmm(graph: GraphBuilder, res: Res, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
+def complex_aten_baddbmm(graph: Graph, res: Res, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Result:
     """aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     if beta == 0:
         return c_scaled(graph, c_matmul(graph, batch1, batch2), alpha)
     return c_sum(graph, c_scaled(graph, c_matmul(graph, batch1, batch2), alpha), c_scaled(graph, self, beta))
 
 
-def complex_aten_bmm(graph: GraphBuilder, res: Res, self: Result, mat2: Result) -> Result:
+def complex_aten_bmm(graph: Graph, res: Res, self: Result, mat2: Result) -> Result:
     """aten::bmm(Tensor self, Tensor mat2) -> Tensor"""
     return c_matmul(graph, self, mat2)
 
 
-def complex_aten_dot(graph: GraphBuilder, res: Res, self: Result, tensor: Result) -> Result:
+def complex_aten_dot(graph: Graph, res: Res, self: Result, tensor: Result) -> Result:
     """aten::dot(Tensor self, Tensor tensor) -> Tensor"""
     return c_matmul(graph, self, tensor)
 
 
-def complex_aten_einsum(graph: GraphBuilder, res: Res, equation: Str, tensors: Results, *, path: Ints | None = None) -> Result:
+def complex_aten_einsum(graph: Graph, res: Res, equation: Str, tensors: Results, *, path: Ints | None = None) -> Result:
     """aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor"""
     return c_einsum(graph, tensors, einsum_equation(graph, equation, [rank_of(graph, x) for x in tensors]))
 
 
-def complex_aten_ger(graph: GraphBuilder, res: Res, self: Result, vec2: Result) -> Result:
+def complex_aten_ger(graph: Graph, res: Res, self: Result, vec2: Result) -> Result:
     """aten::ger(Tensor self, Tensor vec2) -> Tensor"""
     return complex_aten_outer(graph, res, self=self, vec2=vec2)
 
 
-def complex_aten_inner(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+def complex_aten_inner(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     """aten::inner(Tensor self, Tensor other) -> Tensor"""
     if rank_of(graph, self) == 0 or rank_of(graph, other) == 0:
         return c_times(graph, self, other)
@@ -273,12 +273,12 @@ def complex_aten_inner(graph: GraphBuilder, res: Res, self: Result, other: Resul
     return c_reshaped(graph, c_matmul(graph, rows, columns), [*first, *second])
 
 
-def complex_aten_linalg_matmul(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+def complex_aten_linalg_matmul(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     """aten::linalg_matmul(Tensor self, Tensor other) -> Tensor"""
     return complex_aten_matmul(graph, res, self=self, other=other)
 
 
-def complex_aten_linear(graph: GraphBuilder, res: Res, input: Result, weight: Result, bias: Result | None = None) -> Result:
+def complex_aten_linear(graph: Graph, res: Res, input: Result, weight: Result, bias: Result | None = None) -> Result:
     """aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor"""
     if bias is None:
         return c_matmul(graph, input, c_permuted(graph, weight, swapped(rank_of(graph, weight), 0, -1)))
@@ -286,99 +286,99 @@ def complex_aten_linear(graph: GraphBuilder, res: Res, input: Result, weight: Re
     return c_sum(graph, c_matmul(graph, input, turned), bias)
 
 
-def complex_aten_matmul(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+def complex_aten_matmul(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     """aten::matmul(Tensor self, Tensor other) -> Tensor"""
     return c_matmul(graph, self, other)
 
 
-def complex_aten_mm(graph: GraphBuilder, res: Res, self: Result, mat2: Result) -> Result:
+def complex_aten_mm(graph: Graph, res: Res, self: Result, mat2: Result) -> Result:
     """aten::mm(Tensor self, Tensor mat2) -> Tensor"""
     return c_matmul(graph, self, mat2)
 
 
-def complex_aten_mv(graph: GraphBuilder, res: Res, self: Result, vec: Result) -> Result:
+def complex_aten_mv(graph: Graph, res: Res, self: Result, vec: Result) -> Result:
     """aten::mv(Tensor self, Tensor vec) -> Tensor"""
     return c_matmul(graph, self, vec)
 
 
-def complex_aten_outer(graph: GraphBuilder, res: Res, self: Result, vec2: Result) -> Result:
+def complex_aten_outer(graph: Graph, res: Res, self: Result, vec2: Result) -> Result:
     """aten::outer(Tensor self, Tensor vec2) -> Tensor"""
     self, vec2 = promote_complex(graph, 'default', [self, vec2])
     return c_times(graph, c_unsqueezed(graph, self, [1]), vec2)
 
 
-def complex_aten_vdot(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+def complex_aten_vdot(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     """aten::vdot(Tensor self, Tensor other) -> Tensor"""
     return c_matmul(graph, c_conj(graph, self), other)
 
 
-def rule_aten__grouped_mm(graph: GraphBuilder, self: Result, mat2: Result, offs: Result | None = None, bias: Result | None = None, out_dtype: Dtype | None = None) -> Rules:
-    return ((known_dtype(graph, self) if out_dtype is None else out_dtype, None),)
+def rule_aten__grouped_mm(graph: Graph, self: Result, mat2: Result, offs: Result | None = None, bias: Result | None = None, out_dtype: Dtype | None = None) -> Rules:
+    return ((dtype_or_none(graph, self) if out_dtype is None else out_dtype, None),)
 
 
-def rule_aten_addbmm(graph: GraphBuilder, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Rules:
-    return ((known_dtype(graph, batch1), unify(('*', ('b', 'm', 'k'), ('b', 'k', 'n')), (('m', 'n'),), [known_shape(graph, self), known_shape(graph, batch1), known_shape(graph, batch2)])[0]),)
+def rule_aten_addbmm(graph: Graph, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Rules:
+    return ((dtype_or_none(graph, batch1), unify(('*', ('b', 'm', 'k'), ('b', 'k', 'n')), (('m', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, batch1), shape_or_none(graph, batch2)])[0]),)
 
 
-def rule_aten_addmm(graph: GraphBuilder, self: Result, mat1: Result, mat2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Rules:
-    return ((known_dtype(graph, mat1), unify(('*', ('m', 'k'), ('k', 'n')), (('m', 'n'),), [known_shape(graph, self), known_shape(graph, mat1), known_shape(graph, mat2)])[0]),)
+def rule_aten_addmm(graph: Graph, self: Result, mat1: Result, mat2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Rules:
+    return ((dtype_or_none(graph, mat1), unify(('*', ('m', 'k'), ('k', 'n')), (('m', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, mat1), shape_or_none(graph, mat2)])[0]),)
 
 
-def rule_aten_addmv(graph: GraphBuilder, self: Result, mat: Result, vec: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Rules:
-    return ((known_dtype(graph, mat), unify(('*', ('m', 'k'), ('k',)), (('m',),), [known_shape(graph, self), known_shape(graph, mat), known_shape(graph, vec)])[0]),)
+def rule_aten_addmv(graph: Graph, self: Result, mat: Result, vec: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Rules:
+    return ((dtype_or_none(graph, mat), unify(('*', ('m', 'k'), ('k',)), (('m',),), [shape_or_none(graph, self), shape_or_none(graph, mat), shape_or_none(graph, vec)])[0]),)
 
 
-def rule_aten_addr(graph: GraphBuilder, self: Result, vec1: Result, vec2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, vec1, vec2), unify(('*', ('m',), ('n',)), (('m', 'n'),), [known_shape(graph, self), known_shape(graph, vec1), known_shape(graph, vec2)])[0]),)
+def rule_aten_addr(graph: Graph, self: Result, vec1: Result, vec2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Rules:
+    return ((promoted_dtype(graph, 'default', self, vec1, vec2), unify(('*', ('m',), ('n',)), (('m', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, vec1), shape_or_none(graph, vec2)])[0]),)
 
 
-def rule_aten_baddbmm(graph: GraphBuilder, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Rules:
-    return ((known_dtype(graph, batch1), unify(('*', ('b', 'm', 'k'), ('b', 'k', 'n')), (('b', 'm', 'n'),), [known_shape(graph, self), known_shape(graph, batch1), known_shape(graph, batch2)])[0]),)
+def rule_aten_baddbmm(graph: Graph, self: Result, batch1: Result, batch2: Result, *, beta: Scalar = 1, alpha: Scalar = 1) -> Rules:
+    return ((dtype_or_none(graph, batch1), unify(('*', ('b', 'm', 'k'), ('b', 'k', 'n')), (('b', 'm', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, batch1), shape_or_none(graph, batch2)])[0]),)
 
 
-def rule_aten_bmm(graph: GraphBuilder, self: Result, mat2: Result) -> Rules:
-    return ((known_dtype(graph, self), unify((('b', 'm', 'k'), ('b', 'k', 'n')), (('b', 'm', 'n'),), [known_shape(graph, self), known_shape(graph, mat2)])[0]),)
+def rule_aten_bmm(graph: Graph, self: Result, mat2: Result) -> Rules:
+    return ((dtype_or_none(graph, self), unify((('b', 'm', 'k'), ('b', 'k', 'n')), (('b', 'm', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, mat2)])[0]),)
 
 
-def rule_aten_dot(graph: GraphBuilder, self: Result, tensor: Result) -> Rules:
-    return ((known_dtype(graph, self), unify((('n',), ('n',)), ((),), [known_shape(graph, self), known_shape(graph, tensor)])[0]),)
+def rule_aten_dot(graph: Graph, self: Result, tensor: Result) -> Rules:
+    return ((dtype_or_none(graph, self), unify((('n',), ('n',)), ((),), [shape_or_none(graph, self), shape_or_none(graph, tensor)])[0]),)
 
 
-def rule_aten_einsum(graph: GraphBuilder, equation: Str, tensors: Results, *, path: Ints | None = None) -> Rules:
-    return ((known_dtype(graph, tensors), None),)
+def rule_aten_einsum(graph: Graph, equation: Str, tensors: Results, *, path: Ints | None = None) -> Rules:
+    return ((dtype_or_none(graph, tensors), None),)
 
 
-def rule_aten_ger(graph: GraphBuilder, self: Result, vec2: Result) -> Rules:
+def rule_aten_ger(graph: Graph, self: Result, vec2: Result) -> Rules:
     return rule_aten_outer(graph, self=self, vec2=vec2)
 
 
-def rule_aten_inner(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((known_dtype(graph, self), None),)
+def rule_aten_inner(graph: Graph, self: Result, other: Result) -> Rules:
+    return ((dtype_or_none(graph, self), None),)
 
 
-def rule_aten_linalg_matmul(graph: GraphBuilder, self: Result, other: Result) -> Rules:
+def rule_aten_linalg_matmul(graph: Graph, self: Result, other: Result) -> Rules:
     return rule_aten_matmul(graph, self=self, other=other)
 
 
-def rule_aten_linear(graph: GraphBuilder, input: Result, weight: Result, bias: Result | None = None) -> Rules:
-    return ((known_dtype(graph, input), keep_leading(known_shape(graph, input), rank_of(graph, input) - 1, shape_of(graph, weight)[:-1])),)
+def rule_aten_linear(graph: Graph, input: Result, weight: Result, bias: Result | None = None) -> Rules:
+    return ((dtype_or_none(graph, input), keep_leading(shape_or_none(graph, input), rank_of(graph, input) - 1, shape_of(graph, weight)[:-1])),)
 
 
-def rule_aten_matmul(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((known_dtype(graph, self), None),)
+def rule_aten_matmul(graph: Graph, self: Result, other: Result) -> Rules:
+    return ((dtype_or_none(graph, self), None),)
 
 
-def rule_aten_mm(graph: GraphBuilder, self: Result, mat2: Result) -> Rules:
-    return ((known_dtype(graph, self), unify((('m', 'k'), ('k', 'n')), (('m', 'n'),), [known_shape(graph, self), known_shape(graph, mat2)])[0]),)
+def rule_aten_mm(graph: Graph, self: Result, mat2: Result) -> Rules:
+    return ((dtype_or_none(graph, self), unify((('m', 'k'), ('k', 'n')), (('m', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, mat2)])[0]),)
 
 
-def rule_aten_mv(graph: GraphBuilder, self: Result, vec: Result) -> Rules:
-    return ((known_dtype(graph, self), unify((('m', 'k'), ('k',)), (('m',),), [known_shape(graph, self), known_shape(graph, vec)])[0]),)
+def rule_aten_mv(graph: Graph, self: Result, vec: Result) -> Rules:
+    return ((dtype_or_none(graph, self), unify((('m', 'k'), ('k',)), (('m',),), [shape_or_none(graph, self), shape_or_none(graph, vec)])[0]),)
 
 
-def rule_aten_outer(graph: GraphBuilder, self: Result, vec2: Result) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, vec2), unify((('m',), ('n',)), (('m', 'n'),), [known_shape(graph, self), known_shape(graph, vec2)])[0]),)
+def rule_aten_outer(graph: Graph, self: Result, vec2: Result) -> Rules:
+    return ((promoted_dtype(graph, 'default', self, vec2), unify((('m',), ('n',)), (('m', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, vec2)])[0]),)
 
 
-def rule_aten_vdot(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((known_dtype(graph, self), scalar_shape()),)
+def rule_aten_vdot(graph: Graph, self: Result, other: Result) -> Rules:
+    return ((dtype_or_none(graph, self), scalar_shape()),)

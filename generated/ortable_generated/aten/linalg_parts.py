@@ -6,26 +6,27 @@ from typing import TYPE_CHECKING, Any
 from ortable.dtypes import complex128, complex64, float64, int32, int64
 from ortable.errors import UnsupportedCase
 from ortable.lowerings.linalg.power import matrix_exp, matrix_power, multi_dot
-from ortable.lowerings.linalg.solvers import flipped_matrix, leading_part, longer_side, noise_floor, orthogonal_part, pseudo_inverse, reflected, reflectors_of, singular_lengths, singular_parts, smaller_side, symmetric_parts, upper_part
+from ortable.lowerings.linalg.solvers import longer_side, noise_floor, orthogonal_part, pseudo_inverse, reflected, reflectors_of, singular_lengths, singular_parts, symmetric_parts
 from ortable.prelude.complex_value import part_type
 from ortable.prelude.facts import dim_of, dtype_of, rank_of, shape_of
-from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.matrices import flipped_matrix, leading_part, smaller_side, upper_part
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.shapes import zeros_of
 from ortable.prelude.values import as_tensor, cast, const, consts
 
 if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
+    from ortable.ir import Graph, Res
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Float, Int, Result, Results, Str
 
 
-def aten__linalg_eigh(graph: GraphBuilder, res: Res, A: Result, UPLO: Str = 'L', compute_v: Bool = True) -> Any:
+def aten__linalg_eigh(graph: Graph, res: Res, A: Result, UPLO: Str = 'L', compute_v: Bool = True) -> Any:
     '''aten::_linalg_eigh(Tensor A, str UPLO="L", bool compute_v=True) -> (Tensor eigenvalues, Tensor eigenvectors)'''
     parts = symmetric_parts(graph, A, UPLO)
     return (parts[0], parts[1] if compute_v else zeros_of(graph, [0], dtype_of(graph, A)))
 
 
-def aten__linalg_svd(graph: GraphBuilder, res: Res, A: Result, full_matrices: Bool = False, compute_uv: Bool = True, *, driver: Str | None = None) -> Any:
+def aten__linalg_svd(graph: Graph, res: Res, A: Result, full_matrices: Bool = False, compute_uv: Bool = True, *, driver: Str | None = None) -> Any:
     """aten::_linalg_svd(Tensor A, bool full_matrices=False, bool compute_uv=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)"""
     if not compute_uv:
         return (zeros_of(graph, [0], dtype_of(graph, A)), singular_lengths(graph, A), zeros_of(graph, [0], dtype_of(graph, A)))
@@ -33,64 +34,64 @@ def aten__linalg_svd(graph: GraphBuilder, res: Res, A: Result, full_matrices: Bo
     return (parts[0], parts[1], parts[2])
 
 
-def aten_chain_matmul(graph: GraphBuilder, res: Res, matrices: Results) -> Result:
+def aten_chain_matmul(graph: Graph, res: Res, matrices: Results) -> Result:
     """aten::chain_matmul(Tensor[] matrices) -> Tensor"""
     return aten_linalg_multi_dot(graph, res, tensors=matrices)
 
 
-def aten_geqrf(graph: GraphBuilder, res: Res, self: Result) -> Any:
+def aten_geqrf(graph: Graph, res: Res, self: Result) -> Any:
     """aten::geqrf(Tensor self) -> (Tensor a, Tensor tau)"""
     found = reflectors_of(graph, self)
     return (found[0], found[1])
 
 
-def aten_linalg_eigh(graph: GraphBuilder, res: Res, self: Result, UPLO: Str = 'L') -> Any:
+def aten_linalg_eigh(graph: Graph, res: Res, self: Result, UPLO: Str = 'L') -> Any:
     '''aten::linalg_eigh(Tensor self, str UPLO="L") -> (Tensor eigenvalues, Tensor eigenvectors)'''
     parts = symmetric_parts(graph, self, UPLO)
     return (parts[0], parts[1])
 
 
-def aten_linalg_eigvalsh(graph: GraphBuilder, res: Res, self: Result, UPLO: Str = 'L') -> Result:
+def aten_linalg_eigvalsh(graph: Graph, res: Res, self: Result, UPLO: Str = 'L') -> Result:
     '''aten::linalg_eigvalsh(Tensor self, str UPLO="L") -> Tensor'''
     return symmetric_parts(graph, self, UPLO)[0]
 
 
-def aten_linalg_householder_product(graph: GraphBuilder, res: Res, input: Result, tau: Result) -> Result:
+def aten_linalg_householder_product(graph: Graph, res: Res, input: Result, tau: Result) -> Result:
     """aten::linalg_householder_product(Tensor input, Tensor tau) -> Tensor"""
     return orthogonal_part(graph, input, tau, dim_of(graph, input, -1))
 
 
-def aten_linalg_ldl_factor(graph: GraphBuilder, res: Res, self: Result, *, hermitian: Bool = False) -> Any:
+def aten_linalg_ldl_factor(graph: Graph, res: Res, self: Result, *, hermitian: Bool = False) -> Any:
     """aten::linalg_ldl_factor(Tensor self, *, bool hermitian=False) -> (Tensor LD, Tensor pivots)"""
     raise UnsupportedCase('aten::linalg_ldl_factor: the pivots of Bunch and Kaufman, which no operator of ONNX finds')
 
 
-def aten_linalg_ldl_factor_ex(graph: GraphBuilder, res: Res, self: Result, *, hermitian: Bool = False, check_errors: Bool = False) -> Any:
+def aten_linalg_ldl_factor_ex(graph: Graph, res: Res, self: Result, *, hermitian: Bool = False, check_errors: Bool = False) -> Any:
     """aten::linalg_ldl_factor_ex(Tensor self, *, bool hermitian=False, bool check_errors=False) -> (Tensor LD, Tensor pivots, Tensor info)"""
     raise UnsupportedCase('aten::linalg_ldl_factor_ex: the pivots of Bunch and Kaufman, which no operator of ONNX finds')
 
 
-def aten_linalg_ldl_solve(graph: GraphBuilder, res: Res, LD: Result, pivots: Result, B: Result, *, hermitian: Bool = False) -> Result:
+def aten_linalg_ldl_solve(graph: Graph, res: Res, LD: Result, pivots: Result, B: Result, *, hermitian: Bool = False) -> Result:
     """aten::linalg_ldl_solve(Tensor LD, Tensor pivots, Tensor B, *, bool hermitian=False) -> Tensor"""
     raise UnsupportedCase('aten::linalg_ldl_solve: the pivots of Bunch and Kaufman, with blocks of two rows')
 
 
-def aten_linalg_matrix_exp(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_linalg_matrix_exp(graph: Graph, res: Res, self: Result) -> Result:
     """aten::linalg_matrix_exp(Tensor self) -> Tensor"""
     return matrix_exp(graph, res, self=self)
 
 
-def aten_linalg_matrix_power(graph: GraphBuilder, res: Res, self: Result, n: Int) -> Result:
+def aten_linalg_matrix_power(graph: Graph, res: Res, self: Result, n: Int) -> Result:
     """aten::linalg_matrix_power(Tensor self, int n) -> Tensor"""
     return matrix_power(graph, res, self=self, n=n)
 
 
-def aten_linalg_matrix_rank(graph: GraphBuilder, res: Res, self: Result, tol: Float, hermitian: Bool = False) -> Result:
+def aten_linalg_matrix_rank(graph: Graph, res: Res, self: Result, tol: Float, hermitian: Bool = False) -> Result:
     """aten::linalg_matrix_rank(Tensor self, float tol, bool hermitian=False) -> Tensor"""
     return aten_linalg_matrix_rank_atol_rtol_float(graph, res, self=self, atol=tol, rtol=0.0, hermitian=hermitian)
 
 
-def aten_linalg_matrix_rank_atol_rtol_float(graph: GraphBuilder, res: Res, self: Result, *, atol: Float | None = None, rtol: Float | None = None, hermitian: Bool = False) -> Result:
+def aten_linalg_matrix_rank_atol_rtol_float(graph: Graph, res: Res, self: Result, *, atol: Float | None = None, rtol: Float | None = None, hermitian: Bool = False) -> Result:
     """aten::linalg_matrix_rank.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, bool hermitian=False) -> Tensor"""
     values = graph.make_node('Abs', [symmetric_parts(graph, self)[0]]) if hermitian else singular_lengths(graph, self)
     floors = [as_tensor(graph, each, dtype_of(graph, self)) for each in [atol, rtol]]
@@ -98,14 +99,14 @@ def aten_linalg_matrix_rank_atol_rtol_float(graph: GraphBuilder, res: Res, self:
     return graph.make_node('ReduceSum', [cast(graph, kept, int64), consts(graph, [rank_of(graph, self) - 2], int64)], res.outputs, keepdims=0)
 
 
-def aten_linalg_matrix_rank_atol_rtol_tensor(graph: GraphBuilder, res: Res, input: Result, *, atol: Result | None = None, rtol: Result | None = None, hermitian: Bool = False) -> Result:
+def aten_linalg_matrix_rank_atol_rtol_tensor(graph: Graph, res: Res, input: Result, *, atol: Result | None = None, rtol: Result | None = None, hermitian: Bool = False) -> Result:
     """aten::linalg_matrix_rank.atol_rtol_tensor(Tensor input, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor"""
     values = graph.make_node('Abs', [symmetric_parts(graph, input)[0]]) if hermitian else singular_lengths(graph, input)
     kept = graph.make_node('Greater', [values, noise_floor(graph, values, longer_side(graph, input), atol, rtol)])
     return graph.make_node('ReduceSum', [cast(graph, kept, int64), consts(graph, [rank_of(graph, res)], int64)], res.outputs, keepdims=0)
 
 
-def aten_linalg_matrix_rank_tol_tensor(graph: GraphBuilder, res: Res, input: Result, tol: Result, hermitian: Bool = False) -> Result:
+def aten_linalg_matrix_rank_tol_tensor(graph: Graph, res: Res, input: Result, tol: Result, hermitian: Bool = False) -> Result:
     """aten::linalg_matrix_rank.tol_tensor(Tensor input, Tensor tol, bool hermitian=False) -> Tensor"""
     values = graph.make_node('Abs', [symmetric_parts(graph, input)[0]]) if hermitian else singular_lengths(graph, input)
     nothing = const(graph, 0, dtype_of(graph, values))
@@ -113,33 +114,33 @@ def aten_linalg_matrix_rank_tol_tensor(graph: GraphBuilder, res: Res, input: Res
     return graph.make_node('ReduceSum', [cast(graph, kept, int64), consts(graph, [rank_of(graph, res)], int64)], res.outputs, keepdims=0)
 
 
-def aten_linalg_multi_dot(graph: GraphBuilder, res: Res, tensors: Results) -> Result:
+def aten_linalg_multi_dot(graph: Graph, res: Res, tensors: Results) -> Result:
     """aten::linalg_multi_dot(Tensor[] tensors) -> Tensor"""
     return multi_dot(graph, res, tensors=tensors)
 
 
-def aten_linalg_pinv(graph: GraphBuilder, res: Res, self: Result, rcond: Float, hermitian: Bool = False) -> Result:
+def aten_linalg_pinv(graph: Graph, res: Res, self: Result, rcond: Float, hermitian: Bool = False) -> Result:
     """aten::linalg_pinv(Tensor self, float rcond, bool hermitian=False) -> Tensor"""
     return aten_linalg_pinv_atol_rtol_float(graph, res, self=self, atol=0.0, rtol=rcond, hermitian=hermitian)
 
 
-def aten_linalg_pinv_atol_rtol_float(graph: GraphBuilder, res: Res, self: Result, *, atol: Float | None = None, rtol: Float | None = None, hermitian: Bool = False) -> Result:
+def aten_linalg_pinv_atol_rtol_float(graph: Graph, res: Res, self: Result, *, atol: Float | None = None, rtol: Float | None = None, hermitian: Bool = False) -> Result:
     """aten::linalg_pinv.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, bool hermitian=False) -> Tensor"""
     bounds = [as_tensor(graph, each, dtype_of(graph, self)) for each in [atol, rtol]]
     return pseudo_inverse(graph, self, bounds[0], bounds[1], hermitian)
 
 
-def aten_linalg_pinv_atol_rtol_tensor(graph: GraphBuilder, res: Res, self: Result, *, atol: Result | None = None, rtol: Result | None = None, hermitian: Bool = False) -> Result:
+def aten_linalg_pinv_atol_rtol_tensor(graph: Graph, res: Res, self: Result, *, atol: Result | None = None, rtol: Result | None = None, hermitian: Bool = False) -> Result:
     """aten::linalg_pinv.atol_rtol_tensor(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor"""
     return pseudo_inverse(graph, self, atol, rtol, hermitian)
 
 
-def aten_linalg_pinv_rcond_tensor(graph: GraphBuilder, res: Res, self: Result, rcond: Result, hermitian: Bool = False) -> Result:
+def aten_linalg_pinv_rcond_tensor(graph: Graph, res: Res, self: Result, rcond: Result, hermitian: Bool = False) -> Result:
     """aten::linalg_pinv.rcond_tensor(Tensor self, Tensor rcond, bool hermitian=False) -> Tensor"""
     return pseudo_inverse(graph, self, const(graph, 0, dtype_of(graph, self)), rcond, hermitian)
 
 
-def aten_linalg_qr(graph: GraphBuilder, res: Res, A: Result, mode: Str = 'reduced') -> Any:
+def aten_linalg_qr(graph: Graph, res: Res, A: Result, mode: Str = 'reduced') -> Any:
     '''aten::linalg_qr(Tensor A, str mode="reduced") -> (Tensor Q, Tensor R)'''
     rows = dim_of(graph, A, -2)
     columns = dim_of(graph, A, -1)
@@ -155,45 +156,45 @@ def aten_linalg_qr(graph: GraphBuilder, res: Res, A: Result, mode: Str = 'reduce
     return (whole, upper_part(graph, leading_part(graph, found[0], count, columns)))
 
 
-def aten_linalg_svd(graph: GraphBuilder, res: Res, A: Result, full_matrices: Bool = True, *, driver: Str | None = None) -> Any:
+def aten_linalg_svd(graph: Graph, res: Res, A: Result, full_matrices: Bool = True, *, driver: Str | None = None) -> Any:
     """aten::linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)"""
     parts = singular_parts(graph, A, full_matrices)
     return (parts[0], parts[1], parts[2])
 
 
-def aten_linalg_svdvals(graph: GraphBuilder, res: Res, A: Result, *, driver: Str | None = None) -> Result:
+def aten_linalg_svdvals(graph: Graph, res: Res, A: Result, *, driver: Str | None = None) -> Result:
     """aten::linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor"""
     return singular_lengths(graph, A)
 
 
-def aten_matrix_exp(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_matrix_exp(graph: Graph, res: Res, self: Result) -> Result:
     """aten::matrix_exp(Tensor self) -> Tensor"""
     return aten_linalg_matrix_exp(graph, res, self=self)
 
 
-def aten_matrix_power(graph: GraphBuilder, res: Res, self: Result, n: Int) -> Result:
+def aten_matrix_power(graph: Graph, res: Res, self: Result, n: Int) -> Result:
     """aten::matrix_power(Tensor self, int n) -> Tensor"""
     return aten_linalg_matrix_power(graph, res, self=self, n=n)
 
 
-def aten_orgqr(graph: GraphBuilder, res: Res, self: Result, input2: Result) -> Result:
+def aten_orgqr(graph: Graph, res: Res, self: Result, input2: Result) -> Result:
     """aten::orgqr(Tensor self, Tensor input2) -> Tensor"""
     return aten_linalg_householder_product(graph, res, input=self, tau=input2)
 
 
-def aten_ormqr(graph: GraphBuilder, res: Res, self: Result, input2: Result, input3: Result, left: Bool = True, transpose: Bool = False) -> Result:
+def aten_ormqr(graph: Graph, res: Res, self: Result, input2: Result, input3: Result, left: Bool = True, transpose: Bool = False) -> Result:
     """aten::ormqr(Tensor self, Tensor input2, Tensor input3, bool left=True, bool transpose=False) -> Tensor"""
     if left:
         return reflected(graph, self, input2, input3, transpose)
     return flipped_matrix(graph, reflected(graph, self, input2, flipped_matrix(graph, input3), not transpose))
 
 
-def aten_pinverse(graph: GraphBuilder, res: Res, self: Result, rcond: Float = 1e-15) -> Result:
+def aten_pinverse(graph: Graph, res: Res, self: Result, rcond: Float = 1e-15) -> Result:
     """aten::pinverse(Tensor self, float rcond=1.0000000000000001e-15) -> Tensor"""
     return aten_linalg_pinv_atol_rtol_float(graph, res, self=self, atol=0.0, rtol=rcond)
 
 
-def aten_qr(graph: GraphBuilder, res: Res, self: Result, some: Bool = True) -> Any:
+def aten_qr(graph: Graph, res: Res, self: Result, some: Bool = True) -> Any:
     """aten::qr(Tensor self, bool some=True) -> (Tensor Q, Tensor R)"""
     count = smaller_side(graph, self) if some else dim_of(graph, self, -2)
     found = reflectors_of(graph, self)
@@ -201,7 +202,7 @@ def aten_qr(graph: GraphBuilder, res: Res, self: Result, some: Bool = True) -> A
     return (whole, upper_part(graph, leading_part(graph, found[0], count, dim_of(graph, self, -1))))
 
 
-def aten_svd(graph: GraphBuilder, res: Res, self: Result, some: Bool = True, compute_uv: Bool = True) -> Any:
+def aten_svd(graph: Graph, res: Res, self: Result, some: Bool = True, compute_uv: Bool = True) -> Any:
     """aten::svd(Tensor self, bool some=True, bool compute_uv=True) -> (Tensor U, Tensor S, Tensor V)"""
     if not compute_uv:
         left = zeros_of(graph, shape_of(graph, res[0]), dtype_of(graph, self))
@@ -210,143 +211,143 @@ def aten_svd(graph: GraphBuilder, res: Res, self: Result, some: Bool = True, com
     return (parts[0], parts[1], flipped_matrix(graph, parts[2]))
 
 
-def complex_aten_linalg_eig(graph: GraphBuilder, res: Res, self: Result) -> Any:
+def complex_aten_linalg_eig(graph: Graph, res: Res, self: Result) -> Any:
     """aten::linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)"""
     raise UnsupportedCase('aten::linalg_eig: eigenvalues of a general matrix, which are complex')
 
 
-def complex_aten_linalg_eigvals(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_linalg_eigvals(graph: Graph, res: Res, self: Result) -> Result:
     """aten::linalg_eigvals(Tensor self) -> Tensor"""
     return complex_aten_linalg_eig(graph, res, self=self)
 
 
-def rule_aten__linalg_eigh(graph: GraphBuilder, A: Result, UPLO: Str = 'L', compute_v: Bool = True) -> Rules:
-    return ((part_type(known_dtype(graph, A)), None), (known_dtype(graph, A), None),)
+def rule_aten__linalg_eigh(graph: Graph, A: Result, UPLO: Str = 'L', compute_v: Bool = True) -> Rules:
+    return ((part_type(dtype_or_none(graph, A)), None), (dtype_or_none(graph, A), None),)
 
 
-def rule_aten__linalg_svd(graph: GraphBuilder, A: Result, full_matrices: Bool = False, compute_uv: Bool = True, *, driver: Str | None = None) -> Rules:
-    return ((known_dtype(graph, A), None), (part_type(known_dtype(graph, A)), None), (known_dtype(graph, A), None),)
+def rule_aten__linalg_svd(graph: Graph, A: Result, full_matrices: Bool = False, compute_uv: Bool = True, *, driver: Str | None = None) -> Rules:
+    return ((dtype_or_none(graph, A), None), (part_type(dtype_or_none(graph, A)), None), (dtype_or_none(graph, A), None),)
 
 
-def rule_aten_chain_matmul(graph: GraphBuilder, matrices: Results) -> Rules:
+def rule_aten_chain_matmul(graph: Graph, matrices: Results) -> Rules:
     return rule_aten_linalg_multi_dot(graph, tensors=matrices)
 
 
-def rule_aten_geqrf(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)), (known_dtype(graph, self), None),)
+def rule_aten_geqrf(graph: Graph, self: Result) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)), (dtype_or_none(graph, self), None),)
 
 
-def rule_aten_linalg_eig(graph: GraphBuilder, self: Result) -> Rules:
+def rule_aten_linalg_eig(graph: Graph, self: Result) -> Rules:
     return ((complex128 if dtype_of(graph, self) == float64 else complex64, None), (complex128 if dtype_of(graph, self) == float64 else complex64, None),)
 
 
-def rule_aten_linalg_eigh(graph: GraphBuilder, self: Result, UPLO: Str = 'L') -> Rules:
-    return ((part_type(known_dtype(graph, self)), None), (known_dtype(graph, self), known_shape(graph, self)),)
+def rule_aten_linalg_eigh(graph: Graph, self: Result, UPLO: Str = 'L') -> Rules:
+    return ((part_type(dtype_or_none(graph, self)), None), (dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
-def rule_aten_linalg_eigvals(graph: GraphBuilder, self: Result) -> Rules:
+def rule_aten_linalg_eigvals(graph: Graph, self: Result) -> Rules:
     return rule_aten_linalg_eig(graph, self=self)
 
 
-def rule_aten_linalg_eigvalsh(graph: GraphBuilder, self: Result, UPLO: Str = 'L') -> Rules:
-    return ((part_type(known_dtype(graph, self)), None),)
+def rule_aten_linalg_eigvalsh(graph: Graph, self: Result, UPLO: Str = 'L') -> Rules:
+    return ((part_type(dtype_or_none(graph, self)), None),)
 
 
-def rule_aten_linalg_householder_product(graph: GraphBuilder, input: Result, tau: Result) -> Rules:
-    return ((known_dtype(graph, input), known_shape(graph, input)),)
+def rule_aten_linalg_householder_product(graph: Graph, input: Result, tau: Result) -> Rules:
+    return ((dtype_or_none(graph, input), shape_or_none(graph, input)),)
 
 
-def rule_aten_linalg_ldl_factor(graph: GraphBuilder, self: Result, *, hermitian: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)), (int32, None),)
+def rule_aten_linalg_ldl_factor(graph: Graph, self: Result, *, hermitian: Bool = False) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)), (int32, None),)
 
 
-def rule_aten_linalg_ldl_factor_ex(graph: GraphBuilder, self: Result, *, hermitian: Bool = False, check_errors: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)), (int32, None), (int32, None),)
+def rule_aten_linalg_ldl_factor_ex(graph: Graph, self: Result, *, hermitian: Bool = False, check_errors: Bool = False) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)), (int32, None), (int32, None),)
 
 
-def rule_aten_linalg_ldl_solve(graph: GraphBuilder, LD: Result, pivots: Result, B: Result, *, hermitian: Bool = False) -> Rules:
-    return ((known_dtype(graph, B), None),)
+def rule_aten_linalg_ldl_solve(graph: Graph, LD: Result, pivots: Result, B: Result, *, hermitian: Bool = False) -> Rules:
+    return ((dtype_or_none(graph, B), None),)
 
 
-def rule_aten_linalg_matrix_exp(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+def rule_aten_linalg_matrix_exp(graph: Graph, self: Result) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
-def rule_aten_linalg_matrix_power(graph: GraphBuilder, self: Result, n: Int) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+def rule_aten_linalg_matrix_power(graph: Graph, self: Result, n: Int) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
-def rule_aten_linalg_matrix_rank(graph: GraphBuilder, self: Result, tol: Float, hermitian: Bool = False) -> Rules:
+def rule_aten_linalg_matrix_rank(graph: Graph, self: Result, tol: Float, hermitian: Bool = False) -> Rules:
     return rule_aten_linalg_matrix_rank_atol_rtol_float(graph, self=self, atol=tol, rtol=0.0, hermitian=hermitian)
 
 
-def rule_aten_linalg_matrix_rank_atol_rtol_float(graph: GraphBuilder, self: Result, *, atol: Float | None = None, rtol: Float | None = None, hermitian: Bool = False) -> Rules:
+def rule_aten_linalg_matrix_rank_atol_rtol_float(graph: Graph, self: Result, *, atol: Float | None = None, rtol: Float | None = None, hermitian: Bool = False) -> Rules:
     return ((int64, None),)
 
 
-def rule_aten_linalg_matrix_rank_atol_rtol_tensor(graph: GraphBuilder, input: Result, *, atol: Result | None = None, rtol: Result | None = None, hermitian: Bool = False) -> Rules:
+def rule_aten_linalg_matrix_rank_atol_rtol_tensor(graph: Graph, input: Result, *, atol: Result | None = None, rtol: Result | None = None, hermitian: Bool = False) -> Rules:
     return ((int64, None),)
 
 
-def rule_aten_linalg_matrix_rank_tol_tensor(graph: GraphBuilder, input: Result, tol: Result, hermitian: Bool = False) -> Rules:
+def rule_aten_linalg_matrix_rank_tol_tensor(graph: Graph, input: Result, tol: Result, hermitian: Bool = False) -> Rules:
     return ((int64, None),)
 
 
-def rule_aten_linalg_multi_dot(graph: GraphBuilder, tensors: Results) -> Rules:
-    return ((known_dtype(graph, tensors), None),)
+def rule_aten_linalg_multi_dot(graph: Graph, tensors: Results) -> Rules:
+    return ((dtype_or_none(graph, tensors), None),)
 
 
-def rule_aten_linalg_pinv(graph: GraphBuilder, self: Result, rcond: Float, hermitian: Bool = False) -> Rules:
+def rule_aten_linalg_pinv(graph: Graph, self: Result, rcond: Float, hermitian: Bool = False) -> Rules:
     return rule_aten_linalg_pinv_atol_rtol_float(graph, self=self, atol=0.0, rtol=rcond, hermitian=hermitian)
 
 
-def rule_aten_linalg_pinv_atol_rtol_float(graph: GraphBuilder, self: Result, *, atol: Float | None = None, rtol: Float | None = None, hermitian: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), None),)
+def rule_aten_linalg_pinv_atol_rtol_float(graph: Graph, self: Result, *, atol: Float | None = None, rtol: Float | None = None, hermitian: Bool = False) -> Rules:
+    return ((dtype_or_none(graph, self), None),)
 
 
-def rule_aten_linalg_pinv_atol_rtol_tensor(graph: GraphBuilder, self: Result, *, atol: Result | None = None, rtol: Result | None = None, hermitian: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), None),)
+def rule_aten_linalg_pinv_atol_rtol_tensor(graph: Graph, self: Result, *, atol: Result | None = None, rtol: Result | None = None, hermitian: Bool = False) -> Rules:
+    return ((dtype_or_none(graph, self), None),)
 
 
-def rule_aten_linalg_pinv_rcond_tensor(graph: GraphBuilder, self: Result, rcond: Result, hermitian: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), None),)
+def rule_aten_linalg_pinv_rcond_tensor(graph: Graph, self: Result, rcond: Result, hermitian: Bool = False) -> Rules:
+    return ((dtype_or_none(graph, self), None),)
 
 
-def rule_aten_linalg_qr(graph: GraphBuilder, A: Result, mode: Str = 'reduced') -> Rules:
-    return ((known_dtype(graph, A), None), (known_dtype(graph, A), None),)
+def rule_aten_linalg_qr(graph: Graph, A: Result, mode: Str = 'reduced') -> Rules:
+    return ((dtype_or_none(graph, A), None), (dtype_or_none(graph, A), None),)
 
 
-def rule_aten_linalg_svd(graph: GraphBuilder, A: Result, full_matrices: Bool = True, *, driver: Str | None = None) -> Rules:
-    return ((known_dtype(graph, A), None), (part_type(known_dtype(graph, A)), None), (known_dtype(graph, A), None),)
+def rule_aten_linalg_svd(graph: Graph, A: Result, full_matrices: Bool = True, *, driver: Str | None = None) -> Rules:
+    return ((dtype_or_none(graph, A), None), (part_type(dtype_or_none(graph, A)), None), (dtype_or_none(graph, A), None),)
 
 
-def rule_aten_linalg_svdvals(graph: GraphBuilder, A: Result, *, driver: Str | None = None) -> Rules:
-    return ((part_type(known_dtype(graph, A)), None),)
+def rule_aten_linalg_svdvals(graph: Graph, A: Result, *, driver: Str | None = None) -> Rules:
+    return ((part_type(dtype_or_none(graph, A)), None),)
 
 
-def rule_aten_matrix_exp(graph: GraphBuilder, self: Result) -> Rules:
+def rule_aten_matrix_exp(graph: Graph, self: Result) -> Rules:
     return rule_aten_linalg_matrix_exp(graph, self=self)
 
 
-def rule_aten_matrix_power(graph: GraphBuilder, self: Result, n: Int) -> Rules:
+def rule_aten_matrix_power(graph: Graph, self: Result, n: Int) -> Rules:
     return rule_aten_linalg_matrix_power(graph, self=self, n=n)
 
 
-def rule_aten_orgqr(graph: GraphBuilder, self: Result, input2: Result) -> Rules:
+def rule_aten_orgqr(graph: Graph, self: Result, input2: Result) -> Rules:
     return rule_aten_linalg_householder_product(graph, input=self, tau=input2)
 
 
-def rule_aten_ormqr(graph: GraphBuilder, self: Result, input2: Result, input3: Result, left: Bool = True, transpose: Bool = False) -> Rules:
-    return ((known_dtype(graph, input3), known_shape(graph, input3)),)
+def rule_aten_ormqr(graph: Graph, self: Result, input2: Result, input3: Result, left: Bool = True, transpose: Bool = False) -> Rules:
+    return ((dtype_or_none(graph, input3), shape_or_none(graph, input3)),)
 
 
-def rule_aten_pinverse(graph: GraphBuilder, self: Result, rcond: Float = 1e-15) -> Rules:
+def rule_aten_pinverse(graph: Graph, self: Result, rcond: Float = 1e-15) -> Rules:
     return rule_aten_linalg_pinv_atol_rtol_float(graph, self=self, atol=0.0, rtol=rcond)
 
 
-def rule_aten_qr(graph: GraphBuilder, self: Result, some: Bool = True) -> Rules:
-    return ((known_dtype(graph, self), None), (known_dtype(graph, self), None),)
+def rule_aten_qr(graph: Graph, self: Result, some: Bool = True) -> Rules:
+    return ((dtype_or_none(graph, self), None), (dtype_or_none(graph, self), None),)
 
 
-def rule_aten_svd(graph: GraphBuilder, self: Result, some: Bool = True, compute_uv: Bool = True) -> Rules:
-    return ((known_dtype(graph, self), None), (part_type(known_dtype(graph, self)), None), (known_dtype(graph, self), None),)
+def rule_aten_svd(graph: Graph, self: Result, some: Bool = True, compute_uv: Bool = True) -> Rules:
+    return ((dtype_or_none(graph, self), None), (part_type(dtype_or_none(graph, self)), None), (dtype_or_none(graph, self), None),)

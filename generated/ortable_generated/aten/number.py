@@ -8,23 +8,23 @@ from ortable.inference import broadcast
 from ortable.lowerings.float_parts import exponent_of, neighbour, scaled_by_power
 from ortable.lowerings.special.gamma import gcd_of
 from ortable.prelude.facts import dtype_of, is_complex, is_float, rank_of
-from ortable.prelude.metadata import known_dtype, known_shape
-from ortable.prelude.pointwise import const_like, log1p_of, opmath
-from ortable.prelude.promotion import promote_values, promoted_dtype
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
+from ortable.prelude.pointwise import const_like, log1p_of
+from ortable.prelude.promotion import opmath, promote_values, promoted_dtype
 from ortable.prelude.values import cast, const
 
 if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
+    from ortable.ir import Graph, Res
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Float, Result, Scalar
 
 
-def aten_float_power_Scalar(graph: GraphBuilder, res: Res, self: Scalar, exponent: Result) -> Result:
+def aten_float_power_Scalar(graph: Graph, res: Res, self: Scalar, exponent: Result) -> Result:
     """aten::float_power.Scalar(Scalar self, Tensor exponent) -> Tensor"""
     return graph.make_node('Pow', [const(graph, self, float64), cast(graph, exponent, float64)], res.outputs)
 
 
-def aten_float_power_Tensor_Scalar(graph: GraphBuilder, res: Res, self: Result, exponent: Scalar) -> Result:
+def aten_float_power_Tensor_Scalar(graph: Graph, res: Res, self: Result, exponent: Scalar) -> Result:
     """aten::float_power.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor"""
     if exponent == 0.5:
         # torch takes the root, which differs from C's pow at -inf
@@ -32,25 +32,25 @@ def aten_float_power_Tensor_Scalar(graph: GraphBuilder, res: Res, self: Result, 
     return graph.make_node('Pow', [cast(graph, self, float64), const(graph, exponent, float64)], res.outputs)
 
 
-def aten_float_power_Tensor_Tensor(graph: GraphBuilder, res: Res, self: Result, exponent: Result) -> Result:
+def aten_float_power_Tensor_Tensor(graph: Graph, res: Res, self: Result, exponent: Result) -> Result:
     """aten::float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor"""
     return graph.make_node('Pow', [cast(graph, self, float64), cast(graph, exponent, float64)], res.outputs)
 
 
-def aten_frexp_Tensor(graph: GraphBuilder, res: Res, self: Result) -> Any:
+def aten_frexp_Tensor(graph: Graph, res: Res, self: Result) -> Any:
     """aten::frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)"""
     x = cast(graph, self, float64)
     power = exponent_of(graph, x)
     return (cast(graph, scaled_by_power(graph, x, graph.make_node('Neg', [power])), dtype_of(graph, self)), cast(graph, power, int32))
 
 
-def aten_gcd(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+def aten_gcd(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     """aten::gcd(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
     return gcd_of(graph, self, other)
 
 
-def aten_isclose(graph: GraphBuilder, res: Res, self: Result, other: Result, rtol: Float = 1e-05, atol: Float = 1e-08, equal_nan: Bool = False) -> Result:
+def aten_isclose(graph: Graph, res: Res, self: Result, other: Result, rtol: Float = 1e-05, atol: Float = 1e-08, equal_nan: Bool = False) -> Result:
     """aten::isclose(Tensor self, Tensor other, float rtol=1.0000000000000001e-05, float atol=1e-08, bool equal_nan=False) -> Tensor"""
     same = graph.make_node('Equal', [self, other])
     paired = equal_nan and is_float(graph, self)
@@ -64,7 +64,7 @@ def aten_isclose(graph: GraphBuilder, res: Res, self: Result, other: Result, rto
     return same if rtol == 0 and atol == 0 else graph.make_node('Or', [same, near], res.outputs)
 
 
-def aten_lcm(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+def aten_lcm(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     """aten::lcm(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
     wide = int64 if dtype_of(graph, res) == int64 else int32
@@ -75,7 +75,7 @@ def aten_lcm(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Resu
     return graph.make_node('Where', [none, common, least], res.outputs)
 
 
-def aten_ldexp_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+def aten_ldexp_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     """aten::ldexp.Tensor(Tensor self, Tensor other) -> Tensor"""
     dtype = dtype_of(graph, res)
     if is_float(graph, other):
@@ -89,7 +89,7 @@ def aten_ldexp_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result
     return cast(graph, scaled_by_power(graph, once, graph.make_node('Sub', [power, half])), dtype)
 
 
-def aten_logaddexp2(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+def aten_logaddexp2(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     """aten::logaddexp2(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
     x = opmath(graph, self)
@@ -101,47 +101,47 @@ def aten_logaddexp2(graph: GraphBuilder, res: Res, self: Result, other: Result) 
     return cast(graph, graph.make_node('Where', [graph.make_node('Equal', [x, y]), graph.make_node('Add', [high, const_like(graph, 1, high)]), found]), dtype_of(graph, res))
 
 
-def aten_nextafter(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+def aten_nextafter(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     """aten::nextafter(Tensor self, Tensor other) -> Tensor"""
     self, other = promote_values(graph, 'default', [self, other])
     return neighbour(graph, self, other)
 
 
-def rule_aten_float_power_Scalar(graph: GraphBuilder, self: Scalar, exponent: Result) -> Rules:
-    return ((complex128 if is_complex(graph, exponent) else float64, known_shape(graph, exponent)),)
+def rule_aten_float_power_Scalar(graph: Graph, self: Scalar, exponent: Result) -> Rules:
+    return ((complex128 if is_complex(graph, exponent) else float64, shape_or_none(graph, exponent)),)
 
 
-def rule_aten_float_power_Tensor_Scalar(graph: GraphBuilder, self: Result, exponent: Scalar) -> Rules:
-    return ((complex128 if is_complex(graph, self) else float64, known_shape(graph, self)),)
+def rule_aten_float_power_Tensor_Scalar(graph: Graph, self: Result, exponent: Scalar) -> Rules:
+    return ((complex128 if is_complex(graph, self) else float64, shape_or_none(graph, self)),)
 
 
-def rule_aten_float_power_Tensor_Tensor(graph: GraphBuilder, self: Result, exponent: Result) -> Rules:
-    return ((complex128 if is_complex(graph, self) or is_complex(graph, exponent) else float64, broadcast(known_shape(graph, self), known_shape(graph, exponent))),)
+def rule_aten_float_power_Tensor_Tensor(graph: Graph, self: Result, exponent: Result) -> Rules:
+    return ((complex128 if is_complex(graph, self) or is_complex(graph, exponent) else float64, broadcast(shape_or_none(graph, self), shape_or_none(graph, exponent))),)
 
 
-def rule_aten_frexp_Tensor(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)), (int32, known_shape(graph, self)),)
+def rule_aten_frexp_Tensor(graph: Graph, self: Result) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)), (int32, shape_or_none(graph, self)),)
 
 
-def rule_aten_gcd(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+def rule_aten_gcd(graph: Graph, self: Result, other: Result) -> Rules:
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
-def rule_aten_isclose(graph: GraphBuilder, self: Result, other: Result, rtol: Float = 1e-05, atol: Float = 1e-08, equal_nan: Bool = False) -> Rules:
-    return ((boolean, broadcast(known_shape(graph, self), known_shape(graph, other))),)
+def rule_aten_isclose(graph: Graph, self: Result, other: Result, rtol: Float = 1e-05, atol: Float = 1e-08, equal_nan: Bool = False) -> Rules:
+    return ((boolean, broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
-def rule_aten_lcm(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+def rule_aten_lcm(graph: Graph, self: Result, other: Result) -> Rules:
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
-def rule_aten_ldexp_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+def rule_aten_ldexp_Tensor(graph: Graph, self: Result, other: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
-def rule_aten_logaddexp2(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+def rule_aten_logaddexp2(graph: Graph, self: Result, other: Result) -> Rules:
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
-def rule_aten_nextafter(graph: GraphBuilder, self: Result, other: Result) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other), broadcast(known_shape(graph, self), known_shape(graph, other))),)
+def rule_aten_nextafter(graph: Graph, self: Result, other: Result) -> Rules:
+    return ((promoted_dtype(graph, 'default', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)

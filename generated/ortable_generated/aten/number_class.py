@@ -4,51 +4,54 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable.dtypes import boolean
-from ortable.lowerings.complex.arithmetic import c_abs, c_where, complex_of, im, re
+from ortable.lowerings.complex.arithmetic import c_where
 from ortable.lowerings.complex.parts import each_part
+from ortable.lowerings.float_parts import largest_finite
+from ortable.prelude.complex_arithmetic import c_abs, complex_of, im, re
 from ortable.prelude.facts import dtype_of, is_bool, is_float
-from ortable.prelude.metadata import known_dtype, known_shape
-from ortable.prelude.pointwise import const_like, filled_like, is_sign_set, largest_finite, opmath
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
+from ortable.prelude.pointwise import const_like, filled_like, is_sign_set
+from ortable.prelude.promotion import opmath
 from ortable.prelude.values import cast
 
 if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
+    from ortable.ir import Graph, Res
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Float, Result
 
 
-def aten_isfinite(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_isfinite(graph: Graph, res: Res, self: Result) -> Result:
     """aten::isfinite(Tensor self) -> Tensor"""
     if is_float(graph, self):
         return graph.make_node('Less', [graph.make_node('Abs', [self]), const_like(graph, float('inf'), self)], res.outputs)
     return filled_like(graph, self, True, boolean)
 
 
-def aten_isinf(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_isinf(graph: Graph, res: Res, self: Result) -> Result:
     """aten::isinf(Tensor self) -> Tensor"""
     return graph.make_node('IsInf', [opmath(graph, self)], res.outputs) if is_float(graph, self) else filled_like(graph, self, False, boolean)
 
 
-def aten_isnan(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_isnan(graph: Graph, res: Res, self: Result) -> Result:
     """aten::isnan(Tensor self) -> Tensor"""
     return graph.make_node('IsNaN', [self], res.outputs) if is_float(graph, self) else filled_like(graph, self, False, boolean)
 
 
-def aten_isneginf(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_isneginf(graph: Graph, res: Res, self: Result) -> Result:
     """aten::isneginf(Tensor self) -> Tensor"""
     if is_float(graph, self):
         return graph.make_node('Equal', [self, const_like(graph, -float('inf'), self)], res.outputs)
     return filled_like(graph, self, False, boolean)
 
 
-def aten_isposinf(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_isposinf(graph: Graph, res: Res, self: Result) -> Result:
     """aten::isposinf(Tensor self) -> Tensor"""
     if is_float(graph, self):
         return graph.make_node('Equal', [self, const_like(graph, float('inf'), self)], res.outputs)
     return filled_like(graph, self, False, boolean)
 
 
-def aten_nan_to_num(graph: GraphBuilder, res: Res, self: Result, nan: Float | None = None, posinf: Float | None = None, neginf: Float | None = None) -> Result:
+def aten_nan_to_num(graph: Graph, res: Res, self: Result, nan: Float | None = None, posinf: Float | None = None, neginf: Float | None = None) -> Result:
     """aten::nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor"""
     if not is_float(graph, self):
         return self
@@ -61,12 +64,12 @@ def aten_nan_to_num(graph: GraphBuilder, res: Res, self: Result, nan: Float | No
     return graph.make_node('Where', [graph.make_node('Equal', [self, const_like(graph, -float('inf'), self)]), bottom, capped], res.outputs)
 
 
-def aten_sgn(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_sgn(graph: Graph, res: Res, self: Result) -> Result:
     """aten::sgn(Tensor self) -> Tensor"""
     return aten_sign(graph, res, self=self)
 
 
-def aten_sign(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_sign(graph: Graph, res: Res, self: Result) -> Result:
     """aten::sign(Tensor self) -> Tensor"""
     if is_bool(graph, self):
         return self
@@ -78,40 +81,40 @@ def aten_sign(graph: GraphBuilder, res: Res, self: Result) -> Result:
     return graph.make_node('Sign', [self], res.outputs)
 
 
-def aten_signbit(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_signbit(graph: Graph, res: Res, self: Result) -> Result:
     """aten::signbit(Tensor self) -> Tensor"""
     if is_bool(graph, self):
         return filled_like(graph, self, False, boolean)
     return is_sign_set(graph, self)
 
 
-def complex_aten_isfinite(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_isfinite(graph: Graph, res: Res, self: Result) -> Result:
     """aten::isfinite(Tensor self) -> Tensor"""
     top = const_like(graph, float('inf'), re(graph, self))
     return graph.make_node('And', [graph.make_node('Less', [graph.make_node('Abs', [re(graph, self)]), top]), graph.make_node('Less', [graph.make_node('Abs', [im(graph, self)]), top])], res.outputs)
 
 
-def complex_aten_isinf(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_isinf(graph: Graph, res: Res, self: Result) -> Result:
     """aten::isinf(Tensor self) -> Tensor"""
     return graph.make_node('Or', [graph.make_node('IsInf', [re(graph, self)]), graph.make_node('IsInf', [im(graph, self)])], res.outputs)
 
 
-def complex_aten_isnan(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_isnan(graph: Graph, res: Res, self: Result) -> Result:
     """aten::isnan(Tensor self) -> Tensor"""
     return graph.make_node('Or', [graph.make_node('IsNaN', [re(graph, self)]), graph.make_node('IsNaN', [im(graph, self)])], res.outputs)
 
 
-def complex_aten_nan_to_num(graph: GraphBuilder, res: Res, self: Result, nan: Float | None = None, posinf: Float | None = None, neginf: Float | None = None) -> Result:
+def complex_aten_nan_to_num(graph: Graph, res: Res, self: Result, nan: Float | None = None, posinf: Float | None = None, neginf: Float | None = None) -> Result:
     """aten::nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor"""
     return each_part(graph, res, aten_nan_to_num, {'self': self}, nan=nan, posinf=posinf, neginf=neginf)
 
 
-def complex_aten_sgn(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_sgn(graph: Graph, res: Res, self: Result) -> Result:
     """aten::sgn(Tensor self) -> Tensor"""
     return complex_aten_sign(graph, res, self=self)
 
 
-def complex_aten_sign(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_sign(graph: Graph, res: Res, self: Result) -> Result:
     """aten::sign(Tensor self) -> Tensor"""
     # only sgn takes complex tensors, which it scales to length 1
     size = c_abs(graph, self)
@@ -119,37 +122,37 @@ def complex_aten_sign(graph: GraphBuilder, res: Res, self: Result) -> Result:
     return c_where(graph, zero, self, complex_of(graph, graph.make_node('Div', [re(graph, self), size]), graph.make_node('Div', [im(graph, self), size])))
 
 
-def rule_aten_isfinite(graph: GraphBuilder, self: Result) -> Rules:
-    return ((boolean, known_shape(graph, self)),)
+def rule_aten_isfinite(graph: Graph, self: Result) -> Rules:
+    return ((boolean, shape_or_none(graph, self)),)
 
 
-def rule_aten_isinf(graph: GraphBuilder, self: Result) -> Rules:
-    return ((boolean, known_shape(graph, self)),)
+def rule_aten_isinf(graph: Graph, self: Result) -> Rules:
+    return ((boolean, shape_or_none(graph, self)),)
 
 
-def rule_aten_isnan(graph: GraphBuilder, self: Result) -> Rules:
-    return ((boolean, known_shape(graph, self)),)
+def rule_aten_isnan(graph: Graph, self: Result) -> Rules:
+    return ((boolean, shape_or_none(graph, self)),)
 
 
-def rule_aten_isneginf(graph: GraphBuilder, self: Result) -> Rules:
-    return ((boolean, known_shape(graph, self)),)
+def rule_aten_isneginf(graph: Graph, self: Result) -> Rules:
+    return ((boolean, shape_or_none(graph, self)),)
 
 
-def rule_aten_isposinf(graph: GraphBuilder, self: Result) -> Rules:
-    return ((boolean, known_shape(graph, self)),)
+def rule_aten_isposinf(graph: Graph, self: Result) -> Rules:
+    return ((boolean, shape_or_none(graph, self)),)
 
 
-def rule_aten_nan_to_num(graph: GraphBuilder, self: Result, nan: Float | None = None, posinf: Float | None = None, neginf: Float | None = None) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+def rule_aten_nan_to_num(graph: Graph, self: Result, nan: Float | None = None, posinf: Float | None = None, neginf: Float | None = None) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
-def rule_aten_sgn(graph: GraphBuilder, self: Result) -> Rules:
+def rule_aten_sgn(graph: Graph, self: Result) -> Rules:
     return rule_aten_sign(graph, self=self)
 
 
-def rule_aten_sign(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+def rule_aten_sign(graph: Graph, self: Result) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
-def rule_aten_signbit(graph: GraphBuilder, self: Result) -> Rules:
-    return ((boolean, known_shape(graph, self)),)
+def rule_aten_signbit(graph: Graph, self: Result) -> Rules:
+    return ((boolean, shape_or_none(graph, self)),)

@@ -4,32 +4,32 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable.dtypes import float32, float64, int16, int32, int64, int8, uint16, uint8
-from ortable.lowerings.nn import wide_dtype
-from ortable.lowerings.quantize import codes_of, fits, has_codes, one_scale, within, zero_codes
+from ortable.lowerings.quantize import codes_of, has_codes, one_scale, within
 from ortable.prelude.facts import axis_of, dtype_of, rank_of
-from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
+from ortable.prelude.promotion import common_dtype, wide_dtype
+from ortable.prelude.quantized import fits, zero_codes
 from ortable.prelude.shapes import along_axis
-from ortable.prelude.types import common_dtype
 from ortable.prelude.values import cast, cast_all, const, reshape_to
 from ortable_generated.aten.cast import aten__to_copy, complex_aten__to_copy, rule_aten__to_copy
 
 if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
+    from ortable.ir import Graph, Res
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Dtype, Float, Int, Result
 
 
-def complex_quantized_decomposed_convert_element_type_no_fuse(graph: GraphBuilder, res: Res, input: Result, dtype: Dtype) -> Result:
+def complex_quantized_decomposed_convert_element_type_no_fuse(graph: Graph, res: Res, input: Result, dtype: Dtype) -> Result:
     """quantized_decomposed::convert_element_type.no_fuse(Tensor input, ScalarType dtype) -> Tensor"""
     return complex_aten__to_copy(graph, res, self=input, dtype=dtype)
 
 
-def quantized_decomposed_convert_element_type_no_fuse(graph: GraphBuilder, res: Res, input: Result, dtype: Dtype) -> Result:
+def quantized_decomposed_convert_element_type_no_fuse(graph: Graph, res: Res, input: Result, dtype: Dtype) -> Result:
     """quantized_decomposed::convert_element_type.no_fuse(Tensor input, ScalarType dtype) -> Tensor"""
     return aten__to_copy(graph, res, self=input, dtype=dtype)
 
 
-def quantized_decomposed_dequantize_per_channel(graph: GraphBuilder, res: Res, input: Result, scales: Result, zero_points: Result | None, axis: Int, quant_min: Int, quant_max: Int, dtype: Dtype, *, out_dtype: Dtype | None = None) -> Result:
+def quantized_decomposed_dequantize_per_channel(graph: Graph, res: Res, input: Result, scales: Result, zero_points: Result | None, axis: Int, quant_min: Int, quant_max: Int, dtype: Dtype, *, out_dtype: Dtype | None = None) -> Result:
     """quantized_decomposed::dequantize_per_channel(Tensor input, Tensor scales, Tensor? zero_points, int axis, int quant_min, int quant_max, ScalarType dtype, *, ScalarType? out_dtype=None) -> Tensor"""
     place = axis_of(graph, input, axis)
     rank = rank_of(graph, input)
@@ -52,7 +52,7 @@ def quantized_decomposed_dequantize_per_channel(graph: GraphBuilder, res: Res, i
     return cast(graph, found, dtype_of(graph, res))
 
 
-def quantized_decomposed_dequantize_per_tensor(graph: GraphBuilder, res: Res, input: Result, scale: Float, zero_point: Int, quant_min: Int, quant_max: Int, dtype: Dtype, *, out_dtype: Dtype | None = None) -> Result:
+def quantized_decomposed_dequantize_per_tensor(graph: Graph, res: Res, input: Result, scale: Float, zero_point: Int, quant_min: Int, quant_max: Int, dtype: Dtype, *, out_dtype: Dtype | None = None) -> Result:
     """quantized_decomposed::dequantize_per_tensor(Tensor input, float scale, int zero_point, int quant_min, int quant_max, ScalarType dtype, *, ScalarType? out_dtype=None) -> Tensor"""
     plain = dtype_of(graph, res) == float32 and quant_min <= zero_point and (zero_point <= quant_max)
     if dtype in (int8, uint8) and plain:
@@ -70,7 +70,7 @@ def quantized_decomposed_dequantize_per_tensor(graph: GraphBuilder, res: Res, in
     return cast(graph, graph.make_node('Mul', [shifted, const(graph, scale, wide)]), dtype_of(graph, res))
 
 
-def quantized_decomposed_dequantize_per_tensor_tensor(graph: GraphBuilder, res: Res, input: Result, scale: Result, zero_point: Result, quant_min: Int, quant_max: Int, dtype: Dtype, *, out_dtype: Dtype | None = None) -> Result:
+def quantized_decomposed_dequantize_per_tensor_tensor(graph: Graph, res: Res, input: Result, scale: Result, zero_point: Result, quant_min: Int, quant_max: Int, dtype: Dtype, *, out_dtype: Dtype | None = None) -> Result:
     """quantized_decomposed::dequantize_per_tensor.tensor(Tensor input, Tensor scale, Tensor zero_point, int quant_min, int quant_max, ScalarType dtype, *, ScalarType? out_dtype=None) -> Tensor"""
     kind = dtype_of(graph, input)
     if kind in (int8, uint8) and dtype_of(graph, res) == float32 and fits(graph, zero_point, kind):
@@ -82,12 +82,12 @@ def quantized_decomposed_dequantize_per_tensor_tensor(graph: GraphBuilder, res: 
     return cast(graph, graph.make_node('Mul', [shifted, cast(graph, reshape_to(graph, scale, []), wide)]), dtype_of(graph, res))
 
 
-def quantized_decomposed_dequantize_per_tensor_tensor2(graph: GraphBuilder, res: Res, input: Result, scale: Result, zero_point: Result, quant_min: Result, quant_max: Result, dtype: Dtype, *, out_dtype: Dtype | None = None) -> Result:
+def quantized_decomposed_dequantize_per_tensor_tensor2(graph: Graph, res: Res, input: Result, scale: Result, zero_point: Result, quant_min: Result, quant_max: Result, dtype: Dtype, *, out_dtype: Dtype | None = None) -> Result:
     """quantized_decomposed::dequantize_per_tensor.tensor2(Tensor input, Tensor scale, Tensor zero_point, Tensor quant_min, Tensor quant_max, ScalarType dtype, *, ScalarType? out_dtype=None) -> Tensor"""
     return quantized_decomposed_dequantize_per_tensor_tensor(graph, res, input=input, scale=scale, zero_point=zero_point, quant_min=0, quant_max=0, dtype=dtype, out_dtype=out_dtype)
 
 
-def quantized_decomposed_fake_quant_per_channel(graph: GraphBuilder, res: Res, input: Result, scales: Result, zero_points: Result, axis: Int, quant_min: Int, quant_max: Int) -> Result:
+def quantized_decomposed_fake_quant_per_channel(graph: Graph, res: Res, input: Result, scales: Result, zero_points: Result, axis: Int, quant_min: Int, quant_max: Int) -> Result:
     """quantized_decomposed::fake_quant_per_channel(Tensor input, Tensor scales, Tensor zero_points, int axis, int quant_min, int quant_max) -> Tensor"""
     place = axis_of(graph, input, axis)
     rank = rank_of(graph, input)
@@ -98,7 +98,7 @@ def quantized_decomposed_fake_quant_per_channel(graph: GraphBuilder, res: Res, i
     return graph.make_node('Mul', [graph.make_node('Sub', [codes, zero]), factor], res.outputs)
 
 
-def quantized_decomposed_quantize_per_channel(graph: GraphBuilder, res: Res, input: Result, scales: Result, zero_points: Result, axis: Int, quant_min: Int, quant_max: Int, dtype: Dtype) -> Result:
+def quantized_decomposed_quantize_per_channel(graph: Graph, res: Res, input: Result, scales: Result, zero_points: Result, axis: Int, quant_min: Int, quant_max: Int, dtype: Dtype) -> Result:
     """quantized_decomposed::quantize_per_channel(Tensor input, Tensor scales, Tensor zero_points, int axis, int quant_min, int quant_max, ScalarType dtype) -> Tensor"""
     place = axis_of(graph, input, axis)
     rank = rank_of(graph, input)
@@ -116,7 +116,7 @@ def quantized_decomposed_quantize_per_channel(graph: GraphBuilder, res: Res, inp
     return cast(graph, graph.make_node('Clip', [shifted, *bounds]), dtype)
 
 
-def quantized_decomposed_quantize_per_tensor(graph: GraphBuilder, res: Res, input: Result, scale: Float, zero_point: Int, quant_min: Int, quant_max: Int, dtype: Dtype) -> Result:
+def quantized_decomposed_quantize_per_tensor(graph: Graph, res: Res, input: Result, scale: Float, zero_point: Int, quant_min: Int, quant_max: Int, dtype: Dtype) -> Result:
     """quantized_decomposed::quantize_per_tensor(Tensor input, float scale, int zero_point, int quant_min, int quant_max, ScalarType dtype) -> Tensor"""
     inside = quant_min <= zero_point and zero_point <= quant_max and (1e-30 < scale)
     if dtype in (int8, uint8) and inside:
@@ -131,7 +131,7 @@ def quantized_decomposed_quantize_per_tensor(graph: GraphBuilder, res: Res, inpu
     return cast(graph, graph.make_node('Clip', [shifted, const(graph, quant_min, float32), const(graph, quant_max, float32)]), dtype)
 
 
-def quantized_decomposed_quantize_per_tensor_tensor(graph: GraphBuilder, res: Res, input: Result, scale: Result, zero_point: Result, quant_min: Int, quant_max: Int, dtype: Dtype) -> Result:
+def quantized_decomposed_quantize_per_tensor_tensor(graph: Graph, res: Res, input: Result, scale: Result, zero_point: Result, quant_min: Int, quant_max: Int, dtype: Dtype) -> Result:
     """quantized_decomposed::quantize_per_tensor.tensor(Tensor input, Tensor scale, Tensor zero_point, int quant_min, int quant_max, ScalarType dtype) -> Tensor"""
     if has_codes(graph, input, zero_point) and quant_min == 0 and (quant_max == 255):
         # DynamicQuantizeLinear, which chose the parameters, has made them
@@ -146,7 +146,7 @@ def quantized_decomposed_quantize_per_tensor_tensor(graph: GraphBuilder, res: Re
     return cast(graph, graph.make_node('Clip', [shifted, const(graph, quant_min, float32), const(graph, quant_max, float32)]), dtype)
 
 
-def quantized_decomposed_quantize_per_tensor_tensor2(graph: GraphBuilder, res: Res, input: Result, scale: Result, zero_point: Result, quant_min: Result, quant_max: Result, dtype: Dtype) -> Result:
+def quantized_decomposed_quantize_per_tensor_tensor2(graph: Graph, res: Res, input: Result, scale: Result, zero_point: Result, quant_min: Result, quant_max: Result, dtype: Dtype) -> Result:
     """quantized_decomposed::quantize_per_tensor.tensor2(Tensor input, Tensor scale, Tensor zero_point, Tensor quant_min, Tensor quant_max, ScalarType dtype) -> Tensor"""
     inverse = graph.make_node('Div', [const(graph, 1, float64), cast(graph, reshape_to(graph, scale, []), float64)])
     steps = graph.make_node('Round', [graph.make_node('Mul', [cast(graph, input, float32), cast(graph, inverse, float32)])])
@@ -155,41 +155,41 @@ def quantized_decomposed_quantize_per_tensor_tensor2(graph: GraphBuilder, res: R
     return cast(graph, graph.make_node('Clip', [shifted, cast(graph, low, float32), cast(graph, high, float32)]), dtype)
 
 
-def rule_quantized_decomposed_convert_element_type_no_fuse(graph: GraphBuilder, input: Result, dtype: Dtype) -> Rules:
+def rule_quantized_decomposed_convert_element_type_no_fuse(graph: Graph, input: Result, dtype: Dtype) -> Rules:
     return rule_aten__to_copy(graph, self=input, dtype=dtype)
 
 
-def rule_quantized_decomposed_dequantize_per_channel(graph: GraphBuilder, input: Result, scales: Result, zero_points: Result | None, axis: Int, quant_min: Int, quant_max: Int, dtype: Dtype, *, out_dtype: Dtype | None = None) -> Rules:
-    return ((float32 if out_dtype is None else out_dtype, known_shape(graph, input)),)
+def rule_quantized_decomposed_dequantize_per_channel(graph: Graph, input: Result, scales: Result, zero_points: Result | None, axis: Int, quant_min: Int, quant_max: Int, dtype: Dtype, *, out_dtype: Dtype | None = None) -> Rules:
+    return ((float32 if out_dtype is None else out_dtype, shape_or_none(graph, input)),)
 
 
-def rule_quantized_decomposed_dequantize_per_tensor(graph: GraphBuilder, input: Result, scale: Float, zero_point: Int, quant_min: Int, quant_max: Int, dtype: Dtype, *, out_dtype: Dtype | None = None) -> Rules:
-    return ((float32 if out_dtype is None else out_dtype, known_shape(graph, input)),)
+def rule_quantized_decomposed_dequantize_per_tensor(graph: Graph, input: Result, scale: Float, zero_point: Int, quant_min: Int, quant_max: Int, dtype: Dtype, *, out_dtype: Dtype | None = None) -> Rules:
+    return ((float32 if out_dtype is None else out_dtype, shape_or_none(graph, input)),)
 
 
-def rule_quantized_decomposed_dequantize_per_tensor_tensor(graph: GraphBuilder, input: Result, scale: Result, zero_point: Result, quant_min: Int, quant_max: Int, dtype: Dtype, *, out_dtype: Dtype | None = None) -> Rules:
-    return ((float32 if out_dtype is None else out_dtype, known_shape(graph, input)),)
+def rule_quantized_decomposed_dequantize_per_tensor_tensor(graph: Graph, input: Result, scale: Result, zero_point: Result, quant_min: Int, quant_max: Int, dtype: Dtype, *, out_dtype: Dtype | None = None) -> Rules:
+    return ((float32 if out_dtype is None else out_dtype, shape_or_none(graph, input)),)
 
 
-def rule_quantized_decomposed_dequantize_per_tensor_tensor2(graph: GraphBuilder, input: Result, scale: Result, zero_point: Result, quant_min: Result, quant_max: Result, dtype: Dtype, *, out_dtype: Dtype | None = None) -> Rules:
+def rule_quantized_decomposed_dequantize_per_tensor_tensor2(graph: Graph, input: Result, scale: Result, zero_point: Result, quant_min: Result, quant_max: Result, dtype: Dtype, *, out_dtype: Dtype | None = None) -> Rules:
     return rule_quantized_decomposed_dequantize_per_tensor_tensor(graph, input=input, scale=scale, zero_point=zero_point, quant_min=0, quant_max=0, dtype=dtype, out_dtype=out_dtype)
 
 
-def rule_quantized_decomposed_fake_quant_per_channel(graph: GraphBuilder, input: Result, scales: Result, zero_points: Result, axis: Int, quant_min: Int, quant_max: Int) -> Rules:
-    return ((known_dtype(graph, input), known_shape(graph, input)),)
+def rule_quantized_decomposed_fake_quant_per_channel(graph: Graph, input: Result, scales: Result, zero_points: Result, axis: Int, quant_min: Int, quant_max: Int) -> Rules:
+    return ((dtype_or_none(graph, input), shape_or_none(graph, input)),)
 
 
-def rule_quantized_decomposed_quantize_per_channel(graph: GraphBuilder, input: Result, scales: Result, zero_points: Result, axis: Int, quant_min: Int, quant_max: Int, dtype: Dtype) -> Rules:
-    return ((dtype, known_shape(graph, input)),)
+def rule_quantized_decomposed_quantize_per_channel(graph: Graph, input: Result, scales: Result, zero_points: Result, axis: Int, quant_min: Int, quant_max: Int, dtype: Dtype) -> Rules:
+    return ((dtype, shape_or_none(graph, input)),)
 
 
-def rule_quantized_decomposed_quantize_per_tensor(graph: GraphBuilder, input: Result, scale: Float, zero_point: Int, quant_min: Int, quant_max: Int, dtype: Dtype) -> Rules:
-    return ((dtype, known_shape(graph, input)),)
+def rule_quantized_decomposed_quantize_per_tensor(graph: Graph, input: Result, scale: Float, zero_point: Int, quant_min: Int, quant_max: Int, dtype: Dtype) -> Rules:
+    return ((dtype, shape_or_none(graph, input)),)
 
 
-def rule_quantized_decomposed_quantize_per_tensor_tensor(graph: GraphBuilder, input: Result, scale: Result, zero_point: Result, quant_min: Int, quant_max: Int, dtype: Dtype) -> Rules:
-    return ((dtype, known_shape(graph, input)),)
+def rule_quantized_decomposed_quantize_per_tensor_tensor(graph: Graph, input: Result, scale: Result, zero_point: Result, quant_min: Int, quant_max: Int, dtype: Dtype) -> Rules:
+    return ((dtype, shape_or_none(graph, input)),)
 
 
-def rule_quantized_decomposed_quantize_per_tensor_tensor2(graph: GraphBuilder, input: Result, scale: Result, zero_point: Result, quant_min: Result, quant_max: Result, dtype: Dtype) -> Rules:
-    return ((dtype, known_shape(graph, input)),)
+def rule_quantized_decomposed_quantize_per_tensor_tensor2(graph: Graph, input: Result, scale: Result, zero_point: Result, quant_min: Result, quant_max: Result, dtype: Dtype) -> Rules:
+    return ((dtype, shape_or_none(graph, input)),)

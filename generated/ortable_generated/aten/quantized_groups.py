@@ -5,21 +5,21 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import float32, float64, int32, int64, int8, uint8
 from ortable.errors import UnsupportedCase
-from ortable.lowerings.block_words import as_nibbles
-from ortable.lowerings.nn import machine_epsilon, reduced_extreme, wide_dtype
-from ortable.lowerings.quantize import as_vector_of_one, fits, zero_codes
+from ortable.lowerings.quantize import as_nibbles, as_vector_of_one
 from ortable.prelude.facts import axes_of, dim_of, dtype_of, rank_of, shape_of, static
-from ortable.prelude.metadata import known_shape
-from ortable.prelude.types import common_dtype
+from ortable.prelude.metadata import shape_or_none
+from ortable.prelude.promotion import common_dtype, machine_epsilon, wide_dtype
+from ortable.prelude.quantized import fits, zero_codes
+from ortable.prelude.reductions import reduced_extreme
 from ortable.prelude.values import cast, cast_all, const, consts, reshape_to, unsqueezed
 
 if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
+    from ortable.ir import Graph, Res
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Dtype, Float, Int, Result
 
 
-def quantized_decomposed__choose_qparams_per_token_asymmetric_impl(graph: GraphBuilder, res: Res, input: Result, dtype: Dtype) -> Any:
+def quantized_decomposed__choose_qparams_per_token_asymmetric_impl(graph: Graph, res: Res, input: Result, dtype: Dtype) -> Any:
     """quantized_decomposed::_choose_qparams_per_token_asymmetric_impl(Tensor input, ScalarType dtype) -> (Tensor, Tensor)"""
     kind = dtype_of(graph, input)
     wide = wide_dtype(dtype_of(graph, input))
@@ -34,17 +34,17 @@ def quantized_decomposed__choose_qparams_per_token_asymmetric_impl(graph: GraphB
     return (cast(graph, scale, float64), cast(graph, graph.make_node('Round', [found]), int64))
 
 
-def quantized_decomposed_choose_qparams_per_token(graph: GraphBuilder, res: Res, input: Result, dtype: Dtype) -> Any:
+def quantized_decomposed_choose_qparams_per_token(graph: Graph, res: Res, input: Result, dtype: Dtype) -> Any:
     """quantized_decomposed::choose_qparams_per_token(Tensor input, ScalarType dtype) -> (Tensor, Tensor)"""
     raise UnsupportedCase('quantized_decomposed::choose_qparams_per_token: torch exports it with results of other types than it computes')
 
 
-def quantized_decomposed_choose_qparams_per_token_asymmetric(graph: GraphBuilder, res: Res, input: Result, dtype: Dtype) -> Any:
+def quantized_decomposed_choose_qparams_per_token_asymmetric(graph: Graph, res: Res, input: Result, dtype: Dtype) -> Any:
     """quantized_decomposed::choose_qparams_per_token_asymmetric(Tensor input, ScalarType dtype) -> (Tensor, Tensor)"""
     return quantized_decomposed__choose_qparams_per_token_asymmetric_impl(graph, res, input=input, dtype=dtype)
 
 
-def quantized_decomposed_choose_qparams_symmetric_tensor(graph: GraphBuilder, res: Res, input: Result, quant_min: Int, quant_max: Int, eps: Float, dtype: Dtype) -> Any:
+def quantized_decomposed_choose_qparams_symmetric_tensor(graph: Graph, res: Res, input: Result, quant_min: Int, quant_max: Int, eps: Float, dtype: Dtype) -> Any:
     """quantized_decomposed::choose_qparams_symmetric.tensor(Tensor input, int quant_min, int quant_max, float eps, ScalarType dtype) -> (Tensor, Tensor)"""
     wide = wide_dtype(dtype_of(graph, input))
     axes = axes_of(graph, input, [])
@@ -58,7 +58,7 @@ def quantized_decomposed_choose_qparams_symmetric_tensor(graph: GraphBuilder, re
     return (cast(graph, scale, float64), consts(graph, [128 if dtype == uint8 else 0], int64))
 
 
-def quantized_decomposed_choose_qparams_tensor(graph: GraphBuilder, res: Res, input: Result, quant_min: Int, quant_max: Int, eps: Float, dtype: Dtype) -> Any:
+def quantized_decomposed_choose_qparams_tensor(graph: Graph, res: Res, input: Result, quant_min: Int, quant_max: Int, eps: Float, dtype: Dtype) -> Any:
     """quantized_decomposed::choose_qparams.tensor(Tensor input, int quant_min, int quant_max, float eps, ScalarType dtype) -> (Tensor, Tensor)"""
     wide = wide_dtype(dtype_of(graph, input))
     axes = axes_of(graph, input, [])
@@ -78,7 +78,7 @@ def quantized_decomposed_choose_qparams_tensor(graph: GraphBuilder, res: Res, in
     return (as_vector_of_one(graph, scale, float64), as_vector_of_one(graph, point, int64))
 
 
-def quantized_decomposed_dequantize_per_channel_group(graph: GraphBuilder, res: Res, input: Result, scales: Result, zero_points: Result | None, quant_min: Int, quant_max: Int, dtype: Dtype, group_size: Int, output_dtype: Dtype) -> Result:
+def quantized_decomposed_dequantize_per_channel_group(graph: Graph, res: Res, input: Result, scales: Result, zero_points: Result | None, quant_min: Int, quant_max: Int, dtype: Dtype, group_size: Int, output_dtype: Dtype) -> Result:
     """quantized_decomposed::dequantize_per_channel_group(Tensor input, Tensor scales, Tensor? zero_points, int quant_min, int quant_max, ScalarType dtype, int group_size, ScalarType output_dtype) -> Tensor"""
     whole = dim_of(graph, input, -1)
     size = whole if group_size > whole and dim_of(graph, scales, -1) == 1 else group_size
@@ -96,14 +96,14 @@ def quantized_decomposed_dequantize_per_channel_group(graph: GraphBuilder, res: 
     return cast(graph, reshape_to(graph, found, shape_of(graph, input)), output_dtype)
 
 
-def quantized_decomposed_dequantize_per_token(graph: GraphBuilder, res: Res, input: Result, scales: Result, zero_points: Result, quant_min: Int, quant_max: Int, dtype: Dtype, output_dtype: Dtype) -> Result:
+def quantized_decomposed_dequantize_per_token(graph: Graph, res: Res, input: Result, scales: Result, zero_points: Result, quant_min: Int, quant_max: Int, dtype: Dtype, output_dtype: Dtype) -> Result:
     """quantized_decomposed::dequantize_per_token(Tensor input, Tensor scales, Tensor zero_points, int quant_min, int quant_max, ScalarType dtype, ScalarType output_dtype) -> Tensor"""
     shifted = graph.make_node('Sub', [*cast_all(graph, [input, zero_points], common_dtype(graph, [input, zero_points]))])
     found = graph.make_node('Mul', [*cast_all(graph, [shifted, scales], common_dtype(graph, [shifted, scales]))])
     return cast(graph, found, output_dtype)
 
 
-def quantized_decomposed_quantize_per_channel_group(graph: GraphBuilder, res: Res, input: Result, scales: Result, zero_points: Result, quant_min: Int, quant_max: Int, dtype: Dtype, group_size: Int) -> Result:
+def quantized_decomposed_quantize_per_channel_group(graph: Graph, res: Res, input: Result, scales: Result, zero_points: Result, quant_min: Int, quant_max: Int, dtype: Dtype, group_size: Int) -> Result:
     """quantized_decomposed::quantize_per_channel_group(Tensor input, Tensor scales, Tensor zero_points, int quant_min, int quant_max, ScalarType dtype, int group_size) -> Tensor"""
     whole = dim_of(graph, input, -1)
     size = whole if group_size > whole and dim_of(graph, scales, -1) == 1 else group_size
@@ -116,7 +116,7 @@ def quantized_decomposed_quantize_per_channel_group(graph: GraphBuilder, res: Re
     return reshape_to(graph, cast(graph, graph.make_node('Clip', [shifted, *bounds]), dtype), shape_of(graph, input))
 
 
-def quantized_decomposed_quantize_per_token(graph: GraphBuilder, res: Res, input: Result, scales: Result, zero_points: Result, quant_min: Int, quant_max: Int, dtype: Dtype) -> Result:
+def quantized_decomposed_quantize_per_token(graph: Graph, res: Res, input: Result, scales: Result, zero_points: Result, quant_min: Int, quant_max: Int, dtype: Dtype) -> Result:
     """quantized_decomposed::quantize_per_token(Tensor input, Tensor scales, Tensor zero_points, int quant_min, int quant_max, ScalarType dtype) -> Tensor"""
     inverse = graph.make_node('Div', [const(graph, 1, dtype_of(graph, scales)), scales])
     steps = graph.make_node('Mul', [*cast_all(graph, [input, inverse], common_dtype(graph, [input, inverse]))])
@@ -125,37 +125,37 @@ def quantized_decomposed_quantize_per_token(graph: GraphBuilder, res: Res, input
     return cast(graph, graph.make_node('Clip', [shifted, *bounds]), dtype)
 
 
-def rule_quantized_decomposed__choose_qparams_per_token_asymmetric_impl(graph: GraphBuilder, input: Result, dtype: Dtype) -> Rules:
+def rule_quantized_decomposed__choose_qparams_per_token_asymmetric_impl(graph: Graph, input: Result, dtype: Dtype) -> Rules:
     return ((float64, None), (int64, None),)
 
 
-def rule_quantized_decomposed_choose_qparams_per_token(graph: GraphBuilder, input: Result, dtype: Dtype) -> Rules:
+def rule_quantized_decomposed_choose_qparams_per_token(graph: Graph, input: Result, dtype: Dtype) -> Rules:
     return ((float64, None), (int64, None),)
 
 
-def rule_quantized_decomposed_choose_qparams_per_token_asymmetric(graph: GraphBuilder, input: Result, dtype: Dtype) -> Rules:
+def rule_quantized_decomposed_choose_qparams_per_token_asymmetric(graph: Graph, input: Result, dtype: Dtype) -> Rules:
     return rule_quantized_decomposed__choose_qparams_per_token_asymmetric_impl(graph, input=input, dtype=dtype)
 
 
-def rule_quantized_decomposed_choose_qparams_symmetric_tensor(graph: GraphBuilder, input: Result, quant_min: Int, quant_max: Int, eps: Float, dtype: Dtype) -> Rules:
+def rule_quantized_decomposed_choose_qparams_symmetric_tensor(graph: Graph, input: Result, quant_min: Int, quant_max: Int, eps: Float, dtype: Dtype) -> Rules:
     return ((float64, None), (int64, None),)
 
 
-def rule_quantized_decomposed_choose_qparams_tensor(graph: GraphBuilder, input: Result, quant_min: Int, quant_max: Int, eps: Float, dtype: Dtype) -> Rules:
+def rule_quantized_decomposed_choose_qparams_tensor(graph: Graph, input: Result, quant_min: Int, quant_max: Int, eps: Float, dtype: Dtype) -> Rules:
     return ((float64, None), (int64, None),)
 
 
-def rule_quantized_decomposed_dequantize_per_channel_group(graph: GraphBuilder, input: Result, scales: Result, zero_points: Result | None, quant_min: Int, quant_max: Int, dtype: Dtype, group_size: Int, output_dtype: Dtype) -> Rules:
-    return ((output_dtype, known_shape(graph, input)),)
+def rule_quantized_decomposed_dequantize_per_channel_group(graph: Graph, input: Result, scales: Result, zero_points: Result | None, quant_min: Int, quant_max: Int, dtype: Dtype, group_size: Int, output_dtype: Dtype) -> Rules:
+    return ((output_dtype, shape_or_none(graph, input)),)
 
 
-def rule_quantized_decomposed_dequantize_per_token(graph: GraphBuilder, input: Result, scales: Result, zero_points: Result, quant_min: Int, quant_max: Int, dtype: Dtype, output_dtype: Dtype) -> Rules:
-    return ((output_dtype, known_shape(graph, input)),)
+def rule_quantized_decomposed_dequantize_per_token(graph: Graph, input: Result, scales: Result, zero_points: Result, quant_min: Int, quant_max: Int, dtype: Dtype, output_dtype: Dtype) -> Rules:
+    return ((output_dtype, shape_or_none(graph, input)),)
 
 
-def rule_quantized_decomposed_quantize_per_channel_group(graph: GraphBuilder, input: Result, scales: Result, zero_points: Result, quant_min: Int, quant_max: Int, dtype: Dtype, group_size: Int) -> Rules:
-    return ((dtype, known_shape(graph, input)),)
+def rule_quantized_decomposed_quantize_per_channel_group(graph: Graph, input: Result, scales: Result, zero_points: Result, quant_min: Int, quant_max: Int, dtype: Dtype, group_size: Int) -> Rules:
+    return ((dtype, shape_or_none(graph, input)),)
 
 
-def rule_quantized_decomposed_quantize_per_token(graph: GraphBuilder, input: Result, scales: Result, zero_points: Result, quant_min: Int, quant_max: Int, dtype: Dtype) -> Rules:
-    return ((dtype, known_shape(graph, input)),)
+def rule_quantized_decomposed_quantize_per_token(graph: Graph, input: Result, scales: Result, zero_points: Result, quant_min: Int, quant_max: Int, dtype: Dtype) -> Rules:
+    return ((dtype, shape_or_none(graph, input)),)

@@ -5,33 +5,33 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import float32, int32, int8, uint8
 from ortable.errors import UnsupportedCase
-from ortable.lowerings.block_words import as_nibbles, block_axes, block_shape, channel_axis, is_grouped, only_float32
-from ortable.lowerings.nn import reduced_extreme
-from ortable.lowerings.quantize import fits, known_as, zero_codes
+from ortable.lowerings.quantize import as_nibbles, block_axes, block_shape, channel_axis, is_grouped, known_as, only_float32
 from ortable.prelude.facts import dtype_of, highest, lowest, rank_of, shape_of, static
-from ortable.prelude.metadata import known_dtype, known_shape
-from ortable.prelude.types import common_dtype
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
+from ortable.prelude.promotion import common_dtype
+from ortable.prelude.quantized import fits, zero_codes
+from ortable.prelude.reductions import reduced_extreme
 from ortable.prelude.values import cast, cast_all, const, filled, reshape_to
 
 if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
+    from ortable.ir import Graph, Res
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Dtype, Float, Result, Scalar, Str, SymInts
 
 
-def rule_torchao_choose_qparams_affine(graph: GraphBuilder, input: Result | None, mapping_type: Str, block_size: SymInts, target_dtype: Dtype, quant_min: Scalar | None = None, quant_max: Scalar | None = None, eps: Float | None = None, scale_dtype: Dtype | None = None, zero_point_dtype: Dtype | None = None, keepdim: Bool = False) -> Rules:
-    return ((known_dtype(graph, input) if scale_dtype is None else scale_dtype, None), (int32 if zero_point_dtype is None else zero_point_dtype, None),)
+def rule_torchao_choose_qparams_affine(graph: Graph, input: Result | None, mapping_type: Str, block_size: SymInts, target_dtype: Dtype, quant_min: Scalar | None = None, quant_max: Scalar | None = None, eps: Float | None = None, scale_dtype: Dtype | None = None, zero_point_dtype: Dtype | None = None, keepdim: Bool = False) -> Rules:
+    return ((dtype_or_none(graph, input) if scale_dtype is None else scale_dtype, None), (int32 if zero_point_dtype is None else zero_point_dtype, None),)
 
 
-def rule_torchao_dequantize_affine(graph: GraphBuilder, input: Result, block_size: SymInts, scale: Result, zero_point: Result | None, input_dtype: Dtype, quant_min: Scalar | None = None, quant_max: Scalar | None = None, output_dtype: Dtype = 1) -> Rules:
-    return ((output_dtype, known_shape(graph, input)),)
+def rule_torchao_dequantize_affine(graph: Graph, input: Result, block_size: SymInts, scale: Result, zero_point: Result | None, input_dtype: Dtype, quant_min: Scalar | None = None, quant_max: Scalar | None = None, output_dtype: Dtype = 1) -> Rules:
+    return ((output_dtype, shape_or_none(graph, input)),)
 
 
-def rule_torchao_quantize_affine(graph: GraphBuilder, input: Result, block_size: SymInts, scale: Result, zero_point: Result | None, output_dtype: Dtype, quant_min: Scalar | None = None, quant_max: Scalar | None = None) -> Rules:
-    return ((output_dtype, known_shape(graph, input)),)
+def rule_torchao_quantize_affine(graph: Graph, input: Result, block_size: SymInts, scale: Result, zero_point: Result | None, output_dtype: Dtype, quant_min: Scalar | None = None, quant_max: Scalar | None = None) -> Rules:
+    return ((output_dtype, shape_or_none(graph, input)),)
 
 
-def torchao_choose_qparams_affine(graph: GraphBuilder, res: Res, input: Result | None, mapping_type: Str, block_size: SymInts, target_dtype: Dtype, quant_min: Scalar | None = None, quant_max: Scalar | None = None, eps: Float | None = None, scale_dtype: Dtype | None = None, zero_point_dtype: Dtype | None = None, keepdim: Bool = False) -> Any:
+def torchao_choose_qparams_affine(graph: Graph, res: Res, input: Result | None, mapping_type: Str, block_size: SymInts, target_dtype: Dtype, quant_min: Scalar | None = None, quant_max: Scalar | None = None, eps: Float | None = None, scale_dtype: Dtype | None = None, zero_point_dtype: Dtype | None = None, keepdim: Bool = False) -> Any:
     """torchao::choose_qparams_affine(Tensor? input, str mapping_type, SymInt[] block_size, ScalarType target_dtype, Scalar? quant_min=None, Scalar? quant_max=None, float? eps=None, ScalarType? scale_dtype=None, ScalarType? zero_point_dtype=None, bool keepdim=False) -> (Tensor, Tensor)"""
     low = lowest(target_dtype) if quant_min is None else quant_min
     high = highest(target_dtype) if quant_max is None else quant_max
@@ -61,7 +61,7 @@ def torchao_choose_qparams_affine(graph: GraphBuilder, res: Res, input: Result |
     raise UnsupportedCase('torchao::choose_qparams_affine: a way to choose the parameters that torchao uses for weights only')
 
 
-def torchao_dequantize_affine(graph: GraphBuilder, res: Res, input: Result, block_size: SymInts, scale: Result, zero_point: Result | None, input_dtype: Dtype, quant_min: Scalar | None = None, quant_max: Scalar | None = None, output_dtype: Dtype = 1) -> Result:
+def torchao_dequantize_affine(graph: Graph, res: Res, input: Result, block_size: SymInts, scale: Result, zero_point: Result | None, input_dtype: Dtype, quant_min: Scalar | None = None, quant_max: Scalar | None = None, output_dtype: Dtype = 1) -> Result:
     """torchao::dequantize_affine(Tensor input, SymInt[] block_size, Tensor scale, Tensor? zero_point, ScalarType input_dtype, Scalar? quant_min=None, Scalar? quant_max=None, ScalarType output_dtype=6) -> Tensor"""
     kind = dtype_of(graph, input)
     axis = channel_axis(graph, input, block_size)
@@ -84,7 +84,7 @@ def torchao_dequantize_affine(graph: GraphBuilder, res: Res, input: Result, bloc
     return cast(graph, reshape_to(graph, found, shape_of(graph, input)), dtype_of(graph, res))
 
 
-def torchao_quantize_affine(graph: GraphBuilder, res: Res, input: Result, block_size: SymInts, scale: Result, zero_point: Result | None, output_dtype: Dtype, quant_min: Scalar | None = None, quant_max: Scalar | None = None) -> Result:
+def torchao_quantize_affine(graph: Graph, res: Res, input: Result, block_size: SymInts, scale: Result, zero_point: Result | None, output_dtype: Dtype, quant_min: Scalar | None = None, quant_max: Scalar | None = None) -> Result:
     """torchao::quantize_affine(Tensor input, SymInt[] block_size, Tensor scale, Tensor? zero_point, ScalarType output_dtype, Scalar? quant_min=None, Scalar? quant_max=None) -> Tensor"""
     low = lowest(output_dtype) if quant_min is None else quant_min
     high = highest(output_dtype) if quant_max is None else quant_max

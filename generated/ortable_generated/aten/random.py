@@ -7,26 +7,27 @@ from ortable.dispatch import Draw
 from ortable.dtypes import boolean
 from ortable.errors import UnsupportedCase
 from ortable.inference import promote_to_float
-from ortable.lowerings.nn import drawn_dropout, scaled
+from ortable.lowerings.sampling import drawn_dropout
 from ortable.prelude.facts import dtype_of, shape_of
-from ortable.prelude.metadata import known_dtype, known_shape
-from ortable.prelude.pointwise import opmath
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
+from ortable.prelude.pointwise import scaled
+from ortable.prelude.promotion import opmath
 from ortable.prelude.values import cast, const, filled
 
 if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
+    from ortable.ir import Graph, Res
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Float, Result
 
 
-def aten_alpha_dropout(graph: GraphBuilder, res: Res, input: Result, p: Float, train: Bool) -> Result:
+def aten_alpha_dropout(graph: Graph, res: Res, input: Result, p: Float, train: Bool) -> Result:
     """aten::alpha_dropout(Tensor input, float p, bool train) -> Tensor"""
     if p == 0 or not train:
         return input
     raise UnsupportedCase('aten::alpha_dropout: alpha dropout in training draws random numbers that only torch can draw')
 
 
-def aten_dropout(graph: GraphBuilder, res: Res, input: Result, p: Float, train: Bool) -> Result:
+def aten_dropout(graph: Graph, res: Res, input: Result, p: Float, train: Bool) -> Result:
     """aten::dropout(Tensor input, float p, bool train) -> Tensor"""
     if p == 0 or not train:
         return input
@@ -36,17 +37,17 @@ def aten_dropout(graph: GraphBuilder, res: Res, input: Result, p: Float, train: 
     return drawn_dropout(graph, input, p)[0]
 
 
-def aten_feature_alpha_dropout(graph: GraphBuilder, res: Res, input: Result, p: Float, train: Bool) -> Result:
+def aten_feature_alpha_dropout(graph: Graph, res: Res, input: Result, p: Float, train: Bool) -> Result:
     """aten::feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor"""
     return aten_alpha_dropout(graph, res, input=input, p=p, train=train)
 
 
-def aten_feature_dropout(graph: GraphBuilder, res: Res, input: Result, p: Float, train: Bool) -> Result:
+def aten_feature_dropout(graph: Graph, res: Res, input: Result, p: Float, train: Bool) -> Result:
     """aten::feature_dropout(Tensor input, float p, bool train) -> Tensor"""
     return aten_alpha_dropout(graph, res, input=input, p=p, train=train)
 
 
-def aten_native_dropout(graph: GraphBuilder, res: Res, input: Result, p: Float, train: Bool | None, *, drawn: Result | None = None) -> Any:
+def aten_native_dropout(graph: Graph, res: Res, input: Result, p: Float, train: Bool | None, *, drawn: Result | None = None) -> Any:
     """aten::native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)"""
     if p == 0 or (train is not None and (not train)):
         return (input, filled(graph, shape_of(graph, input), True, boolean))
@@ -62,7 +63,7 @@ def aten_native_dropout(graph: GraphBuilder, res: Res, input: Result, p: Float, 
     return drawn_dropout(graph, input, p)
 
 
-def aten_native_dropout_backward(graph: GraphBuilder, res: Res, grad_output: Result, mask: Result, scale: Float) -> Result:
+def aten_native_dropout_backward(graph: Graph, res: Res, grad_output: Result, mask: Result, scale: Float) -> Result:
     """aten::native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor"""
     kind = dtype_of(graph, res)
     return scaled(graph, graph.make_node('Mul', [cast(graph, grad_output, kind), cast(graph, mask, kind)]), scale)
@@ -72,25 +73,25 @@ def draw_aten_native_dropout(res: Any, input: Result, p: Float, train: Bool | No
     return Draw('bernoulli_.float', input, boolean, (1 - p,), False) if p > 0 and p < 1 and (train is not False) else None
 
 
-def rule_aten_alpha_dropout(graph: GraphBuilder, input: Result, p: Float, train: Bool) -> Rules:
-    return ((known_dtype(graph, input), known_shape(graph, input)),)
+def rule_aten_alpha_dropout(graph: Graph, input: Result, p: Float, train: Bool) -> Rules:
+    return ((dtype_or_none(graph, input), shape_or_none(graph, input)),)
 
 
-def rule_aten_dropout(graph: GraphBuilder, input: Result, p: Float, train: Bool) -> Rules:
-    return ((known_dtype(graph, input), known_shape(graph, input)),)
+def rule_aten_dropout(graph: Graph, input: Result, p: Float, train: Bool) -> Rules:
+    return ((dtype_or_none(graph, input), shape_or_none(graph, input)),)
 
 
-def rule_aten_feature_alpha_dropout(graph: GraphBuilder, input: Result, p: Float, train: Bool) -> Rules:
+def rule_aten_feature_alpha_dropout(graph: Graph, input: Result, p: Float, train: Bool) -> Rules:
     return rule_aten_alpha_dropout(graph, input=input, p=p, train=train)
 
 
-def rule_aten_feature_dropout(graph: GraphBuilder, input: Result, p: Float, train: Bool) -> Rules:
+def rule_aten_feature_dropout(graph: Graph, input: Result, p: Float, train: Bool) -> Rules:
     return rule_aten_alpha_dropout(graph, input=input, p=p, train=train)
 
 
-def rule_aten_native_dropout(graph: GraphBuilder, input: Result, p: Float, train: Bool | None) -> Rules:
-    return ((known_dtype(graph, input), known_shape(graph, input)), (boolean, known_shape(graph, input)),)
+def rule_aten_native_dropout(graph: Graph, input: Result, p: Float, train: Bool | None) -> Rules:
+    return ((dtype_or_none(graph, input), shape_or_none(graph, input)), (boolean, shape_or_none(graph, input)),)
 
 
-def rule_aten_native_dropout_backward(graph: GraphBuilder, grad_output: Result, mask: Result, scale: Float) -> Rules:
-    return ((promote_to_float(known_dtype(graph, grad_output)), known_shape(graph, grad_output)),)
+def rule_aten_native_dropout_backward(graph: Graph, grad_output: Result, mask: Result, scale: Float) -> Rules:
+    return ((promote_to_float(dtype_or_none(graph, grad_output)), shape_or_none(graph, grad_output)),)

@@ -5,32 +5,34 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import boolean, int64, uint8
 from ortable.inference import accumulate, reduce_shape
-from ortable.lowerings.complex.arithmetic import c_cast, c_prod, c_reshaped, c_truth
+from ortable.lowerings.complex.arithmetic import c_prod, c_reshaped
 from ortable.lowerings.complex.parts import each_part
-from ortable.lowerings.nn import all_true, any_true, extreme_index, reduced_extreme
+from ortable.lowerings.reductions import extreme_index, product_over
+from ortable.prelude.complex_arithmetic import c_cast, c_truth
 from ortable.prelude.facts import axes_of, axis_of, dtype_of, is_float, is_used, rank_of
-from ortable.prelude.metadata import known_dtype, known_shape, scalar_shape
-from ortable.prelude.sums import product_over, summed_over
+from ortable.prelude.metadata import dtype_or_none, scalar_shape, shape_or_none
+from ortable.prelude.reductions import all_true, any_true, reduced_extreme
+from ortable.prelude.sums import summed_over
 from ortable.prelude.values import at_least_1d, cast, const, reshape_to, squeezed, with_rank_of
 from ortable_generated.aten.compare import aten_maximum, aten_minimum, rule_aten_maximum, rule_aten_minimum
 
 if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
+    from ortable.ir import Graph, Res
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Dtype, Int, Ints, Result
 
 
-def aten_all(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_all(graph: Graph, res: Res, self: Result) -> Result:
     """aten::all(Tensor self) -> Tensor"""
     return aten_all_dims(graph, res, self=self, dim=None)
 
 
-def aten_all_dim(graph: GraphBuilder, res: Res, self: Result, dim: Int, keepdim: Bool = False) -> Result:
+def aten_all_dim(graph: Graph, res: Res, self: Result, dim: Int, keepdim: Bool = False) -> Result:
     """aten::all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor"""
     return aten_all_dims(graph, res, self=self, dim=[dim], keepdim=keepdim)
 
 
-def aten_all_dims(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None = None, keepdim: Bool = False) -> Result:
+def aten_all_dims(graph: Graph, res: Res, self: Result, dim: Ints | None = None, keepdim: Bool = False) -> Result:
     """aten::all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"""
     if dim is not None and len(dim) == 0:
         # an empty list reduces nothing here, None reduces everything
@@ -38,34 +40,34 @@ def aten_all_dims(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None 
     return cast(graph, all_true(graph, self, axes_of(graph, self, dim), keepdim), dtype_of(graph, res))
 
 
-def aten_amax(graph: GraphBuilder, res: Res, self: Result, dim: Ints = (), keepdim: Bool = False) -> Result:
+def aten_amax(graph: Graph, res: Res, self: Result, dim: Ints = (), keepdim: Bool = False) -> Result:
     """aten::amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor"""
     return reduced_extreme(graph, self, axes_of(graph, self, dim), keepdim, True)
 
 
-def aten_amin(graph: GraphBuilder, res: Res, self: Result, dim: Ints = (), keepdim: Bool = False) -> Result:
+def aten_amin(graph: Graph, res: Res, self: Result, dim: Ints = (), keepdim: Bool = False) -> Result:
     """aten::amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor"""
     return reduced_extreme(graph, self, axes_of(graph, self, dim), keepdim, False)
 
 
-def aten_aminmax(graph: GraphBuilder, res: Res, self: Result, *, dim: Int | None = None, keepdim: Bool = False) -> Any:
+def aten_aminmax(graph: Graph, res: Res, self: Result, *, dim: Int | None = None, keepdim: Bool = False) -> Any:
     """aten::aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)"""
     axes = axes_of(graph, self, [] if dim is None else [dim])
     least = reduced_extreme(graph, self, axes, keepdim, False)
     return (least, reduced_extreme(graph, self, axes, keepdim, True))
 
 
-def aten_any(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_any(graph: Graph, res: Res, self: Result) -> Result:
     """aten::any(Tensor self) -> Tensor"""
     return aten_any_dims(graph, res, self=self, dim=None)
 
 
-def aten_any_dim(graph: GraphBuilder, res: Res, self: Result, dim: Int, keepdim: Bool = False) -> Result:
+def aten_any_dim(graph: Graph, res: Res, self: Result, dim: Int, keepdim: Bool = False) -> Result:
     """aten::any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor"""
     return aten_any_dims(graph, res, self=self, dim=[dim], keepdim=keepdim)
 
 
-def aten_any_dims(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None = None, keepdim: Bool = False) -> Result:
+def aten_any_dims(graph: Graph, res: Res, self: Result, dim: Ints | None = None, keepdim: Bool = False) -> Result:
     """aten::any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"""
     if dim is not None and len(dim) == 0:
         # an empty list reduces nothing here, None reduces everything
@@ -73,7 +75,7 @@ def aten_any_dims(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None 
     return cast(graph, any_true(graph, self, axes_of(graph, self, dim), keepdim), dtype_of(graph, res))
 
 
-def aten_argmax(graph: GraphBuilder, res: Res, self: Result, dim: Int | None = None, keepdim: Bool = False) -> Result:
+def aten_argmax(graph: Graph, res: Res, self: Result, dim: Int | None = None, keepdim: Bool = False) -> Result:
     """aten::argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor"""
     if dim is None:
         # with keepdim torch keeps every dimension as 1
@@ -83,7 +85,7 @@ def aten_argmax(graph: GraphBuilder, res: Res, self: Result, dim: Int | None = N
     return with_rank_of(graph, extreme_index(graph, at_least_1d(graph, self), axis_of(graph, self, dim), kept, True), self)
 
 
-def aten_argmin(graph: GraphBuilder, res: Res, self: Result, dim: Int | None = None, keepdim: Bool = False) -> Result:
+def aten_argmin(graph: Graph, res: Res, self: Result, dim: Int | None = None, keepdim: Bool = False) -> Result:
     """aten::argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor"""
     if dim is None:
         # with keepdim torch keeps every dimension as 1
@@ -93,12 +95,12 @@ def aten_argmin(graph: GraphBuilder, res: Res, self: Result, dim: Int | None = N
     return with_rank_of(graph, extreme_index(graph, at_least_1d(graph, self), axis_of(graph, self, dim), kept, False), self)
 
 
-def aten_max(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_max(graph: Graph, res: Res, self: Result) -> Result:
     """aten::max(Tensor self) -> Tensor"""
     return aten_amax(graph, res, self=self)
 
 
-def aten_max_dim(graph: GraphBuilder, res: Res, self: Result, dim: Int, keepdim: Bool = False) -> Any:
+def aten_max_dim(graph: Graph, res: Res, self: Result, dim: Int, keepdim: Bool = False) -> Any:
     """aten::max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
     axis = axis_of(graph, self, dim)
     gone = [] if keepdim or rank_of(graph, self) == 0 else [axis]
@@ -109,17 +111,17 @@ def aten_max_dim(graph: GraphBuilder, res: Res, self: Result, dim: Int, keepdim:
     return (value, with_rank_of(graph, squeezed(graph, place, gone), self) if place is not None else None)
 
 
-def aten_max_other(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+def aten_max_other(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     """aten::max.other(Tensor self, Tensor other) -> Tensor"""
     return aten_maximum(graph, res, self=self, other=other)
 
 
-def aten_min(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_min(graph: Graph, res: Res, self: Result) -> Result:
     """aten::min(Tensor self) -> Tensor"""
     return aten_amin(graph, res, self=self)
 
 
-def aten_min_dim(graph: GraphBuilder, res: Res, self: Result, dim: Int, keepdim: Bool = False) -> Any:
+def aten_min_dim(graph: Graph, res: Res, self: Result, dim: Int, keepdim: Bool = False) -> Any:
     """aten::min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
     axis = axis_of(graph, self, dim)
     gone = [] if keepdim or rank_of(graph, self) == 0 else [axis]
@@ -130,12 +132,12 @@ def aten_min_dim(graph: GraphBuilder, res: Res, self: Result, dim: Int, keepdim:
     return (value, with_rank_of(graph, squeezed(graph, place, gone), self) if place is not None else None)
 
 
-def aten_min_other(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+def aten_min_other(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     """aten::min.other(Tensor self, Tensor other) -> Tensor"""
     return aten_minimum(graph, res, self=self, other=other)
 
 
-def aten_nansum(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
+def aten_nansum(graph: Graph, res: Res, self: Result, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
     """aten::nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
     axes = axes_of(graph, self, dim)
     if not is_float(graph, self):
@@ -144,164 +146,164 @@ def aten_nansum(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None = 
     return summed_over(graph, cast(graph, known, dtype_of(graph, res)), axes, keepdim)
 
 
-def aten_prod(graph: GraphBuilder, res: Res, self: Result, *, dtype: Dtype | None = None) -> Result:
+def aten_prod(graph: Graph, res: Res, self: Result, *, dtype: Dtype | None = None) -> Result:
     """aten::prod(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
     return product_over(graph, cast(graph, self, dtype_of(graph, res)), axes_of(graph, self, []), False)
 
 
-def aten_prod_dim_int(graph: GraphBuilder, res: Res, self: Result, dim: Int, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
+def aten_prod_dim_int(graph: Graph, res: Res, self: Result, dim: Int, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
     """aten::prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
     axes = axes_of(graph, self, dim)
     return product_over(graph, cast(graph, self, dtype_of(graph, res)), axes, keepdim)
 
 
-def aten_sum(graph: GraphBuilder, res: Res, self: Result, *, dtype: Dtype | None = None) -> Result:
+def aten_sum(graph: Graph, res: Res, self: Result, *, dtype: Dtype | None = None) -> Result:
     """aten::sum(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
     return aten_sum_dim_IntList(graph, res, self=self, dim=None, dtype=dtype)
 
 
-def aten_sum_dim_IntList(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
+def aten_sum_dim_IntList(graph: Graph, res: Res, self: Result, dim: Ints | None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
     """aten::sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
     return summed_over(graph, cast(graph, self, dtype_of(graph, res)), axes_of(graph, self, dim), keepdim)
 
 
-def complex_aten_all(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_all(graph: Graph, res: Res, self: Result) -> Result:
     """aten::all(Tensor self) -> Tensor"""
     return complex_aten_all_dims(graph, res, self=self, dim=None)
 
 
-def complex_aten_all_dim(graph: GraphBuilder, res: Res, self: Result, dim: Int, keepdim: Bool = False) -> Result:
+def complex_aten_all_dim(graph: Graph, res: Res, self: Result, dim: Int, keepdim: Bool = False) -> Result:
     """aten::all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor"""
     return complex_aten_all_dims(graph, res, self=self, dim=[dim], keepdim=keepdim)
 
 
-def complex_aten_all_dims(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None = None, keepdim: Bool = False) -> Result:
+def complex_aten_all_dims(graph: Graph, res: Res, self: Result, dim: Ints | None = None, keepdim: Bool = False) -> Result:
     """aten::all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"""
     if dim is not None and len(dim) == 0:
         return c_truth(graph, self)
     return all_true(graph, c_truth(graph, self), axes_of(graph, self, dim), keepdim)
 
 
-def complex_aten_any(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_any(graph: Graph, res: Res, self: Result) -> Result:
     """aten::any(Tensor self) -> Tensor"""
     return complex_aten_any_dims(graph, res, self=self, dim=None)
 
 
-def complex_aten_any_dim(graph: GraphBuilder, res: Res, self: Result, dim: Int, keepdim: Bool = False) -> Result:
+def complex_aten_any_dim(graph: Graph, res: Res, self: Result, dim: Int, keepdim: Bool = False) -> Result:
     """aten::any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor"""
     return complex_aten_any_dims(graph, res, self=self, dim=[dim], keepdim=keepdim)
 
 
-def complex_aten_any_dims(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None = None, keepdim: Bool = False) -> Result:
+def complex_aten_any_dims(graph: Graph, res: Res, self: Result, dim: Ints | None = None, keepdim: Bool = False) -> Result:
     """aten::any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"""
     if dim is not None and len(dim) == 0:
         return c_truth(graph, self)
     return any_true(graph, c_truth(graph, self), axes_of(graph, self, dim), keepdim)
 
 
-def complex_aten_prod(graph: GraphBuilder, res: Res, self: Result, *, dtype: Dtype | None = None) -> Result:
+def complex_aten_prod(graph: Graph, res: Res, self: Result, *, dtype: Dtype | None = None) -> Result:
     """aten::prod(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
     return c_prod(graph, c_reshaped(graph, c_cast(graph, self, dtype_of(graph, res)), [-1]), 0, False)
 
 
-def complex_aten_prod_dim_int(graph: GraphBuilder, res: Res, self: Result, dim: Int, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
+def complex_aten_prod_dim_int(graph: Graph, res: Res, self: Result, dim: Int, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
     """aten::prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
     return c_prod(graph, c_cast(graph, self, dtype_of(graph, res)), axis_of(graph, self, dim), keepdim)
 
 
-def complex_aten_sum(graph: GraphBuilder, res: Res, self: Result, *, dtype: Dtype | None = None) -> Result:
+def complex_aten_sum(graph: Graph, res: Res, self: Result, *, dtype: Dtype | None = None) -> Result:
     """aten::sum(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
     return complex_aten_sum_dim_IntList(graph, res, self=self, dim=None, dtype=dtype)
 
 
-def complex_aten_sum_dim_IntList(graph: GraphBuilder, res: Res, self: Result, dim: Ints | None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
+def complex_aten_sum_dim_IntList(graph: Graph, res: Res, self: Result, dim: Ints | None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
     """aten::sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
     return each_part(graph, res, aten_sum_dim_IntList, {'self': self}, dim=dim, keepdim=keepdim, dtype=dtype)
 
 
-def rule_aten_all(graph: GraphBuilder, self: Result) -> Rules:
+def rule_aten_all(graph: Graph, self: Result) -> Rules:
     return rule_aten_all_dims(graph, self=self, dim=None)
 
 
-def rule_aten_all_dim(graph: GraphBuilder, self: Result, dim: Int, keepdim: Bool = False) -> Rules:
+def rule_aten_all_dim(graph: Graph, self: Result, dim: Int, keepdim: Bool = False) -> Rules:
     return rule_aten_all_dims(graph, self=self, dim=[dim], keepdim=keepdim)
 
 
-def rule_aten_all_dims(graph: GraphBuilder, self: Result, dim: Ints | None = None, keepdim: Bool = False) -> Rules:
+def rule_aten_all_dims(graph: Graph, self: Result, dim: Ints | None = None, keepdim: Bool = False) -> Rules:
     return ((uint8 if dtype_of(graph, self) == uint8 else boolean, None),)
 
 
-def rule_aten_amax(graph: GraphBuilder, self: Result, dim: Ints = (), keepdim: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), reduce_shape(known_shape(graph, self), dim, keepdim)),)
+def rule_aten_amax(graph: Graph, self: Result, dim: Ints = (), keepdim: Bool = False) -> Rules:
+    return ((dtype_or_none(graph, self), reduce_shape(shape_or_none(graph, self), dim, keepdim)),)
 
 
-def rule_aten_amin(graph: GraphBuilder, self: Result, dim: Ints = (), keepdim: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), reduce_shape(known_shape(graph, self), dim, keepdim)),)
+def rule_aten_amin(graph: Graph, self: Result, dim: Ints = (), keepdim: Bool = False) -> Rules:
+    return ((dtype_or_none(graph, self), reduce_shape(shape_or_none(graph, self), dim, keepdim)),)
 
 
-def rule_aten_aminmax(graph: GraphBuilder, self: Result, *, dim: Int | None = None, keepdim: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), reduce_shape(known_shape(graph, self), dim, keepdim)), (known_dtype(graph, self), reduce_shape(known_shape(graph, self), dim, keepdim)),)
+def rule_aten_aminmax(graph: Graph, self: Result, *, dim: Int | None = None, keepdim: Bool = False) -> Rules:
+    return ((dtype_or_none(graph, self), reduce_shape(shape_or_none(graph, self), dim, keepdim)), (dtype_or_none(graph, self), reduce_shape(shape_or_none(graph, self), dim, keepdim)),)
 
 
-def rule_aten_any(graph: GraphBuilder, self: Result) -> Rules:
+def rule_aten_any(graph: Graph, self: Result) -> Rules:
     return rule_aten_any_dims(graph, self=self, dim=None)
 
 
-def rule_aten_any_dim(graph: GraphBuilder, self: Result, dim: Int, keepdim: Bool = False) -> Rules:
+def rule_aten_any_dim(graph: Graph, self: Result, dim: Int, keepdim: Bool = False) -> Rules:
     return rule_aten_any_dims(graph, self=self, dim=[dim], keepdim=keepdim)
 
 
-def rule_aten_any_dims(graph: GraphBuilder, self: Result, dim: Ints | None = None, keepdim: Bool = False) -> Rules:
+def rule_aten_any_dims(graph: Graph, self: Result, dim: Ints | None = None, keepdim: Bool = False) -> Rules:
     return ((uint8 if dtype_of(graph, self) == uint8 else boolean, None),)
 
 
-def rule_aten_argmax(graph: GraphBuilder, self: Result, dim: Int | None = None, keepdim: Bool = False) -> Rules:
-    return ((int64, reduce_shape(known_shape(graph, self), dim, keepdim)),)
+def rule_aten_argmax(graph: Graph, self: Result, dim: Int | None = None, keepdim: Bool = False) -> Rules:
+    return ((int64, reduce_shape(shape_or_none(graph, self), dim, keepdim)),)
 
 
-def rule_aten_argmin(graph: GraphBuilder, self: Result, dim: Int | None = None, keepdim: Bool = False) -> Rules:
-    return ((int64, reduce_shape(known_shape(graph, self), dim, keepdim)),)
+def rule_aten_argmin(graph: Graph, self: Result, dim: Int | None = None, keepdim: Bool = False) -> Rules:
+    return ((int64, reduce_shape(shape_or_none(graph, self), dim, keepdim)),)
 
 
-def rule_aten_max(graph: GraphBuilder, self: Result) -> Rules:
+def rule_aten_max(graph: Graph, self: Result) -> Rules:
     return rule_aten_amax(graph, self=self)
 
 
-def rule_aten_max_dim(graph: GraphBuilder, self: Result, dim: Int, keepdim: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), reduce_shape(known_shape(graph, self), dim, keepdim)), (int64, reduce_shape(known_shape(graph, self), dim, keepdim)),)
+def rule_aten_max_dim(graph: Graph, self: Result, dim: Int, keepdim: Bool = False) -> Rules:
+    return ((dtype_or_none(graph, self), reduce_shape(shape_or_none(graph, self), dim, keepdim)), (int64, reduce_shape(shape_or_none(graph, self), dim, keepdim)),)
 
 
-def rule_aten_max_other(graph: GraphBuilder, self: Result, other: Result) -> Rules:
+def rule_aten_max_other(graph: Graph, self: Result, other: Result) -> Rules:
     return rule_aten_maximum(graph, self=self, other=other)
 
 
-def rule_aten_min(graph: GraphBuilder, self: Result) -> Rules:
+def rule_aten_min(graph: Graph, self: Result) -> Rules:
     return rule_aten_amin(graph, self=self)
 
 
-def rule_aten_min_dim(graph: GraphBuilder, self: Result, dim: Int, keepdim: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), reduce_shape(known_shape(graph, self), dim, keepdim)), (int64, reduce_shape(known_shape(graph, self), dim, keepdim)),)
+def rule_aten_min_dim(graph: Graph, self: Result, dim: Int, keepdim: Bool = False) -> Rules:
+    return ((dtype_or_none(graph, self), reduce_shape(shape_or_none(graph, self), dim, keepdim)), (int64, reduce_shape(shape_or_none(graph, self), dim, keepdim)),)
 
 
-def rule_aten_min_other(graph: GraphBuilder, self: Result, other: Result) -> Rules:
+def rule_aten_min_other(graph: Graph, self: Result, other: Result) -> Rules:
     return rule_aten_minimum(graph, self=self, other=other)
 
 
-def rule_aten_nansum(graph: GraphBuilder, self: Result, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Rules:
-    return ((accumulate(known_dtype(graph, self)) if dtype is None else dtype, reduce_shape(known_shape(graph, self), dim, keepdim)),)
+def rule_aten_nansum(graph: Graph, self: Result, dim: Ints | None = None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Rules:
+    return ((accumulate(dtype_or_none(graph, self)) if dtype is None else dtype, reduce_shape(shape_or_none(graph, self), dim, keepdim)),)
 
 
-def rule_aten_prod(graph: GraphBuilder, self: Result, *, dtype: Dtype | None = None) -> Rules:
-    return ((accumulate(known_dtype(graph, self)) if dtype is None else dtype, scalar_shape()),)
+def rule_aten_prod(graph: Graph, self: Result, *, dtype: Dtype | None = None) -> Rules:
+    return ((accumulate(dtype_or_none(graph, self)) if dtype is None else dtype, scalar_shape()),)
 
 
-def rule_aten_prod_dim_int(graph: GraphBuilder, self: Result, dim: Int, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Rules:
-    return ((accumulate(known_dtype(graph, self)) if dtype is None else dtype, reduce_shape(known_shape(graph, self), dim, keepdim)),)
+def rule_aten_prod_dim_int(graph: Graph, self: Result, dim: Int, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Rules:
+    return ((accumulate(dtype_or_none(graph, self)) if dtype is None else dtype, reduce_shape(shape_or_none(graph, self), dim, keepdim)),)
 
 
-def rule_aten_sum(graph: GraphBuilder, self: Result, *, dtype: Dtype | None = None) -> Rules:
+def rule_aten_sum(graph: Graph, self: Result, *, dtype: Dtype | None = None) -> Rules:
     return rule_aten_sum_dim_IntList(graph, self=self, dim=None, dtype=dtype)
 
 
-def rule_aten_sum_dim_IntList(graph: GraphBuilder, self: Result, dim: Ints | None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Rules:
-    return ((accumulate(known_dtype(graph, self)) if dtype is None else dtype, reduce_shape(known_shape(graph, self), dim, keepdim)),)
+def rule_aten_sum_dim_IntList(graph: Graph, self: Result, dim: Ints | None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Rules:
+    return ((accumulate(dtype_or_none(graph, self)) if dtype is None else dtype, reduce_shape(shape_or_none(graph, self), dim, keepdim)),)

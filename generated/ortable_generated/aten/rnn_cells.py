@@ -3,16 +3,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.lowerings.loss_words import gate_parts, projected
-from ortable.prelude.metadata import known_dtype, known_shape
+from ortable.lowerings.recurrent import gate_parts
+from ortable.prelude.matrices import projected
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
 
 if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
+    from ortable.ir import Graph, Res
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Result, Results
 
 
-def aten_gru_cell(graph: GraphBuilder, res: Res, input: Result, hx: Result, w_ih: Result, w_hh: Result, b_ih: Result | None = None, b_hh: Result | None = None) -> Result:
+def aten_gru_cell(graph: Graph, res: Res, input: Result, hx: Result, w_ih: Result, w_hh: Result, b_ih: Result | None = None, b_hh: Result | None = None) -> Result:
     """aten::gru_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor"""
     reset, update, new = gate_parts(graph, projected(graph, input, w_ih, b_ih), 3)
     reset_h, update_h, new_h = gate_parts(graph, projected(graph, hx, w_hh, b_hh), 3)
@@ -22,7 +23,7 @@ def aten_gru_cell(graph: GraphBuilder, res: Res, input: Result, hx: Result, w_ih
     return graph.make_node('Add', [graph.make_node('Mul', [graph.make_node('Sub', [hx, fresh]), kept]), fresh], res.outputs)
 
 
-def aten_lstm_cell(graph: GraphBuilder, res: Res, input: Result, hx: Results, w_ih: Result, w_hh: Result, b_ih: Result | None = None, b_hh: Result | None = None) -> Any:
+def aten_lstm_cell(graph: Graph, res: Res, input: Result, hx: Results, w_ih: Result, w_hh: Result, b_ih: Result | None = None, b_hh: Result | None = None) -> Any:
     """aten::lstm_cell(Tensor input, Tensor[] hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> (Tensor, Tensor)"""
     total = graph.make_node('Add', [projected(graph, input, w_ih, b_ih), projected(graph, hx[0], w_hh, b_hh)])
     first, forget, cell, last = gate_parts(graph, total, 4)
@@ -30,27 +31,27 @@ def aten_lstm_cell(graph: GraphBuilder, res: Res, input: Result, hx: Results, w_
     return (graph.make_node('Mul', [graph.make_node('Sigmoid', [last]), graph.make_node('Tanh', [kept])]), kept)
 
 
-def aten_rnn_relu_cell(graph: GraphBuilder, res: Res, input: Result, hx: Result, w_ih: Result, w_hh: Result, b_ih: Result | None = None, b_hh: Result | None = None) -> Result:
+def aten_rnn_relu_cell(graph: Graph, res: Res, input: Result, hx: Result, w_ih: Result, w_hh: Result, b_ih: Result | None = None, b_hh: Result | None = None) -> Result:
     """aten::rnn_relu_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor"""
     return graph.make_node('Relu', [graph.make_node('Add', [projected(graph, input, w_ih, b_ih), projected(graph, hx, w_hh, b_hh)])], res.outputs)
 
 
-def aten_rnn_tanh_cell(graph: GraphBuilder, res: Res, input: Result, hx: Result, w_ih: Result, w_hh: Result, b_ih: Result | None = None, b_hh: Result | None = None) -> Result:
+def aten_rnn_tanh_cell(graph: Graph, res: Res, input: Result, hx: Result, w_ih: Result, w_hh: Result, b_ih: Result | None = None, b_hh: Result | None = None) -> Result:
     """aten::rnn_tanh_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor"""
     return graph.make_node('Tanh', [graph.make_node('Add', [projected(graph, input, w_ih, b_ih), projected(graph, hx, w_hh, b_hh)])], res.outputs)
 
 
-def rule_aten_gru_cell(graph: GraphBuilder, input: Result, hx: Result, w_ih: Result, w_hh: Result, b_ih: Result | None = None, b_hh: Result | None = None) -> Rules:
-    return ((known_dtype(graph, hx), known_shape(graph, hx)),)
+def rule_aten_gru_cell(graph: Graph, input: Result, hx: Result, w_ih: Result, w_hh: Result, b_ih: Result | None = None, b_hh: Result | None = None) -> Rules:
+    return ((dtype_or_none(graph, hx), shape_or_none(graph, hx)),)
 
 
-def rule_aten_lstm_cell(graph: GraphBuilder, input: Result, hx: Results, w_ih: Result, w_hh: Result, b_ih: Result | None = None, b_hh: Result | None = None) -> Rules:
-    return ((known_dtype(graph, hx[0]), known_shape(graph, hx[0])), (known_dtype(graph, hx[1]), known_shape(graph, hx[1])),)
+def rule_aten_lstm_cell(graph: Graph, input: Result, hx: Results, w_ih: Result, w_hh: Result, b_ih: Result | None = None, b_hh: Result | None = None) -> Rules:
+    return ((dtype_or_none(graph, hx[0]), shape_or_none(graph, hx[0])), (dtype_or_none(graph, hx[1]), shape_or_none(graph, hx[1])),)
 
 
-def rule_aten_rnn_relu_cell(graph: GraphBuilder, input: Result, hx: Result, w_ih: Result, w_hh: Result, b_ih: Result | None = None, b_hh: Result | None = None) -> Rules:
-    return ((known_dtype(graph, hx), known_shape(graph, hx)),)
+def rule_aten_rnn_relu_cell(graph: Graph, input: Result, hx: Result, w_ih: Result, w_hh: Result, b_ih: Result | None = None, b_hh: Result | None = None) -> Rules:
+    return ((dtype_or_none(graph, hx), shape_or_none(graph, hx)),)
 
 
-def rule_aten_rnn_tanh_cell(graph: GraphBuilder, input: Result, hx: Result, w_ih: Result, w_hh: Result, b_ih: Result | None = None, b_hh: Result | None = None) -> Rules:
-    return ((known_dtype(graph, hx), known_shape(graph, hx)),)
+def rule_aten_rnn_tanh_cell(graph: Graph, input: Result, hx: Result, w_ih: Result, w_hh: Result, b_ih: Result | None = None, b_hh: Result | None = None) -> Rules:
+    return ((dtype_or_none(graph, hx), shape_or_none(graph, hx)),)

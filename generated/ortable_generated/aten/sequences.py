@@ -3,103 +3,103 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortable.lowerings.ordering import spaced, spacing_dtype
+from ortable.lowerings.creation import spaced, spacing_dtype
 from ortable.prelude.facts import dim_of, dtype_of
 from ortable.prelude.metadata import given_shape
-from ortable.prelude.pointwise import arange_of, in_dtype
-from ortable.prelude.promotion import scalar_dtype
+from ortable.prelude.pointwise import arange_of
+from ortable.prelude.promotion import in_dtype, scalar_dtype
 from ortable.prelude.values import cast, const
 
 if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
+    from ortable.ir import Graph, Res
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Dtype, Float, Int, Result, Scalar
 
 
-def aten_linspace_Scalar_Tensor(graph: GraphBuilder, res: Res, start: Scalar, end: Result, steps: Int, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
+def aten_linspace_Scalar_Tensor(graph: Graph, res: Res, start: Scalar, end: Result, steps: Int, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::linspace.Scalar_Tensor(Scalar start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     return spaced(graph, start, end, steps, dtype_of(graph, res))
 
 
-def aten_linspace_Tensor_Scalar(graph: GraphBuilder, res: Res, start: Result, end: Scalar, steps: Int, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
+def aten_linspace_Tensor_Scalar(graph: Graph, res: Res, start: Result, end: Scalar, steps: Int, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::linspace.Tensor_Scalar(Tensor start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     return spaced(graph, start, end, steps, dtype_of(graph, res))
 
 
-def aten_linspace_Tensor_Tensor(graph: GraphBuilder, res: Res, start: Result, end: Result, steps: Int, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
+def aten_linspace_Tensor_Tensor(graph: Graph, res: Res, start: Result, end: Result, steps: Int, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::linspace.Tensor_Tensor(Tensor start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     return spaced(graph, start, end, steps, dtype_of(graph, res))
 
 
-def aten_logspace(graph: GraphBuilder, res: Res, start: Scalar, end: Scalar, steps: Int, base: Float = 10.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
+def aten_logspace(graph: Graph, res: Res, start: Scalar, end: Scalar, steps: Int, base: Float = 10.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::logspace(Scalar start, Scalar end, int steps, float base=10., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     wide = spacing_dtype(dtype_of(graph, res))
     low, high = (in_dtype(graph, start, dtype_of(graph, res)), in_dtype(graph, end, dtype_of(graph, res)))
     return cast(graph, graph.make_node('Pow', [const(graph, base, wide), spaced(graph, low, high, steps, wide)]), dtype_of(graph, res))
 
 
-def aten_logspace_Scalar_Tensor(graph: GraphBuilder, res: Res, start: Scalar, end: Result, steps: Int, base: Float = 10.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
+def aten_logspace_Scalar_Tensor(graph: Graph, res: Res, start: Scalar, end: Result, steps: Int, base: Float = 10.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::logspace.Scalar_Tensor(Scalar start, Tensor end, int steps, float base=10., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     wide = spacing_dtype(dtype_of(graph, res))
     low, high = (in_dtype(graph, start, dtype_of(graph, res)), in_dtype(graph, end, dtype_of(graph, res)))
     return cast(graph, graph.make_node('Pow', [const(graph, base, wide), spaced(graph, low, high, steps, wide)]), dtype_of(graph, res))
 
 
-def aten_logspace_Tensor_Scalar(graph: GraphBuilder, res: Res, start: Result, end: Scalar, steps: Int, base: Float = 10.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
+def aten_logspace_Tensor_Scalar(graph: Graph, res: Res, start: Result, end: Scalar, steps: Int, base: Float = 10.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::logspace.Tensor_Scalar(Tensor start, Scalar end, int steps, float base=10., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     wide = spacing_dtype(dtype_of(graph, res))
     low, high = (in_dtype(graph, start, dtype_of(graph, res)), in_dtype(graph, end, dtype_of(graph, res)))
     return cast(graph, graph.make_node('Pow', [const(graph, base, wide), spaced(graph, low, high, steps, wide)]), dtype_of(graph, res))
 
 
-def aten_logspace_Tensor_Tensor(graph: GraphBuilder, res: Res, start: Result, end: Result, steps: Int, base: Float = 10.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
+def aten_logspace_Tensor_Tensor(graph: Graph, res: Res, start: Result, end: Result, steps: Int, base: Float = 10.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::logspace.Tensor_Tensor(Tensor start, Tensor end, int steps, float base=10., *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     wide = spacing_dtype(dtype_of(graph, res))
     low, high = (in_dtype(graph, start, dtype_of(graph, res)), in_dtype(graph, end, dtype_of(graph, res)))
     return cast(graph, graph.make_node('Pow', [const(graph, base, wide), spaced(graph, low, high, steps, wide)]), dtype_of(graph, res))
 
 
-def aten_range(graph: GraphBuilder, res: Res, start: Scalar, end: Scalar, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
+def aten_range(graph: Graph, res: Res, start: Scalar, end: Scalar, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::range(Scalar start, Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     return arange_of(graph, dim_of(graph, res, 0), start, 1, dtype_of(graph, res))
 
 
-def aten_range_step(graph: GraphBuilder, res: Res, start: Scalar, end: Scalar, step: Scalar = 1, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
+def aten_range_step(graph: Graph, res: Res, start: Scalar, end: Scalar, step: Scalar = 1, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Result:
     """aten::range.step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     return arange_of(graph, dim_of(graph, res, 0), start, step, dtype_of(graph, res))
 
 
-def rule_aten_linspace_Scalar_Tensor(graph: GraphBuilder, start: Scalar, end: Result, steps: Int, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
+def rule_aten_linspace_Scalar_Tensor(graph: Graph, start: Scalar, end: Result, steps: Int, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
     return ((scalar_dtype(1.0) if dtype is None else dtype, given_shape([steps])),)
 
 
-def rule_aten_linspace_Tensor_Scalar(graph: GraphBuilder, start: Result, end: Scalar, steps: Int, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
+def rule_aten_linspace_Tensor_Scalar(graph: Graph, start: Result, end: Scalar, steps: Int, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
     return ((scalar_dtype(1.0) if dtype is None else dtype, given_shape([steps])),)
 
 
-def rule_aten_linspace_Tensor_Tensor(graph: GraphBuilder, start: Result, end: Result, steps: Int, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
+def rule_aten_linspace_Tensor_Tensor(graph: Graph, start: Result, end: Result, steps: Int, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
     return ((scalar_dtype(1.0) if dtype is None else dtype, given_shape([steps])),)
 
 
-def rule_aten_logspace(graph: GraphBuilder, start: Scalar, end: Scalar, steps: Int, base: Float = 10.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
+def rule_aten_logspace(graph: Graph, start: Scalar, end: Scalar, steps: Int, base: Float = 10.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
     return ((scalar_dtype(1.0) if dtype is None else dtype, given_shape([steps])),)
 
 
-def rule_aten_logspace_Scalar_Tensor(graph: GraphBuilder, start: Scalar, end: Result, steps: Int, base: Float = 10.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
+def rule_aten_logspace_Scalar_Tensor(graph: Graph, start: Scalar, end: Result, steps: Int, base: Float = 10.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
     return ((scalar_dtype(1.0) if dtype is None else dtype, given_shape([steps])),)
 
 
-def rule_aten_logspace_Tensor_Scalar(graph: GraphBuilder, start: Result, end: Scalar, steps: Int, base: Float = 10.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
+def rule_aten_logspace_Tensor_Scalar(graph: Graph, start: Result, end: Scalar, steps: Int, base: Float = 10.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
     return ((scalar_dtype(1.0) if dtype is None else dtype, given_shape([steps])),)
 
 
-def rule_aten_logspace_Tensor_Tensor(graph: GraphBuilder, start: Result, end: Result, steps: Int, base: Float = 10.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
+def rule_aten_logspace_Tensor_Tensor(graph: Graph, start: Result, end: Result, steps: Int, base: Float = 10.0, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
     return ((scalar_dtype(1.0) if dtype is None else dtype, given_shape([steps])),)
 
 
-def rule_aten_range(graph: GraphBuilder, start: Scalar, end: Scalar, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
+def rule_aten_range(graph: Graph, start: Scalar, end: Scalar, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
     return ((scalar_dtype(1.0) if dtype is None else dtype, None),)
 
 
-def rule_aten_range_step(graph: GraphBuilder, start: Scalar, end: Scalar, step: Scalar = 1, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
+def rule_aten_range_step(graph: Graph, start: Scalar, end: Scalar, step: Scalar = 1, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None) -> Rules:
     return ((scalar_dtype(1.0) if dtype is None else dtype, None),)

@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import boolean, int64
 from ortable.inference import accumulate, permute
-from ortable.lowerings.complex.arithmetic import c_conj, c_permuted
 from ortable.lowerings.complex.parts import each_part
-from ortable.lowerings.nn import any_true
-from ortable.lowerings.ordering import stretched_axes, summed_dtype
-from ortable.lowerings.scatter import nonzero_rows
+from ortable.lowerings.shapes import stretched_axes, summed_dtype
 from ortable.lowerings.views import as_strided_scatter, resize, resize_as
+from ortable.prelude.complex_arithmetic import c_conj, c_permuted
 from ortable.prelude.facts import axis_of, dim_of, dtype_of, rank_of, swapped
-from ortable.prelude.metadata import given_shape, known_dtype, known_shape, scalar_shape, swap
+from ortable.prelude.indexing import nonzero_rows
+from ortable.prelude.metadata import dtype_or_none, given_shape, scalar_shape, shape_or_none, swap
 from ortable.prelude.promotion import promote_values
+from ortable.prelude.reductions import any_true
 from ortable.prelude.shapes import as_flat, at_least_2d, at_least_3d, counting, flat_sizes, moved_axes, sliced
 from ortable.prelude.sums import summed_over
 from ortable.prelude.values import as_vec, at_least_1d, cast, const, filled, permuted, reshape_to, unsqueezed
@@ -22,86 +22,86 @@ from ortable_generated.aten.shape import aten_transpose_int, complex_aten_transp
 from ortable_generated.aten.shape_join import aten_tensor_split_indices, aten_tensor_split_sections, aten_vstack, complex_aten_tensor_split_indices, complex_aten_tensor_split_sections, complex_aten_vstack, rule_aten_tensor_split_indices, rule_aten_tensor_split_sections, rule_aten_vstack
 
 if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
+    from ortable.ir import Graph, Res
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Int, Ints, Result, Results, Scalar, SymInt, SymInts
 
 
-def aten_adjoint(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_adjoint(graph: Graph, res: Res, self: Result) -> Result:
     """aten::adjoint(Tensor(a) self) -> Tensor(a)"""
     return permuted(graph, self, swapped(rank_of(graph, self), -2, -1))
 
 
-def aten_as_strided_scatter(graph: GraphBuilder, res: Res, self: Result, src: Result, size: SymInts, stride: SymInts, storage_offset: SymInt | None = None) -> Result:
+def aten_as_strided_scatter(graph: Graph, res: Res, self: Result, src: Result, size: SymInts, stride: SymInts, storage_offset: SymInt | None = None) -> Result:
     """aten::as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor"""
     return as_strided_scatter(graph, res, self=self, src=src, size=size, stride=stride, storage_offset=storage_offset)
 
 
-def aten_atleast_1d(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_atleast_1d(graph: Graph, res: Res, self: Result) -> Result:
     """aten::atleast_1d(Tensor self) -> Tensor"""
     return at_least_1d(graph, self)
 
 
-def aten_atleast_1d_Sequence(graph: GraphBuilder, res: Res, tensors: Results) -> Any:
+def aten_atleast_1d_Sequence(graph: Graph, res: Res, tensors: Results) -> Any:
     """aten::atleast_1d.Sequence(Tensor[] tensors) -> Tensor[]"""
     return [at_least_1d(graph, t) for t in tensors]
 
 
-def aten_atleast_2d(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_atleast_2d(graph: Graph, res: Res, self: Result) -> Result:
     """aten::atleast_2d(Tensor self) -> Tensor"""
     return at_least_2d(graph, self)
 
 
-def aten_atleast_2d_Sequence(graph: GraphBuilder, res: Res, tensors: Results) -> Any:
+def aten_atleast_2d_Sequence(graph: Graph, res: Res, tensors: Results) -> Any:
     """aten::atleast_2d.Sequence(Tensor[] tensors) -> Tensor[]"""
     return [at_least_2d(graph, t) for t in tensors]
 
 
-def aten_atleast_3d(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_atleast_3d(graph: Graph, res: Res, self: Result) -> Result:
     """aten::atleast_3d(Tensor self) -> Tensor"""
     return at_least_3d(graph, self)
 
 
-def aten_atleast_3d_Sequence(graph: GraphBuilder, res: Res, tensors: Results) -> Any:
+def aten_atleast_3d_Sequence(graph: Graph, res: Res, tensors: Results) -> Any:
     """aten::atleast_3d.Sequence(Tensor[] tensors) -> Tensor[]"""
     return [at_least_3d(graph, t) for t in tensors]
 
 
-def aten_dsplit_array(graph: GraphBuilder, res: Res, self: Result, indices: Ints) -> Any:
+def aten_dsplit_array(graph: Graph, res: Res, self: Result, indices: Ints) -> Any:
     """aten::dsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]"""
     return aten_tensor_split_indices(graph, res, self=self, indices=indices, dim=2)
 
 
-def aten_dsplit_int(graph: GraphBuilder, res: Res, self: Result, sections: Int) -> Any:
+def aten_dsplit_int(graph: Graph, res: Res, self: Result, sections: Int) -> Any:
     """aten::dsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]"""
     return aten_tensor_split_sections(graph, res, self=self, sections=sections, dim=2)
 
 
-def aten_hsplit_array(graph: GraphBuilder, res: Res, self: Result, indices: Ints) -> Any:
+def aten_hsplit_array(graph: Graph, res: Res, self: Result, indices: Ints) -> Any:
     """aten::hsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]"""
     return aten_tensor_split_indices(graph, res, self=self, indices=indices, dim=0 if rank_of(graph, self) == 1 else 1)
 
 
-def aten_hsplit_int(graph: GraphBuilder, res: Res, self: Result, sections: Int) -> Any:
+def aten_hsplit_int(graph: Graph, res: Res, self: Result, sections: Int) -> Any:
     """aten::hsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]"""
     return aten_tensor_split_sections(graph, res, self=self, sections=sections, dim=0 if rank_of(graph, self) == 1 else 1)
 
 
-def aten_isin_Scalar_Tensor(graph: GraphBuilder, res: Res, element: Scalar, test_elements: Result, *, assume_unique: Bool = False, invert: Bool = False) -> Result:
+def aten_isin_Scalar_Tensor(graph: Graph, res: Res, element: Scalar, test_elements: Result, *, assume_unique: Bool = False, invert: Bool = False) -> Result:
     """aten::isin.Scalar_Tensor(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor"""
     element, test_elements = promote_values(graph, 'default', [element, test_elements])
     found = any_true(graph, graph.make_node('Equal', [as_flat(graph, test_elements), element]), [0], False)
     return graph.make_node('Not', [found], res.outputs) if invert else found
 
 
-def aten_isin_Tensor_Scalar(graph: GraphBuilder, res: Res, elements: Result, test_element: Scalar, *, assume_unique: Bool = False, invert: Bool = False) -> Result:
+def aten_isin_Tensor_Scalar(graph: Graph, res: Res, elements: Result, test_element: Scalar, *, assume_unique: Bool = False, invert: Bool = False) -> Result:
     """aten::isin.Tensor_Scalar(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False) -> Tensor"""
     elements, test_element = promote_values(graph, 'default', [elements, test_element])
     found = graph.make_node('Equal', [elements, test_element])
     return graph.make_node('Not', [found], res.outputs) if invert else found
 
 
-def aten_isin_Tensor_Tensor(graph: GraphBuilder, res: Res, elements: Result, test_elements: Result, *, assume_unique: Bool = False, invert: Bool = False) -> Result:
+def aten_isin_Tensor_Tensor(graph: Graph, res: Res, elements: Result, test_elements: Result, *, assume_unique: Bool = False, invert: Bool = False) -> Result:
     """aten::isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor"""
     elements, test_elements = promote_values(graph, 'default', [elements, test_elements])
     each = unsqueezed(graph, elements, [rank_of(graph, elements)])
@@ -109,57 +109,57 @@ def aten_isin_Tensor_Tensor(graph: GraphBuilder, res: Res, elements: Result, tes
     return graph.make_node('Not', [found], res.outputs) if invert else found
 
 
-def aten_mH(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_mH(graph: Graph, res: Res, self: Result) -> Result:
     """aten::mH(Tensor(a) self) -> Tensor(a)"""
     return aten_adjoint(graph, res, self=self)
 
 
-def aten_mH_a(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_mH_a(graph: Graph, res: Res, self: Result) -> Result:
     """aten::mH.a(Tensor(a) self) -> Tensor(a)"""
     return aten_adjoint(graph, res, self=self)
 
 
-def aten_mT(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_mT(graph: Graph, res: Res, self: Result) -> Result:
     """aten::mT(Tensor(a) self) -> Tensor(a)"""
     return aten_transpose_int(graph, res, self=self, dim0=-2, dim1=-1)
 
 
-def aten_mT_a(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_mT_a(graph: Graph, res: Res, self: Result) -> Result:
     """aten::mT.a(Tensor(a) self) -> Tensor(a)"""
     return aten_transpose_int(graph, res, self=self, dim0=-2, dim1=-1)
 
 
-def aten_matrix_H(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_matrix_H(graph: Graph, res: Res, self: Result) -> Result:
     """aten::matrix_H(Tensor(a) self) -> Tensor(a)"""
     return aten_adjoint(graph, res, self=self)
 
 
-def aten_matrix_H_a(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_matrix_H_a(graph: Graph, res: Res, self: Result) -> Result:
     """aten::matrix_H.a(Tensor(a) self) -> Tensor(a)"""
     return aten_adjoint(graph, res, self=self)
 
 
-def aten_moveaxis_int(graph: GraphBuilder, res: Res, self: Result, source: Int, destination: Int) -> Result:
+def aten_moveaxis_int(graph: Graph, res: Res, self: Result, source: Int, destination: Int) -> Result:
     """aten::moveaxis.int(Tensor(a) self, int source, int destination) -> Tensor(a)"""
     return aten_movedim_int(graph, res, self=self, source=source, destination=destination)
 
 
-def aten_moveaxis_intlist(graph: GraphBuilder, res: Res, self: Result, source: Ints, destination: Ints) -> Result:
+def aten_moveaxis_intlist(graph: Graph, res: Res, self: Result, source: Ints, destination: Ints) -> Result:
     """aten::moveaxis.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)"""
     return aten_movedim_intlist(graph, res, self=self, source=source, destination=destination)
 
 
-def aten_movedim_int(graph: GraphBuilder, res: Res, self: Result, source: Int, destination: Int) -> Result:
+def aten_movedim_int(graph: Graph, res: Res, self: Result, source: Int, destination: Int) -> Result:
     """aten::movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a)"""
     return permuted(graph, self, moved_axes(rank_of(graph, self), source, destination))
 
 
-def aten_movedim_intlist(graph: GraphBuilder, res: Res, self: Result, source: Ints, destination: Ints) -> Result:
+def aten_movedim_intlist(graph: Graph, res: Res, self: Result, source: Ints, destination: Ints) -> Result:
     """aten::movedim.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)"""
     return permuted(graph, self, moved_axes(rank_of(graph, self), source, destination))
 
 
-def aten_narrow_Tensor(graph: GraphBuilder, res: Res, self: Result, dim: Int, start: Result, length: SymInt) -> Result:
+def aten_narrow_Tensor(graph: Graph, res: Res, self: Result, dim: Int, start: Result, length: SymInt) -> Result:
     """aten::narrow.Tensor(Tensor(a) self, int dim, Tensor start, SymInt length) -> Tensor(a)"""
     axis = axis_of(graph, self, dim)
     first = reshape_to(graph, cast(graph, start, int64), [1])
@@ -167,44 +167,44 @@ def aten_narrow_Tensor(graph: GraphBuilder, res: Res, self: Result, dim: Int, st
     return graph.make_node('Slice', [self, wrapped, graph.make_node('Add', [wrapped, as_vec(graph, length)]), as_vec(graph, axis)], res.outputs)
 
 
-def aten_nonzero_static(graph: GraphBuilder, res: Res, self: Result, *, size: SymInt, fill_value: Int = -1) -> Result:
+def aten_nonzero_static(graph: Graph, res: Res, self: Result, *, size: SymInt, fill_value: Int = -1) -> Result:
     """aten::nonzero_static(Tensor self, *, SymInt size, int fill_value=-1) -> Tensor"""
     rank = rank_of(graph, self)
     filling = filled(graph, [size, rank], fill_value, int64)
     return sliced(graph, graph.make_node('Concat', [nonzero_rows(graph, self), filling], axis=0), 0, 0, size)
 
 
-def aten_numpy_T(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_numpy_T(graph: Graph, res: Res, self: Result) -> Result:
     """aten::numpy_T(Tensor(a) self) -> Tensor(a)"""
     return permuted(graph, self, list(reversed(range(rank_of(graph, self)))))
 
 
-def aten_numpy_T_a(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_numpy_T_a(graph: Graph, res: Res, self: Result) -> Result:
     """aten::numpy_T.a(Tensor(a) self) -> Tensor(a)"""
     return aten_numpy_T(graph, res, self=self)
 
 
-def aten_ravel(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_ravel(graph: Graph, res: Res, self: Result) -> Result:
     """aten::ravel(Tensor(a) self) -> Tensor(a)"""
     return reshape_to(graph, self, flat_sizes(graph, self, 0, -1))
 
 
-def aten_resize(graph: GraphBuilder, res: Res, self: Result, size: SymInts, *, memory_format: Any = None) -> Result:
+def aten_resize(graph: Graph, res: Res, self: Result, size: SymInts, *, memory_format: Any = None) -> Result:
     """aten::resize(Tensor self, SymInt[] size, *, MemoryFormat? memory_format=None) -> Tensor"""
     return resize(graph, res, self=self, size=size)
 
 
-def aten_resize_as(graph: GraphBuilder, res: Res, self: Result, the_template: Result, *, memory_format: Any = None) -> Result:
+def aten_resize_as(graph: Graph, res: Res, self: Result, the_template: Result, *, memory_format: Any = None) -> Result:
     """aten::resize_as(Tensor self, Tensor the_template, *, MemoryFormat? memory_format=None) -> Tensor"""
     return resize_as(graph, res, self=self, the_template=the_template)
 
 
-def aten_row_stack(graph: GraphBuilder, res: Res, tensors: Results) -> Result:
+def aten_row_stack(graph: Graph, res: Res, tensors: Results) -> Result:
     """aten::row_stack(Tensor[] tensors) -> Tensor"""
     return aten_vstack(graph, res, tensors=tensors)
 
 
-def aten_sum_to_size(graph: GraphBuilder, res: Res, self: Result, size: SymInts) -> Result:
+def aten_sum_to_size(graph: Graph, res: Res, self: Result, size: SymInts) -> Result:
     """aten::sum_to_size(Tensor self, SymInt[] size) -> Tensor"""
     axes = stretched_axes(graph, self, size)
     if len(axes) == 0:
@@ -214,7 +214,7 @@ def aten_sum_to_size(graph: GraphBuilder, res: Res, self: Result, size: SymInts)
     return reshape_to(graph, total, size)
 
 
-def aten_trace(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_trace(graph: Graph, res: Res, self: Result) -> Result:
     """aten::trace(Tensor self) -> Tensor"""
     rows = graph.make_node('Unsqueeze', [counting(graph, 0, dim_of(graph, self, 0), 1), as_vec(graph, 1)])
     here = graph.make_node('Equal', [rows, counting(graph, 0, dim_of(graph, self, 1), 1)])
@@ -222,313 +222,313 @@ def aten_trace(graph: GraphBuilder, res: Res, self: Result) -> Result:
     return summed_over(graph, values, [0, 1], False)
 
 
-def aten_vsplit_array(graph: GraphBuilder, res: Res, self: Result, indices: Ints) -> Any:
+def aten_vsplit_array(graph: Graph, res: Res, self: Result, indices: Ints) -> Any:
     """aten::vsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]"""
     return aten_tensor_split_indices(graph, res, self=self, indices=indices)
 
 
-def aten_vsplit_int(graph: GraphBuilder, res: Res, self: Result, sections: Int) -> Any:
+def aten_vsplit_int(graph: Graph, res: Res, self: Result, sections: Int) -> Any:
     """aten::vsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]"""
     return aten_tensor_split_sections(graph, res, self=self, sections=sections)
 
 
-def aten_zero(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_zero(graph: Graph, res: Res, self: Result) -> Result:
     """aten::zero(Tensor self) -> Tensor"""
     return aten_fill_Scalar(graph, res, self=self, value=0)
 
 
-def complex_aten_adjoint(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_adjoint(graph: Graph, res: Res, self: Result) -> Result:
     """aten::adjoint(Tensor(a) self) -> Tensor(a)"""
     return c_conj(graph, c_permuted(graph, self, swapped(rank_of(graph, self), -2, -1)))
 
 
-def complex_aten_as_strided_scatter(graph: GraphBuilder, res: Res, self: Result, src: Result, size: SymInts, stride: SymInts, storage_offset: SymInt | None = None) -> Result:
+def complex_aten_as_strided_scatter(graph: Graph, res: Res, self: Result, src: Result, size: SymInts, stride: SymInts, storage_offset: SymInt | None = None) -> Result:
     """aten::as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor"""
     return each_part(graph, res, aten_as_strided_scatter, {'self': self, 'src': src}, size=size, stride=stride, storage_offset=storage_offset)
 
 
-def complex_aten_atleast_1d(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_atleast_1d(graph: Graph, res: Res, self: Result) -> Result:
     """aten::atleast_1d(Tensor self) -> Tensor"""
     return each_part(graph, res, aten_atleast_1d, {'self': self})
 
 
-def complex_aten_atleast_1d_Sequence(graph: GraphBuilder, res: Res, tensors: Results) -> Any:
+def complex_aten_atleast_1d_Sequence(graph: Graph, res: Res, tensors: Results) -> Any:
     """aten::atleast_1d.Sequence(Tensor[] tensors) -> Tensor[]"""
     return each_part(graph, res, aten_atleast_1d_Sequence, {'tensors': tensors})
 
 
-def complex_aten_atleast_2d(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_atleast_2d(graph: Graph, res: Res, self: Result) -> Result:
     """aten::atleast_2d(Tensor self) -> Tensor"""
     return each_part(graph, res, aten_atleast_2d, {'self': self})
 
 
-def complex_aten_atleast_2d_Sequence(graph: GraphBuilder, res: Res, tensors: Results) -> Any:
+def complex_aten_atleast_2d_Sequence(graph: Graph, res: Res, tensors: Results) -> Any:
     """aten::atleast_2d.Sequence(Tensor[] tensors) -> Tensor[]"""
     return each_part(graph, res, aten_atleast_2d_Sequence, {'tensors': tensors})
 
 
-def complex_aten_atleast_3d(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_atleast_3d(graph: Graph, res: Res, self: Result) -> Result:
     """aten::atleast_3d(Tensor self) -> Tensor"""
     return each_part(graph, res, aten_atleast_3d, {'self': self})
 
 
-def complex_aten_atleast_3d_Sequence(graph: GraphBuilder, res: Res, tensors: Results) -> Any:
+def complex_aten_atleast_3d_Sequence(graph: Graph, res: Res, tensors: Results) -> Any:
     """aten::atleast_3d.Sequence(Tensor[] tensors) -> Tensor[]"""
     return each_part(graph, res, aten_atleast_3d_Sequence, {'tensors': tensors})
 
 
-def complex_aten_dsplit_array(graph: GraphBuilder, res: Res, self: Result, indices: Ints) -> Any:
+def complex_aten_dsplit_array(graph: Graph, res: Res, self: Result, indices: Ints) -> Any:
     """aten::dsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]"""
     return complex_aten_tensor_split_indices(graph, res, self=self, indices=indices, dim=2)
 
 
-def complex_aten_dsplit_int(graph: GraphBuilder, res: Res, self: Result, sections: Int) -> Any:
+def complex_aten_dsplit_int(graph: Graph, res: Res, self: Result, sections: Int) -> Any:
     """aten::dsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]"""
     return complex_aten_tensor_split_sections(graph, res, self=self, sections=sections, dim=2)
 
 
-def complex_aten_hsplit_array(graph: GraphBuilder, res: Res, self: Result, indices: Ints) -> Any:
+def complex_aten_hsplit_array(graph: Graph, res: Res, self: Result, indices: Ints) -> Any:
     """aten::hsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]"""
     return complex_aten_tensor_split_indices(graph, res, self=self, indices=indices, dim=0 if rank_of(graph, self) == 1 else 1)
 
 
-def complex_aten_hsplit_int(graph: GraphBuilder, res: Res, self: Result, sections: Int) -> Any:
+def complex_aten_hsplit_int(graph: Graph, res: Res, self: Result, sections: Int) -> Any:
     """aten::hsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]"""
     return complex_aten_tensor_split_sections(graph, res, self=self, sections=sections, dim=0 if rank_of(graph, self) == 1 else 1)
 
 
-def complex_aten_mH(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_mH(graph: Graph, res: Res, self: Result) -> Result:
     """aten::mH(Tensor(a) self) -> Tensor(a)"""
     return complex_aten_adjoint(graph, res, self=self)
 
 
-def complex_aten_mH_a(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_mH_a(graph: Graph, res: Res, self: Result) -> Result:
     """aten::mH.a(Tensor(a) self) -> Tensor(a)"""
     return complex_aten_adjoint(graph, res, self=self)
 
 
-def complex_aten_mT(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_mT(graph: Graph, res: Res, self: Result) -> Result:
     """aten::mT(Tensor(a) self) -> Tensor(a)"""
     return complex_aten_transpose_int(graph, res, self=self, dim0=-2, dim1=-1)
 
 
-def complex_aten_mT_a(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_mT_a(graph: Graph, res: Res, self: Result) -> Result:
     """aten::mT.a(Tensor(a) self) -> Tensor(a)"""
     return complex_aten_transpose_int(graph, res, self=self, dim0=-2, dim1=-1)
 
 
-def complex_aten_matrix_H(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_matrix_H(graph: Graph, res: Res, self: Result) -> Result:
     """aten::matrix_H(Tensor(a) self) -> Tensor(a)"""
     return complex_aten_adjoint(graph, res, self=self)
 
 
-def complex_aten_matrix_H_a(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_matrix_H_a(graph: Graph, res: Res, self: Result) -> Result:
     """aten::matrix_H.a(Tensor(a) self) -> Tensor(a)"""
     return complex_aten_adjoint(graph, res, self=self)
 
 
-def complex_aten_moveaxis_int(graph: GraphBuilder, res: Res, self: Result, source: Int, destination: Int) -> Result:
+def complex_aten_moveaxis_int(graph: Graph, res: Res, self: Result, source: Int, destination: Int) -> Result:
     """aten::moveaxis.int(Tensor(a) self, int source, int destination) -> Tensor(a)"""
     return complex_aten_movedim_int(graph, res, self=self, source=source, destination=destination)
 
 
-def complex_aten_moveaxis_intlist(graph: GraphBuilder, res: Res, self: Result, source: Ints, destination: Ints) -> Result:
+def complex_aten_moveaxis_intlist(graph: Graph, res: Res, self: Result, source: Ints, destination: Ints) -> Result:
     """aten::moveaxis.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)"""
     return complex_aten_movedim_intlist(graph, res, self=self, source=source, destination=destination)
 
 
-def complex_aten_movedim_int(graph: GraphBuilder, res: Res, self: Result, source: Int, destination: Int) -> Result:
+def complex_aten_movedim_int(graph: Graph, res: Res, self: Result, source: Int, destination: Int) -> Result:
     """aten::movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a)"""
     return each_part(graph, res, aten_movedim_int, {'self': self}, source=source, destination=destination)
 
 
-def complex_aten_movedim_intlist(graph: GraphBuilder, res: Res, self: Result, source: Ints, destination: Ints) -> Result:
+def complex_aten_movedim_intlist(graph: Graph, res: Res, self: Result, source: Ints, destination: Ints) -> Result:
     """aten::movedim.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)"""
     return each_part(graph, res, aten_movedim_intlist, {'self': self}, source=source, destination=destination)
 
 
-def complex_aten_numpy_T(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_numpy_T(graph: Graph, res: Res, self: Result) -> Result:
     """aten::numpy_T(Tensor(a) self) -> Tensor(a)"""
     return each_part(graph, res, aten_numpy_T, {'self': self})
 
 
-def complex_aten_numpy_T_a(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_numpy_T_a(graph: Graph, res: Res, self: Result) -> Result:
     """aten::numpy_T.a(Tensor(a) self) -> Tensor(a)"""
     return complex_aten_numpy_T(graph, res, self=self)
 
 
-def complex_aten_ravel(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_ravel(graph: Graph, res: Res, self: Result) -> Result:
     """aten::ravel(Tensor(a) self) -> Tensor(a)"""
     return each_part(graph, res, aten_ravel, {'self': self})
 
 
-def complex_aten_row_stack(graph: GraphBuilder, res: Res, tensors: Results) -> Result:
+def complex_aten_row_stack(graph: Graph, res: Res, tensors: Results) -> Result:
     """aten::row_stack(Tensor[] tensors) -> Tensor"""
     return complex_aten_vstack(graph, res, tensors=tensors)
 
 
-def complex_aten_vsplit_array(graph: GraphBuilder, res: Res, self: Result, indices: Ints) -> Any:
+def complex_aten_vsplit_array(graph: Graph, res: Res, self: Result, indices: Ints) -> Any:
     """aten::vsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]"""
     return complex_aten_tensor_split_indices(graph, res, self=self, indices=indices)
 
 
-def complex_aten_vsplit_int(graph: GraphBuilder, res: Res, self: Result, sections: Int) -> Any:
+def complex_aten_vsplit_int(graph: Graph, res: Res, self: Result, sections: Int) -> Any:
     """aten::vsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]"""
     return complex_aten_tensor_split_sections(graph, res, self=self, sections=sections)
 
 
-def complex_aten_zero(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_zero(graph: Graph, res: Res, self: Result) -> Result:
     """aten::zero(Tensor self) -> Tensor"""
     return complex_aten_fill_Scalar(graph, res, self=self, value=0)
 
 
-def rule_aten_adjoint(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), swap(known_shape(graph, self), -2, -1)),)
+def rule_aten_adjoint(graph: Graph, self: Result) -> Rules:
+    return ((dtype_or_none(graph, self), swap(shape_or_none(graph, self), -2, -1)),)
 
 
-def rule_aten_as_strided_scatter(graph: GraphBuilder, self: Result, src: Result, size: SymInts, stride: SymInts, storage_offset: SymInt | None = None) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+def rule_aten_as_strided_scatter(graph: Graph, self: Result, src: Result, size: SymInts, stride: SymInts, storage_offset: SymInt | None = None) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
-def rule_aten_atleast_1d(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), None),)
+def rule_aten_atleast_1d(graph: Graph, self: Result) -> Rules:
+    return ((dtype_or_none(graph, self), None),)
 
 
-def rule_aten_atleast_1d_Sequence(graph: GraphBuilder, tensors: Results) -> Rules:
-    return ((known_dtype(graph, tensors), None),)
+def rule_aten_atleast_1d_Sequence(graph: Graph, tensors: Results) -> Rules:
+    return ((dtype_or_none(graph, tensors), None),)
 
 
-def rule_aten_atleast_2d(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), None),)
+def rule_aten_atleast_2d(graph: Graph, self: Result) -> Rules:
+    return ((dtype_or_none(graph, self), None),)
 
 
-def rule_aten_atleast_2d_Sequence(graph: GraphBuilder, tensors: Results) -> Rules:
-    return ((known_dtype(graph, tensors), None),)
+def rule_aten_atleast_2d_Sequence(graph: Graph, tensors: Results) -> Rules:
+    return ((dtype_or_none(graph, tensors), None),)
 
 
-def rule_aten_atleast_3d(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), None),)
+def rule_aten_atleast_3d(graph: Graph, self: Result) -> Rules:
+    return ((dtype_or_none(graph, self), None),)
 
 
-def rule_aten_atleast_3d_Sequence(graph: GraphBuilder, tensors: Results) -> Rules:
-    return ((known_dtype(graph, tensors), None),)
+def rule_aten_atleast_3d_Sequence(graph: Graph, tensors: Results) -> Rules:
+    return ((dtype_or_none(graph, tensors), None),)
 
 
-def rule_aten_dsplit_array(graph: GraphBuilder, self: Result, indices: Ints) -> Rules:
+def rule_aten_dsplit_array(graph: Graph, self: Result, indices: Ints) -> Rules:
     return rule_aten_tensor_split_indices(graph, self=self, indices=indices, dim=2)
 
 
-def rule_aten_dsplit_int(graph: GraphBuilder, self: Result, sections: Int) -> Rules:
+def rule_aten_dsplit_int(graph: Graph, self: Result, sections: Int) -> Rules:
     return rule_aten_tensor_split_sections(graph, self=self, sections=sections, dim=2)
 
 
-def rule_aten_hsplit_array(graph: GraphBuilder, self: Result, indices: Ints) -> Rules:
+def rule_aten_hsplit_array(graph: Graph, self: Result, indices: Ints) -> Rules:
     return rule_aten_tensor_split_indices(graph, self=self, indices=indices, dim=0 if rank_of(graph, self) == 1 else 1)
 
 
-def rule_aten_hsplit_int(graph: GraphBuilder, self: Result, sections: Int) -> Rules:
+def rule_aten_hsplit_int(graph: Graph, self: Result, sections: Int) -> Rules:
     return rule_aten_tensor_split_sections(graph, self=self, sections=sections, dim=0 if rank_of(graph, self) == 1 else 1)
 
 
-def rule_aten_isin_Scalar_Tensor(graph: GraphBuilder, element: Scalar, test_elements: Result, *, assume_unique: Bool = False, invert: Bool = False) -> Rules:
+def rule_aten_isin_Scalar_Tensor(graph: Graph, element: Scalar, test_elements: Result, *, assume_unique: Bool = False, invert: Bool = False) -> Rules:
     return ((boolean, scalar_shape()),)
 
 
-def rule_aten_isin_Tensor_Scalar(graph: GraphBuilder, elements: Result, test_element: Scalar, *, assume_unique: Bool = False, invert: Bool = False) -> Rules:
-    return ((boolean, known_shape(graph, elements)),)
+def rule_aten_isin_Tensor_Scalar(graph: Graph, elements: Result, test_element: Scalar, *, assume_unique: Bool = False, invert: Bool = False) -> Rules:
+    return ((boolean, shape_or_none(graph, elements)),)
 
 
-def rule_aten_isin_Tensor_Tensor(graph: GraphBuilder, elements: Result, test_elements: Result, *, assume_unique: Bool = False, invert: Bool = False) -> Rules:
-    return ((boolean, known_shape(graph, elements)),)
+def rule_aten_isin_Tensor_Tensor(graph: Graph, elements: Result, test_elements: Result, *, assume_unique: Bool = False, invert: Bool = False) -> Rules:
+    return ((boolean, shape_or_none(graph, elements)),)
 
 
-def rule_aten_mH(graph: GraphBuilder, self: Result) -> Rules:
+def rule_aten_mH(graph: Graph, self: Result) -> Rules:
     return rule_aten_adjoint(graph, self=self)
 
 
-def rule_aten_mH_a(graph: GraphBuilder, self: Result) -> Rules:
+def rule_aten_mH_a(graph: Graph, self: Result) -> Rules:
     return rule_aten_adjoint(graph, self=self)
 
 
-def rule_aten_mT(graph: GraphBuilder, self: Result) -> Rules:
+def rule_aten_mT(graph: Graph, self: Result) -> Rules:
     return rule_aten_transpose_int(graph, self=self, dim0=-2, dim1=-1)
 
 
-def rule_aten_mT_a(graph: GraphBuilder, self: Result) -> Rules:
+def rule_aten_mT_a(graph: Graph, self: Result) -> Rules:
     return rule_aten_transpose_int(graph, self=self, dim0=-2, dim1=-1)
 
 
-def rule_aten_matrix_H(graph: GraphBuilder, self: Result) -> Rules:
+def rule_aten_matrix_H(graph: Graph, self: Result) -> Rules:
     return rule_aten_adjoint(graph, self=self)
 
 
-def rule_aten_matrix_H_a(graph: GraphBuilder, self: Result) -> Rules:
+def rule_aten_matrix_H_a(graph: Graph, self: Result) -> Rules:
     return rule_aten_adjoint(graph, self=self)
 
 
-def rule_aten_moveaxis_int(graph: GraphBuilder, self: Result, source: Int, destination: Int) -> Rules:
+def rule_aten_moveaxis_int(graph: Graph, self: Result, source: Int, destination: Int) -> Rules:
     return rule_aten_movedim_int(graph, self=self, source=source, destination=destination)
 
 
-def rule_aten_moveaxis_intlist(graph: GraphBuilder, self: Result, source: Ints, destination: Ints) -> Rules:
+def rule_aten_moveaxis_intlist(graph: Graph, self: Result, source: Ints, destination: Ints) -> Rules:
     return rule_aten_movedim_intlist(graph, self=self, source=source, destination=destination)
 
 
-def rule_aten_movedim_int(graph: GraphBuilder, self: Result, source: Int, destination: Int) -> Rules:
-    return ((known_dtype(graph, self), permute(known_shape(graph, self), moved_axes(rank_of(graph, self), source, destination))),)
+def rule_aten_movedim_int(graph: Graph, self: Result, source: Int, destination: Int) -> Rules:
+    return ((dtype_or_none(graph, self), permute(shape_or_none(graph, self), moved_axes(rank_of(graph, self), source, destination))),)
 
 
-def rule_aten_movedim_intlist(graph: GraphBuilder, self: Result, source: Ints, destination: Ints) -> Rules:
-    return ((known_dtype(graph, self), permute(known_shape(graph, self), moved_axes(rank_of(graph, self), source, destination))),)
+def rule_aten_movedim_intlist(graph: Graph, self: Result, source: Ints, destination: Ints) -> Rules:
+    return ((dtype_or_none(graph, self), permute(shape_or_none(graph, self), moved_axes(rank_of(graph, self), source, destination))),)
 
 
-def rule_aten_narrow_Tensor(graph: GraphBuilder, self: Result, dim: Int, start: Result, length: SymInt) -> Rules:
-    return ((known_dtype(graph, self), None),)
+def rule_aten_narrow_Tensor(graph: Graph, self: Result, dim: Int, start: Result, length: SymInt) -> Rules:
+    return ((dtype_or_none(graph, self), None),)
 
 
-def rule_aten_nonzero_static(graph: GraphBuilder, self: Result, *, size: SymInt, fill_value: Int = -1) -> Rules:
+def rule_aten_nonzero_static(graph: Graph, self: Result, *, size: SymInt, fill_value: Int = -1) -> Rules:
     return ((int64, given_shape([size, rank_of(graph, self)])),)
 
 
-def rule_aten_numpy_T(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), None),)
+def rule_aten_numpy_T(graph: Graph, self: Result) -> Rules:
+    return ((dtype_or_none(graph, self), None),)
 
 
-def rule_aten_numpy_T_a(graph: GraphBuilder, self: Result) -> Rules:
+def rule_aten_numpy_T_a(graph: Graph, self: Result) -> Rules:
     return rule_aten_numpy_T(graph, self=self)
 
 
-def rule_aten_ravel(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), given_shape(flat_sizes(graph, self, 0, -1))),)
+def rule_aten_ravel(graph: Graph, self: Result) -> Rules:
+    return ((dtype_or_none(graph, self), given_shape(flat_sizes(graph, self, 0, -1))),)
 
 
-def rule_aten_resize(graph: GraphBuilder, self: Result, size: SymInts, *, memory_format: Any = None) -> Rules:
-    return ((known_dtype(graph, self), given_shape(size)),)
+def rule_aten_resize(graph: Graph, self: Result, size: SymInts, *, memory_format: Any = None) -> Rules:
+    return ((dtype_or_none(graph, self), given_shape(size)),)
 
 
-def rule_aten_resize_as(graph: GraphBuilder, self: Result, the_template: Result, *, memory_format: Any = None) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, the_template)),)
+def rule_aten_resize_as(graph: Graph, self: Result, the_template: Result, *, memory_format: Any = None) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, the_template)),)
 
 
-def rule_aten_row_stack(graph: GraphBuilder, tensors: Results) -> Rules:
+def rule_aten_row_stack(graph: Graph, tensors: Results) -> Rules:
     return rule_aten_vstack(graph, tensors=tensors)
 
 
-def rule_aten_sum_to_size(graph: GraphBuilder, self: Result, size: SymInts) -> Rules:
-    return ((known_dtype(graph, self) if summed_dtype(graph, self, size) is None else summed_dtype(graph, self, size), given_shape(size)),)
+def rule_aten_sum_to_size(graph: Graph, self: Result, size: SymInts) -> Rules:
+    return ((dtype_or_none(graph, self) if summed_dtype(graph, self, size) is None else summed_dtype(graph, self, size), given_shape(size)),)
 
 
-def rule_aten_trace(graph: GraphBuilder, self: Result) -> Rules:
-    return ((accumulate(known_dtype(graph, self)), scalar_shape()),)
+def rule_aten_trace(graph: Graph, self: Result) -> Rules:
+    return ((accumulate(dtype_or_none(graph, self)), scalar_shape()),)
 
 
-def rule_aten_vsplit_array(graph: GraphBuilder, self: Result, indices: Ints) -> Rules:
+def rule_aten_vsplit_array(graph: Graph, self: Result, indices: Ints) -> Rules:
     return rule_aten_tensor_split_indices(graph, self=self, indices=indices)
 
 
-def rule_aten_vsplit_int(graph: GraphBuilder, self: Result, sections: Int) -> Rules:
+def rule_aten_vsplit_int(graph: Graph, self: Result, sections: Int) -> Rules:
     return rule_aten_tensor_split_sections(graph, self=self, sections=sections)
 
 
-def rule_aten_zero(graph: GraphBuilder, self: Result) -> Rules:
+def rule_aten_zero(graph: Graph, self: Result) -> Rules:
     return rule_aten_fill_Scalar(graph, self=self, value=0)

@@ -4,25 +4,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable.dtypes import float32, int64
-from ortable.lowerings.nn import reduced_extreme, wide_dtype
+from ortable.lowerings.softmax import log_softmax_of
 from ortable.prelude.facts import axes_of, axis_of, dtype_of
-from ortable.prelude.metadata import known_dtype, known_shape
-from ortable.prelude.pointwise import log_softmax_of
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
+from ortable.prelude.promotion import wide_dtype
+from ortable.prelude.reductions import reduced_extreme
 from ortable.prelude.values import at_least_1d, cast, const, consts, with_rank_of
 
 if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
+    from ortable.ir import Graph, Res
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Dtype, Int, Result
 
 
-def aten__log_softmax(graph: GraphBuilder, res: Res, self: Result, dim: Int, half_to_float: Bool) -> Result:
+def aten__log_softmax(graph: Graph, res: Res, self: Result, dim: Int, half_to_float: Bool) -> Result:
     """aten::_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor"""
     wide = at_least_1d(graph, cast(graph, self, float32) if half_to_float else self)
     return with_rank_of(graph, log_softmax_of(graph, wide, axis_of(graph, self, dim)), self)
 
 
-def aten__log_softmax_backward_data(graph: GraphBuilder, res: Res, grad_output: Result, output: Result, dim: Int, input_dtype: Dtype) -> Result:
+def aten__log_softmax_backward_data(graph: Graph, res: Res, grad_output: Result, output: Result, dim: Int, input_dtype: Dtype) -> Result:
     """aten::_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor"""
     axes = axes_of(graph, output, dim)
     wanted = wide_dtype(dtype_of(graph, output))
@@ -31,7 +32,7 @@ def aten__log_softmax_backward_data(graph: GraphBuilder, res: Res, grad_output: 
     return cast(graph, graph.make_node('Sub', [grad, graph.make_node('Mul', [graph.make_node('Exp', [cast(graph, output, wanted)]), total])]), input_dtype)
 
 
-def aten__safe_softmax(graph: GraphBuilder, res: Res, self: Result, dim: Int, dtype: Dtype | None = None) -> Result:
+def aten__safe_softmax(graph: Graph, res: Res, self: Result, dim: Int, dtype: Dtype | None = None) -> Result:
     """aten::_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"""
     axis = axis_of(graph, self, dim)
     whole = at_least_1d(graph, cast(graph, self, dtype_of(graph, res)))
@@ -41,13 +42,13 @@ def aten__safe_softmax(graph: GraphBuilder, res: Res, self: Result, dim: Int, dt
     return with_rank_of(graph, found, self)
 
 
-def aten__softmax(graph: GraphBuilder, res: Res, self: Result, dim: Int, half_to_float: Bool) -> Result:
+def aten__softmax(graph: Graph, res: Res, self: Result, dim: Int, half_to_float: Bool) -> Result:
     """aten::_softmax(Tensor self, int dim, bool half_to_float) -> Tensor"""
     wide = at_least_1d(graph, cast(graph, self, float32) if half_to_float else self)
     return with_rank_of(graph, graph.make_node('Softmax', [wide], axis=axis_of(graph, self, dim)), self)
 
 
-def aten__softmax_backward_data(graph: GraphBuilder, res: Res, grad_output: Result, output: Result, dim: Int, input_dtype: Dtype) -> Result:
+def aten__softmax_backward_data(graph: Graph, res: Res, grad_output: Result, output: Result, dim: Int, input_dtype: Dtype) -> Result:
     """aten::_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor"""
     axes = axes_of(graph, output, dim)
     wanted = wide_dtype(dtype_of(graph, output))
@@ -57,41 +58,41 @@ def aten__softmax_backward_data(graph: GraphBuilder, res: Res, grad_output: Resu
     return cast(graph, graph.make_node('Sub', [both, graph.make_node('Mul', [found, total])]), input_dtype)
 
 
-def aten_log_softmax_int(graph: GraphBuilder, res: Res, self: Result, dim: Int, dtype: Dtype | None = None) -> Result:
+def aten_log_softmax_int(graph: Graph, res: Res, self: Result, dim: Int, dtype: Dtype | None = None) -> Result:
     """aten::log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"""
     wide = at_least_1d(graph, cast(graph, self, dtype_of(graph, res)))
     return with_rank_of(graph, log_softmax_of(graph, wide, axis_of(graph, self, dim)), self)
 
 
-def aten_softmax_int(graph: GraphBuilder, res: Res, self: Result, dim: Int, dtype: Dtype | None = None) -> Result:
+def aten_softmax_int(graph: Graph, res: Res, self: Result, dim: Int, dtype: Dtype | None = None) -> Result:
     """aten::softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"""
     wide = at_least_1d(graph, cast(graph, self, dtype_of(graph, res)))
     return with_rank_of(graph, graph.make_node('Softmax', [wide], axis=axis_of(graph, self, dim)), self)
 
 
-def rule_aten__log_softmax(graph: GraphBuilder, self: Result, dim: Int, half_to_float: Bool) -> Rules:
-    return ((float32 if half_to_float else known_dtype(graph, self), known_shape(graph, self)),)
+def rule_aten__log_softmax(graph: Graph, self: Result, dim: Int, half_to_float: Bool) -> Rules:
+    return ((float32 if half_to_float else dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
-def rule_aten__log_softmax_backward_data(graph: GraphBuilder, grad_output: Result, output: Result, dim: Int, input_dtype: Dtype) -> Rules:
-    return ((known_dtype(graph, grad_output) if input_dtype is None else input_dtype, known_shape(graph, grad_output)),)
+def rule_aten__log_softmax_backward_data(graph: Graph, grad_output: Result, output: Result, dim: Int, input_dtype: Dtype) -> Rules:
+    return ((dtype_or_none(graph, grad_output) if input_dtype is None else input_dtype, shape_or_none(graph, grad_output)),)
 
 
-def rule_aten__safe_softmax(graph: GraphBuilder, self: Result, dim: Int, dtype: Dtype | None = None) -> Rules:
-    return ((known_dtype(graph, self) if dtype is None else dtype, known_shape(graph, self)),)
+def rule_aten__safe_softmax(graph: Graph, self: Result, dim: Int, dtype: Dtype | None = None) -> Rules:
+    return ((dtype_or_none(graph, self) if dtype is None else dtype, shape_or_none(graph, self)),)
 
 
-def rule_aten__softmax(graph: GraphBuilder, self: Result, dim: Int, half_to_float: Bool) -> Rules:
-    return ((float32 if half_to_float else known_dtype(graph, self), known_shape(graph, self)),)
+def rule_aten__softmax(graph: Graph, self: Result, dim: Int, half_to_float: Bool) -> Rules:
+    return ((float32 if half_to_float else dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
-def rule_aten__softmax_backward_data(graph: GraphBuilder, grad_output: Result, output: Result, dim: Int, input_dtype: Dtype) -> Rules:
-    return ((known_dtype(graph, grad_output) if input_dtype is None else input_dtype, known_shape(graph, grad_output)),)
+def rule_aten__softmax_backward_data(graph: Graph, grad_output: Result, output: Result, dim: Int, input_dtype: Dtype) -> Rules:
+    return ((dtype_or_none(graph, grad_output) if input_dtype is None else input_dtype, shape_or_none(graph, grad_output)),)
 
 
-def rule_aten_log_softmax_int(graph: GraphBuilder, self: Result, dim: Int, dtype: Dtype | None = None) -> Rules:
-    return ((known_dtype(graph, self) if dtype is None else dtype, known_shape(graph, self)),)
+def rule_aten_log_softmax_int(graph: Graph, self: Result, dim: Int, dtype: Dtype | None = None) -> Rules:
+    return ((dtype_or_none(graph, self) if dtype is None else dtype, shape_or_none(graph, self)),)
 
 
-def rule_aten_softmax_int(graph: GraphBuilder, self: Result, dim: Int, dtype: Dtype | None = None) -> Rules:
-    return ((known_dtype(graph, self) if dtype is None else dtype, known_shape(graph, self)),)
+def rule_aten_softmax_int(graph: Graph, self: Result, dim: Int, dtype: Dtype | None = None) -> Rules:
+    return ((dtype_or_none(graph, self) if dtype is None else dtype, shape_or_none(graph, self)),)

@@ -5,20 +5,20 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int32, int64
 from ortable.inference import reduce_shape
-from ortable.lowerings.ordering import reordered
-from ortable.lowerings.scatter import places_in, sort_keys, taken_along
+from ortable.lowerings.sorting import places_in, reordered
 from ortable.prelude.facts import axis_of, dim_of, is_int, rank_of
-from ortable.prelude.metadata import known_dtype, known_shape, scalar_shape
-from ortable.prelude.types import common_dtype
+from ortable.prelude.indexing import sort_keys, taken_along
+from ortable.prelude.metadata import dtype_or_none, scalar_shape, shape_or_none
+from ortable.prelude.promotion import common_dtype
 from ortable.prelude.values import as_vec, cast, const, squeezed, with_rank_of
 
 if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
+    from ortable.ir import Graph, Res
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Int, Result, Scalar, Str, SymInt
 
 
-def aten_argsort(graph: GraphBuilder, res: Res, self: Result, dim: Int = -1, descending: Bool = False) -> Result:
+def aten_argsort(graph: Graph, res: Res, self: Result, dim: Int = -1, descending: Bool = False) -> Result:
     """aten::argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor"""
     axis = axis_of(graph, self, dim)
     keys = sort_keys(graph, self)
@@ -26,7 +26,7 @@ def aten_argsort(graph: GraphBuilder, res: Res, self: Result, dim: Int = -1, des
     return with_rank_of(graph, order, self)
 
 
-def aten_argsort_stable(graph: GraphBuilder, res: Res, self: Result, *, stable: Bool, dim: Int = -1, descending: Bool = False) -> Result:
+def aten_argsort_stable(graph: Graph, res: Res, self: Result, *, stable: Bool, dim: Int = -1, descending: Bool = False) -> Result:
     """aten::argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False) -> Tensor"""
     axis = axis_of(graph, self, dim)
     keys = sort_keys(graph, self)
@@ -34,21 +34,21 @@ def aten_argsort_stable(graph: GraphBuilder, res: Res, self: Result, *, stable: 
     return with_rank_of(graph, order, self)
 
 
-def aten_bucketize_Scalar(graph: GraphBuilder, res: Res, self: Scalar, boundaries: Result, *, out_int32: Bool = False, right: Bool = False) -> Result:
+def aten_bucketize_Scalar(graph: Graph, res: Res, self: Scalar, boundaries: Result, *, out_int32: Bool = False, right: Bool = False) -> Result:
     """aten::bucketize.Scalar(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor"""
     dtype = common_dtype(graph, [boundaries, self])
     edges = cast(graph, boundaries, dtype)
     return places_in(graph, edges, const(graph, self, dtype), right, int32 if out_int32 else int64)
 
 
-def aten_bucketize_Tensor(graph: GraphBuilder, res: Res, self: Result, boundaries: Result, *, out_int32: Bool = False, right: Bool = False) -> Result:
+def aten_bucketize_Tensor(graph: Graph, res: Res, self: Result, boundaries: Result, *, out_int32: Bool = False, right: Bool = False) -> Result:
     """aten::bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor"""
     value = cast(graph, self, common_dtype(graph, [self, boundaries]))
     edges = cast(graph, boundaries, common_dtype(graph, [self, boundaries]))
     return places_in(graph, edges, value, right, int32 if out_int32 else int64)
 
 
-def aten_kthvalue(graph: GraphBuilder, res: Res, self: Result, k: SymInt, dim: Int = -1, keepdim: Bool = False) -> Any:
+def aten_kthvalue(graph: Graph, res: Res, self: Result, k: SymInt, dim: Int = -1, keepdim: Bool = False) -> Any:
     """aten::kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)"""
     axis = axis_of(graph, self, dim)
     if rank_of(graph, self) == 0:
@@ -60,14 +60,14 @@ def aten_kthvalue(graph: GraphBuilder, res: Res, self: Result, k: SymInt, dim: I
     return (squeezed(graph, value, gone), squeezed(graph, place, gone))
 
 
-def aten_msort(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_msort(graph: Graph, res: Res, self: Result) -> Result:
     """aten::msort(Tensor self) -> Tensor"""
     keys = sort_keys(graph, self)
     _, order = graph.make_node('TopK', [keys, as_vec(graph, dim_of(graph, keys, 0))], 2, axis=0, largest=0)
     return with_rank_of(graph, taken_along(graph, self, order, 0), self)
 
 
-def aten_searchsorted_Scalar(graph: GraphBuilder, res: Res, sorted_sequence: Result, self: Scalar, *, out_int32: Bool = False, right: Bool = False, side: Str | None = None, sorter: Result | None = None) -> Result:
+def aten_searchsorted_Scalar(graph: Graph, res: Res, sorted_sequence: Result, self: Scalar, *, out_int32: Bool = False, right: Bool = False, side: Str | None = None, sorter: Result | None = None) -> Result:
     """aten::searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor"""
     after = right or side == 'right'
     dtype = common_dtype(graph, [sorted_sequence, self])
@@ -75,7 +75,7 @@ def aten_searchsorted_Scalar(graph: GraphBuilder, res: Res, sorted_sequence: Res
     return places_in(graph, edges, const(graph, self, dtype), after, int32 if out_int32 else int64)
 
 
-def aten_searchsorted_Tensor(graph: GraphBuilder, res: Res, sorted_sequence: Result, self: Result, *, out_int32: Bool = False, right: Bool = False, side: Str | None = None, sorter: Result | None = None) -> Result:
+def aten_searchsorted_Tensor(graph: Graph, res: Res, sorted_sequence: Result, self: Result, *, out_int32: Bool = False, right: Bool = False, side: Str | None = None, sorter: Result | None = None) -> Result:
     """aten::searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor"""
     after = right or side == 'right'
     dtype = common_dtype(graph, [sorted_sequence, self])
@@ -83,7 +83,7 @@ def aten_searchsorted_Tensor(graph: GraphBuilder, res: Res, sorted_sequence: Res
     return places_in(graph, edges, cast(graph, self, dtype), after, int32 if out_int32 else int64)
 
 
-def aten_sort(graph: GraphBuilder, res: Res, self: Result, dim: Int = -1, descending: Bool = False) -> Any:
+def aten_sort(graph: Graph, res: Res, self: Result, dim: Int = -1, descending: Bool = False) -> Any:
     """aten::sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)"""
     axis = axis_of(graph, self, dim)
     keys = sort_keys(graph, self)
@@ -92,7 +92,7 @@ def aten_sort(graph: GraphBuilder, res: Res, self: Result, dim: Int = -1, descen
     return (with_rank_of(graph, values, self), with_rank_of(graph, order, self))
 
 
-def aten_sort_stable(graph: GraphBuilder, res: Res, self: Result, *, stable: Bool | None, dim: Int = -1, descending: Bool = False) -> Any:
+def aten_sort_stable(graph: Graph, res: Res, self: Result, *, stable: Bool | None, dim: Int = -1, descending: Bool = False) -> Any:
     """aten::sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)"""
     axis = axis_of(graph, self, dim)
     keys = sort_keys(graph, self)
@@ -101,7 +101,7 @@ def aten_sort_stable(graph: GraphBuilder, res: Res, self: Result, *, stable: Boo
     return (with_rank_of(graph, values, self), with_rank_of(graph, order, self))
 
 
-def aten_topk(graph: GraphBuilder, res: Res, self: Result, k: SymInt, dim: Int = -1, largest: Bool = True, sorted: Bool = True) -> Any:
+def aten_topk(graph: Graph, res: Res, self: Result, k: SymInt, dim: Int = -1, largest: Bool = True, sorted: Bool = True) -> Any:
     """aten::topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)"""
     axis = axis_of(graph, self, dim)
     keys, order = graph.make_node('TopK', [sort_keys(graph, self), as_vec(graph, k)], 2, axis=axis, largest=largest)
@@ -109,45 +109,45 @@ def aten_topk(graph: GraphBuilder, res: Res, self: Result, k: SymInt, dim: Int =
     return (with_rank_of(graph, values, self), with_rank_of(graph, order, self))
 
 
-def rule_aten_argsort(graph: GraphBuilder, self: Result, dim: Int = -1, descending: Bool = False) -> Rules:
-    return ((int64, known_shape(graph, self)),)
+def rule_aten_argsort(graph: Graph, self: Result, dim: Int = -1, descending: Bool = False) -> Rules:
+    return ((int64, shape_or_none(graph, self)),)
 
 
-def rule_aten_argsort_stable(graph: GraphBuilder, self: Result, *, stable: Bool, dim: Int = -1, descending: Bool = False) -> Rules:
-    return ((int64, known_shape(graph, self)),)
+def rule_aten_argsort_stable(graph: Graph, self: Result, *, stable: Bool, dim: Int = -1, descending: Bool = False) -> Rules:
+    return ((int64, shape_or_none(graph, self)),)
 
 
-def rule_aten_bucketize_Scalar(graph: GraphBuilder, self: Scalar, boundaries: Result, *, out_int32: Bool = False, right: Bool = False) -> Rules:
+def rule_aten_bucketize_Scalar(graph: Graph, self: Scalar, boundaries: Result, *, out_int32: Bool = False, right: Bool = False) -> Rules:
     return ((int32 if out_int32 else int64, scalar_shape()),)
 
 
-def rule_aten_bucketize_Tensor(graph: GraphBuilder, self: Result, boundaries: Result, *, out_int32: Bool = False, right: Bool = False) -> Rules:
-    return ((int32 if out_int32 else int64, known_shape(graph, self)),)
+def rule_aten_bucketize_Tensor(graph: Graph, self: Result, boundaries: Result, *, out_int32: Bool = False, right: Bool = False) -> Rules:
+    return ((int32 if out_int32 else int64, shape_or_none(graph, self)),)
 
 
-def rule_aten_kthvalue(graph: GraphBuilder, self: Result, k: SymInt, dim: Int = -1, keepdim: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), reduce_shape(known_shape(graph, self), dim, keepdim)), (int64, reduce_shape(known_shape(graph, self), dim, keepdim)),)
+def rule_aten_kthvalue(graph: Graph, self: Result, k: SymInt, dim: Int = -1, keepdim: Bool = False) -> Rules:
+    return ((dtype_or_none(graph, self), reduce_shape(shape_or_none(graph, self), dim, keepdim)), (int64, reduce_shape(shape_or_none(graph, self), dim, keepdim)),)
 
 
-def rule_aten_msort(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+def rule_aten_msort(graph: Graph, self: Result) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
-def rule_aten_searchsorted_Scalar(graph: GraphBuilder, sorted_sequence: Result, self: Scalar, *, out_int32: Bool = False, right: Bool = False, side: Str | None = None, sorter: Result | None = None) -> Rules:
+def rule_aten_searchsorted_Scalar(graph: Graph, sorted_sequence: Result, self: Scalar, *, out_int32: Bool = False, right: Bool = False, side: Str | None = None, sorter: Result | None = None) -> Rules:
     return ((int32 if out_int32 else int64, scalar_shape()),)
 
 
-def rule_aten_searchsorted_Tensor(graph: GraphBuilder, sorted_sequence: Result, self: Result, *, out_int32: Bool = False, right: Bool = False, side: Str | None = None, sorter: Result | None = None) -> Rules:
-    return ((int32 if out_int32 else int64, known_shape(graph, self)),)
+def rule_aten_searchsorted_Tensor(graph: Graph, sorted_sequence: Result, self: Result, *, out_int32: Bool = False, right: Bool = False, side: Str | None = None, sorter: Result | None = None) -> Rules:
+    return ((int32 if out_int32 else int64, shape_or_none(graph, self)),)
 
 
-def rule_aten_sort(graph: GraphBuilder, self: Result, dim: Int = -1, descending: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)), (int64, known_shape(graph, self)),)
+def rule_aten_sort(graph: Graph, self: Result, dim: Int = -1, descending: Bool = False) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)), (int64, shape_or_none(graph, self)),)
 
 
-def rule_aten_sort_stable(graph: GraphBuilder, self: Result, *, stable: Bool | None, dim: Int = -1, descending: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)), (int64, known_shape(graph, self)),)
+def rule_aten_sort_stable(graph: Graph, self: Result, *, stable: Bool | None, dim: Int = -1, descending: Bool = False) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)), (int64, shape_or_none(graph, self)),)
 
 
-def rule_aten_topk(graph: GraphBuilder, self: Result, k: SymInt, dim: Int = -1, largest: Bool = True, sorted: Bool = True) -> Rules:
-    return ((known_dtype(graph, self), None), (int64, None),)
+def rule_aten_topk(graph: Graph, self: Result, k: SymInt, dim: Int = -1, largest: Bool = True, sorted: Bool = True) -> Rules:
+    return ((dtype_or_none(graph, self), None), (int64, None),)

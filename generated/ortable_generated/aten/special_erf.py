@@ -4,21 +4,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable.dtypes import float32, float64
-from ortable.lowerings.special.error_functions import erfc_wide, erfcx_of, erfinv_start, erfinv_step, ndtri_tail, published, ratio_of
+from ortable.lowerings.special.error_functions import erfcx_of, erfinv_start, erfinv_step, ndtri_tail, published
+from ortable.prelude.error_functions import erfc_wide, ratio_of
 from ortable.prelude.facts import dtype_of, square_root
-from ortable.prelude.metadata import known_shape
-from ortable.prelude.pointwise import const_like, log1p_of, opmath, polynomial
-from ortable.prelude.promotion import promote_values, promoted_dtype
+from ortable.prelude.metadata import shape_or_none
+from ortable.prelude.pointwise import const_like, log1p_of, polynomial
+from ortable.prelude.promotion import opmath, promote_values, promoted_dtype
 from ortable.prelude.values import cast, const
 from ortable_generated.aten.unary import aten_erf, aten_erfc, rule_aten_erf, rule_aten_erfc
 
 if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
+    from ortable.ir import Graph, Res
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Result
 
 
-def aten_erfinv(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_erfinv(graph: Graph, res: Res, self: Result) -> Result:
     """aten::erfinv(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     if dtype_of(graph, self) == float64:
@@ -40,28 +41,28 @@ def aten_erfinv(graph: GraphBuilder, res: Res, self: Result) -> Result:
     return cast(graph, graph.make_node('Where', [graph.make_node('Equal', [graph.make_node('Abs', [x]), one]), ends, found]), dtype_of(graph, self))
 
 
-def aten_special_erf(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_special_erf(graph: Graph, res: Res, self: Result) -> Result:
     """aten::special_erf(Tensor self) -> Tensor"""
     return aten_erf(graph, res, self=self)
 
 
-def aten_special_erfc(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_special_erfc(graph: Graph, res: Res, self: Result) -> Result:
     """aten::special_erfc(Tensor self) -> Tensor"""
     return aten_erfc(graph, res, self=self)
 
 
-def aten_special_erfcx(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_special_erfcx(graph: Graph, res: Res, self: Result) -> Result:
     """aten::special_erfcx(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     return erfcx_of(graph, self)
 
 
-def aten_special_erfinv(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_special_erfinv(graph: Graph, res: Res, self: Result) -> Result:
     """aten::special_erfinv(Tensor self) -> Tensor"""
     return aten_erfinv(graph, res, self=self)
 
 
-def aten_special_log_ndtr(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_special_log_ndtr(graph: Graph, res: Res, self: Result) -> Result:
     """aten::special_log_ndtr(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     t = graph.make_node('Mul', [self, const_like(graph, square_root(0.5), self)])
@@ -71,7 +72,7 @@ def aten_special_log_ndtr(graph: GraphBuilder, res: Res, self: Result) -> Result
     return graph.make_node('Where', [graph.make_node('Less', [self, const_like(graph, -1, self)]), far, near], res.outputs)
 
 
-def aten_special_ndtr(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_special_ndtr(graph: Graph, res: Res, self: Result) -> Result:
     """aten::special_ndtr(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     x = opmath(graph, self)
@@ -79,7 +80,7 @@ def aten_special_ndtr(graph: GraphBuilder, res: Res, self: Result) -> Result:
     return cast(graph, graph.make_node('Mul', [erfc_wide(graph, t), const_like(graph, 0.5, x)]), dtype_of(graph, self))
 
 
-def aten_special_ndtri(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_special_ndtri(graph: Graph, res: Res, self: Result) -> Result:
     """aten::special_ndtri(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     one = const_like(graph, 1, self)
@@ -95,33 +96,33 @@ def aten_special_ndtri(graph: GraphBuilder, res: Res, self: Result) -> Result:
     return graph.make_node('Where', [graph.make_node('Greater', [y, edge]), middle, tail], res.outputs)
 
 
-def rule_aten_erfinv(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+def rule_aten_erfinv(graph: Graph, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
-def rule_aten_special_erf(graph: GraphBuilder, self: Result) -> Rules:
+def rule_aten_special_erf(graph: Graph, self: Result) -> Rules:
     return rule_aten_erf(graph, self=self)
 
 
-def rule_aten_special_erfc(graph: GraphBuilder, self: Result) -> Rules:
+def rule_aten_special_erfc(graph: Graph, self: Result) -> Rules:
     return rule_aten_erfc(graph, self=self)
 
 
-def rule_aten_special_erfcx(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+def rule_aten_special_erfcx(graph: Graph, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
-def rule_aten_special_erfinv(graph: GraphBuilder, self: Result) -> Rules:
+def rule_aten_special_erfinv(graph: Graph, self: Result) -> Rules:
     return rule_aten_erfinv(graph, self=self)
 
 
-def rule_aten_special_log_ndtr(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+def rule_aten_special_log_ndtr(graph: Graph, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
-def rule_aten_special_ndtr(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+def rule_aten_special_ndtr(graph: Graph, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
-def rule_aten_special_ndtri(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+def rule_aten_special_ndtri(graph: Graph, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)

@@ -9,255 +9,255 @@ from ortable_generated.aten.divide import aten_div_Scalar_mode, aten_div_Tensor,
 from ortable_generated.aten.trigonometric import aten_acos, aten_acosh, aten_asin, aten_asinh, aten_atan, aten_atanh, complex_aten_acos, complex_aten_acosh, complex_aten_asin, complex_aten_asinh, complex_aten_atan, complex_aten_atanh, rule_aten_acos, rule_aten_acosh, rule_aten_asin, rule_aten_asinh, rule_aten_atan, rule_aten_atanh
 
 if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
+    from ortable.ir import Graph, Res
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Result, Scalar, Str
 
 
-def aten_arccos(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_arccos(graph: Graph, res: Res, self: Result) -> Result:
     """aten::arccos(Tensor self) -> Tensor"""
     return aten_acos(graph, res, self=self)
 
 
-def aten_arccosh(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_arccosh(graph: Graph, res: Res, self: Result) -> Result:
     """aten::arccosh(Tensor self) -> Tensor"""
     return aten_acosh(graph, res, self=self)
 
 
-def aten_arcsin(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_arcsin(graph: Graph, res: Res, self: Result) -> Result:
     """aten::arcsin(Tensor self) -> Tensor"""
     return aten_asin(graph, res, self=self)
 
 
-def aten_arcsinh(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_arcsinh(graph: Graph, res: Res, self: Result) -> Result:
     """aten::arcsinh(Tensor self) -> Tensor"""
     return aten_asinh(graph, res, self=self)
 
 
-def aten_arctan(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_arctan(graph: Graph, res: Res, self: Result) -> Result:
     """aten::arctan(Tensor self) -> Tensor"""
     return aten_atan(graph, res, self=self)
 
 
-def aten_arctan2(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+def aten_arctan2(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     """aten::arctan2(Tensor self, Tensor other) -> Tensor"""
     return aten_atan2(graph, res, self=self, other=other)
 
 
-def aten_arctanh(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_arctanh(graph: Graph, res: Res, self: Result) -> Result:
     """aten::arctanh(Tensor self) -> Tensor"""
     return aten_atanh(graph, res, self=self)
 
 
-def aten_divide_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar) -> Result:
+def aten_divide_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
     """aten::divide.Scalar(Tensor self, Scalar other) -> Tensor"""
     return aten_div_Tensor(graph, res, self=self, other=other)
 
 
-def aten_divide_Scalar_mode(graph: GraphBuilder, res: Res, self: Result, other: Scalar, *, rounding_mode: Str | None) -> Result:
+def aten_divide_Scalar_mode(graph: Graph, res: Res, self: Result, other: Scalar, *, rounding_mode: Str | None) -> Result:
     """aten::divide.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor"""
     return aten_div_Scalar_mode(graph, res, self=self, other=other, rounding_mode=rounding_mode)
 
 
-def aten_greater_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar) -> Result:
+def aten_greater_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
     """aten::greater.Scalar(Tensor self, Scalar other) -> Tensor"""
     return aten_gt_Scalar(graph, res, self=self, other=other)
 
 
-def aten_greater_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+def aten_greater_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     """aten::greater.Tensor(Tensor self, Tensor other) -> Tensor"""
     return aten_gt_Tensor(graph, res, self=self, other=other)
 
 
-def aten_greater_equal_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar) -> Result:
+def aten_greater_equal_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
     """aten::greater_equal.Scalar(Tensor self, Scalar other) -> Tensor"""
     return aten_ge_Scalar(graph, res, self=self, other=other)
 
 
-def aten_greater_equal_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+def aten_greater_equal_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     """aten::greater_equal.Tensor(Tensor self, Tensor other) -> Tensor"""
     return aten_ge_Tensor(graph, res, self=self, other=other)
 
 
-def aten_less_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar) -> Result:
+def aten_less_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
     """aten::less.Scalar(Tensor self, Scalar other) -> Tensor"""
     return aten_lt_Scalar(graph, res, self=self, other=other)
 
 
-def aten_less_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+def aten_less_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     """aten::less.Tensor(Tensor self, Tensor other) -> Tensor"""
     return aten_lt_Tensor(graph, res, self=self, other=other)
 
 
-def aten_less_equal_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar) -> Result:
+def aten_less_equal_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
     """aten::less_equal.Scalar(Tensor self, Scalar other) -> Tensor"""
     return aten_le_Scalar(graph, res, self=self, other=other)
 
 
-def aten_less_equal_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+def aten_less_equal_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     """aten::less_equal.Tensor(Tensor self, Tensor other) -> Tensor"""
     return aten_le_Tensor(graph, res, self=self, other=other)
 
 
-def aten_multiply_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar) -> Result:
+def aten_multiply_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
     """aten::multiply.Scalar(Tensor self, Scalar other) -> Tensor"""
     return aten_mul_Tensor(graph, res, self=self, other=other)
 
 
-def aten_not_equal_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar) -> Result:
+def aten_not_equal_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
     """aten::not_equal.Scalar(Tensor self, Scalar other) -> Tensor"""
     return aten_ne_Scalar(graph, res, self=self, other=other)
 
 
-def aten_not_equal_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+def aten_not_equal_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     """aten::not_equal.Tensor(Tensor self, Tensor other) -> Tensor"""
     return aten_ne_Tensor(graph, res, self=self, other=other)
 
 
-def aten_subtract_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar, alpha: Scalar = 1) -> Result:
+def aten_subtract_Scalar(graph: Graph, res: Res, self: Result, other: Scalar, alpha: Scalar = 1) -> Result:
     """aten::subtract.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"""
     return aten_sub_Tensor(graph, res, self=self, other=other, alpha=alpha)
 
 
-def complex_aten_arccos(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_arccos(graph: Graph, res: Res, self: Result) -> Result:
     """aten::arccos(Tensor self) -> Tensor"""
     return complex_aten_acos(graph, res, self=self)
 
 
-def complex_aten_arccosh(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_arccosh(graph: Graph, res: Res, self: Result) -> Result:
     """aten::arccosh(Tensor self) -> Tensor"""
     return complex_aten_acosh(graph, res, self=self)
 
 
-def complex_aten_arcsin(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_arcsin(graph: Graph, res: Res, self: Result) -> Result:
     """aten::arcsin(Tensor self) -> Tensor"""
     return complex_aten_asin(graph, res, self=self)
 
 
-def complex_aten_arcsinh(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_arcsinh(graph: Graph, res: Res, self: Result) -> Result:
     """aten::arcsinh(Tensor self) -> Tensor"""
     return complex_aten_asinh(graph, res, self=self)
 
 
-def complex_aten_arctan(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_arctan(graph: Graph, res: Res, self: Result) -> Result:
     """aten::arctan(Tensor self) -> Tensor"""
     return complex_aten_atan(graph, res, self=self)
 
 
-def complex_aten_arctanh(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_arctanh(graph: Graph, res: Res, self: Result) -> Result:
     """aten::arctanh(Tensor self) -> Tensor"""
     return complex_aten_atanh(graph, res, self=self)
 
 
-def complex_aten_divide_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar) -> Result:
+def complex_aten_divide_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
     """aten::divide.Scalar(Tensor self, Scalar other) -> Tensor"""
     return complex_aten_div_Tensor(graph, res, self=self, other=other)
 
 
-def complex_aten_divide_Scalar_mode(graph: GraphBuilder, res: Res, self: Result, other: Scalar, *, rounding_mode: Str | None) -> Result:
+def complex_aten_divide_Scalar_mode(graph: Graph, res: Res, self: Result, other: Scalar, *, rounding_mode: Str | None) -> Result:
     """aten::divide.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor"""
     return complex_aten_div_Scalar_mode(graph, res, self=self, other=other, rounding_mode=rounding_mode)
 
 
-def complex_aten_multiply_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar) -> Result:
+def complex_aten_multiply_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
     """aten::multiply.Scalar(Tensor self, Scalar other) -> Tensor"""
     return complex_aten_mul_Tensor(graph, res, self=self, other=other)
 
 
-def complex_aten_not_equal_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar) -> Result:
+def complex_aten_not_equal_Scalar(graph: Graph, res: Res, self: Result, other: Scalar) -> Result:
     """aten::not_equal.Scalar(Tensor self, Scalar other) -> Tensor"""
     return complex_aten_ne_Scalar(graph, res, self=self, other=other)
 
 
-def complex_aten_not_equal_Tensor(graph: GraphBuilder, res: Res, self: Result, other: Result) -> Result:
+def complex_aten_not_equal_Tensor(graph: Graph, res: Res, self: Result, other: Result) -> Result:
     """aten::not_equal.Tensor(Tensor self, Tensor other) -> Tensor"""
     return complex_aten_ne_Tensor(graph, res, self=self, other=other)
 
 
-def complex_aten_subtract_Scalar(graph: GraphBuilder, res: Res, self: Result, other: Scalar, alpha: Scalar = 1) -> Result:
+def complex_aten_subtract_Scalar(graph: Graph, res: Res, self: Result, other: Scalar, alpha: Scalar = 1) -> Result:
     """aten::subtract.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"""
     return complex_aten_sub_Tensor(graph, res, self=self, other=other, alpha=alpha)
 
 
-def rule_aten_arccos(graph: GraphBuilder, self: Result) -> Rules:
+def rule_aten_arccos(graph: Graph, self: Result) -> Rules:
     return rule_aten_acos(graph, self=self)
 
 
-def rule_aten_arccosh(graph: GraphBuilder, self: Result) -> Rules:
+def rule_aten_arccosh(graph: Graph, self: Result) -> Rules:
     return rule_aten_acosh(graph, self=self)
 
 
-def rule_aten_arcsin(graph: GraphBuilder, self: Result) -> Rules:
+def rule_aten_arcsin(graph: Graph, self: Result) -> Rules:
     return rule_aten_asin(graph, self=self)
 
 
-def rule_aten_arcsinh(graph: GraphBuilder, self: Result) -> Rules:
+def rule_aten_arcsinh(graph: Graph, self: Result) -> Rules:
     return rule_aten_asinh(graph, self=self)
 
 
-def rule_aten_arctan(graph: GraphBuilder, self: Result) -> Rules:
+def rule_aten_arctan(graph: Graph, self: Result) -> Rules:
     return rule_aten_atan(graph, self=self)
 
 
-def rule_aten_arctan2(graph: GraphBuilder, self: Result, other: Result) -> Rules:
+def rule_aten_arctan2(graph: Graph, self: Result, other: Result) -> Rules:
     return rule_aten_atan2(graph, self=self, other=other)
 
 
-def rule_aten_arctanh(graph: GraphBuilder, self: Result) -> Rules:
+def rule_aten_arctanh(graph: Graph, self: Result) -> Rules:
     return rule_aten_atanh(graph, self=self)
 
 
-def rule_aten_divide_Scalar(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:
+def rule_aten_divide_Scalar(graph: Graph, self: Result, other: Scalar) -> Rules:
     return rule_aten_div_Tensor(graph, self=self, other=other)
 
 
-def rule_aten_divide_Scalar_mode(graph: GraphBuilder, self: Result, other: Scalar, *, rounding_mode: Str | None) -> Rules:
+def rule_aten_divide_Scalar_mode(graph: Graph, self: Result, other: Scalar, *, rounding_mode: Str | None) -> Rules:
     return rule_aten_div_Scalar_mode(graph, self=self, other=other, rounding_mode=rounding_mode)
 
 
-def rule_aten_greater_Scalar(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:
+def rule_aten_greater_Scalar(graph: Graph, self: Result, other: Scalar) -> Rules:
     return rule_aten_gt_Scalar(graph, self=self, other=other)
 
 
-def rule_aten_greater_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
+def rule_aten_greater_Tensor(graph: Graph, self: Result, other: Result) -> Rules:
     return rule_aten_gt_Tensor(graph, self=self, other=other)
 
 
-def rule_aten_greater_equal_Scalar(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:
+def rule_aten_greater_equal_Scalar(graph: Graph, self: Result, other: Scalar) -> Rules:
     return rule_aten_ge_Scalar(graph, self=self, other=other)
 
 
-def rule_aten_greater_equal_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
+def rule_aten_greater_equal_Tensor(graph: Graph, self: Result, other: Result) -> Rules:
     return rule_aten_ge_Tensor(graph, self=self, other=other)
 
 
-def rule_aten_less_Scalar(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:
+def rule_aten_less_Scalar(graph: Graph, self: Result, other: Scalar) -> Rules:
     return rule_aten_lt_Scalar(graph, self=self, other=other)
 
 
-def rule_aten_less_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
+def rule_aten_less_Tensor(graph: Graph, self: Result, other: Result) -> Rules:
     return rule_aten_lt_Tensor(graph, self=self, other=other)
 
 
-def rule_aten_less_equal_Scalar(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:
+def rule_aten_less_equal_Scalar(graph: Graph, self: Result, other: Scalar) -> Rules:
     return rule_aten_le_Scalar(graph, self=self, other=other)
 
 
-def rule_aten_less_equal_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
+def rule_aten_less_equal_Tensor(graph: Graph, self: Result, other: Result) -> Rules:
     return rule_aten_le_Tensor(graph, self=self, other=other)
 
 
-def rule_aten_multiply_Scalar(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:
+def rule_aten_multiply_Scalar(graph: Graph, self: Result, other: Scalar) -> Rules:
     return rule_aten_mul_Tensor(graph, self=self, other=other)
 
 
-def rule_aten_not_equal_Scalar(graph: GraphBuilder, self: Result, other: Scalar) -> Rules:
+def rule_aten_not_equal_Scalar(graph: Graph, self: Result, other: Scalar) -> Rules:
     return rule_aten_ne_Scalar(graph, self=self, other=other)
 
 
-def rule_aten_not_equal_Tensor(graph: GraphBuilder, self: Result, other: Result) -> Rules:
+def rule_aten_not_equal_Tensor(graph: Graph, self: Result, other: Result) -> Rules:
     return rule_aten_ne_Tensor(graph, self=self, other=other)
 
 
-def rule_aten_subtract_Scalar(graph: GraphBuilder, self: Result, other: Scalar, alpha: Scalar = 1) -> Rules:
+def rule_aten_subtract_Scalar(graph: Graph, self: Result, other: Scalar, alpha: Scalar = 1) -> Rules:
     return rule_aten_sub_Tensor(graph, self=self, other=other, alpha=alpha)

@@ -3,110 +3,112 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ortable.lowerings.complex.arithmetic import as_complex, c_abs, c_over, c_scaled, c_times, promote_complex
-from ortable.lowerings.complex.functions import c_exp, c_expm1, c_log, c_log1p, c_sqrt
+from ortable.lowerings.complex.arithmetic import promote_complex
+from ortable.lowerings.complex.functions import c_expm1, c_log, c_log1p, c_sqrt
 from ortable.lowerings.complex.parts import each_part
-from ortable.lowerings.special.error_functions import erf_of, erfc_wide
-from ortable.prelude.facts import dtype_of, is_float, is_signed
-from ortable.prelude.metadata import known_dtype, known_shape
-from ortable.prelude.pointwise import const_like, expm1_of, log1p_of, opmath, truncated
-from ortable.prelude.promotion import promote_values, promoted_dtype
+from ortable.lowerings.pointwise import expm1_of, is_signed, truncated
+from ortable.prelude.complex_arithmetic import as_complex, c_abs, c_exp, c_over, c_scaled, c_times
+from ortable.prelude.error_functions import erf_of, erfc_wide
+from ortable.prelude.facts import dtype_of, is_float
+from ortable.prelude.metadata import dtype_or_none, shape_or_none
+from ortable.prelude.pointwise import const_like, log1p_of
+from ortable.prelude.promotion import opmath, promote_values, promoted_dtype
 from ortable.prelude.values import cast
 
 if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
+    from ortable.ir import Graph, Res
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Float, Int, Result
 
 
-def aten_abs(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_abs(graph: Graph, res: Res, self: Result) -> Result:
     """aten::abs(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'complex_to_float', [self])
     return graph.make_node('Abs', [self], res.outputs)
 
 
-def aten_absolute(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_absolute(graph: Graph, res: Res, self: Result) -> Result:
     """aten::absolute(Tensor self) -> Tensor"""
     return aten_abs(graph, res, self=self)
 
 
-def aten_ceil(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_ceil(graph: Graph, res: Res, self: Result) -> Result:
     """aten::ceil(Tensor self) -> Tensor"""
     return graph.make_node('Ceil', [self], res.outputs) if is_float(graph, self) else self
 
 
-def aten_erf(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_erf(graph: Graph, res: Res, self: Result) -> Result:
     """aten::erf(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     return erf_of(graph, self)
 
 
-def aten_erfc(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_erfc(graph: Graph, res: Res, self: Result) -> Result:
     """aten::erfc(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     return cast(graph, erfc_wide(graph, opmath(graph, self)), dtype_of(graph, self))
 
 
-def aten_exp(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_exp(graph: Graph, res: Res, self: Result) -> Result:
     """aten::exp(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     return graph.make_node('Exp', [self], res.outputs)
 
 
-def aten_exp2(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_exp2(graph: Graph, res: Res, self: Result) -> Result:
     """aten::exp2(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     return graph.make_node('Pow', [const_like(graph, 2, self), self], res.outputs)
 
 
-def aten_expm1(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_expm1(graph: Graph, res: Res, self: Result) -> Result:
     """aten::expm1(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     return cast(graph, expm1_of(graph, opmath(graph, self)), dtype_of(graph, self))
 
 
-def aten_fix(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_fix(graph: Graph, res: Res, self: Result) -> Result:
     """aten::fix(Tensor self) -> Tensor"""
     return aten_trunc(graph, res, self=self)
 
 
-def aten_floor(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_floor(graph: Graph, res: Res, self: Result) -> Result:
     """aten::floor(Tensor self) -> Tensor"""
     return graph.make_node('Floor', [self], res.outputs) if is_float(graph, self) else self
 
 
-def aten_frac(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_frac(graph: Graph, res: Res, self: Result) -> Result:
     """aten::frac(Tensor self) -> Tensor"""
     return graph.make_node('Sub', [self, truncated(graph, self)], res.outputs)
 
 
-def aten_log(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_log(graph: Graph, res: Res, self: Result) -> Result:
     """aten::log(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     return graph.make_node('Log', [self], res.outputs)
 
 
-def aten_log10(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_log10(graph: Graph, res: Res, self: Result) -> Result:
     """aten::log10(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     found = graph.make_node('Log', [opmath(graph, self)])
     return cast(graph, graph.make_node('Div', [found, const_like(graph, 2.302585092994046, found)]), dtype_of(graph, self))
 
 
-def aten_log1p(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_log1p(graph: Graph, res: Res, self: Result) -> Result:
     """aten::log1p(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     return cast(graph, log1p_of(graph, opmath(graph, self)), dtype_of(graph, self))
 
 
-def aten_log2(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_log2(graph: Graph, res: Res, self: Result) -> Result:
     """aten::log2(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     found = graph.make_node('Log', [opmath(graph, self)])
     return cast(graph, graph.make_node('Div', [found, const_like(graph, 0.6931471805599453, found)]), dtype_of(graph, self))
 
 
-def aten_logit(graph: GraphBuilder, res: Res, self: Result, eps: Float | None = None) -> Result:
+def aten_logit(graph: Graph, res: Res, self: Result, eps: Float | None = None) -> Result:
     """aten::logit(Tensor self, float? eps=None) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     if eps is None:
@@ -117,35 +119,35 @@ def aten_logit(graph: GraphBuilder, res: Res, self: Result, eps: Float | None = 
     return cast(graph, graph.make_node('Log', [graph.make_node('Div', [z, graph.make_node('Sub', [const_like(graph, 1, x), z])])]), dtype_of(graph, self))
 
 
-def aten_neg(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_neg(graph: Graph, res: Res, self: Result) -> Result:
     """aten::neg(Tensor self) -> Tensor"""
     if is_signed(graph, self):
         return graph.make_node('Neg', [self], res.outputs)
     return graph.make_node('Sub', [const_like(graph, 0, self), self], res.outputs)
 
 
-def aten_negative(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_negative(graph: Graph, res: Res, self: Result) -> Result:
     """aten::negative(Tensor self) -> Tensor"""
     return aten_neg(graph, res, self=self)
 
 
-def aten_positive(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_positive(graph: Graph, res: Res, self: Result) -> Result:
     """aten::positive(Tensor(a) self) -> Tensor(a)"""
     return self
 
 
-def aten_reciprocal(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_reciprocal(graph: Graph, res: Res, self: Result) -> Result:
     """aten::reciprocal(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     return graph.make_node('Reciprocal', [self], res.outputs)
 
 
-def aten_round(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_round(graph: Graph, res: Res, self: Result) -> Result:
     """aten::round(Tensor self) -> Tensor"""
     return cast(graph, graph.make_node('Round', [opmath(graph, self)]), dtype_of(graph, self)) if is_float(graph, self) else self
 
 
-def aten_round_decimals(graph: GraphBuilder, res: Res, self: Result, *, decimals: Int) -> Result:
+def aten_round_decimals(graph: Graph, res: Res, self: Result, *, decimals: Int) -> Result:
     """aten::round.decimals(Tensor self, *, int decimals) -> Tensor"""
     if decimals == 0:
         return cast(graph, graph.make_node('Round', [opmath(graph, self)]), dtype_of(graph, self))
@@ -158,220 +160,220 @@ def aten_round_decimals(graph: GraphBuilder, res: Res, self: Result, *, decimals
     return cast(graph, graph.make_node('Div', [graph.make_node('Round', [graph.make_node('Mul', [x, unit])]), unit]), dtype_of(graph, self))
 
 
-def aten_rsqrt(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_rsqrt(graph: Graph, res: Res, self: Result) -> Result:
     """aten::rsqrt(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     return cast(graph, graph.make_node('Reciprocal', [graph.make_node('Sqrt', [opmath(graph, self)])]), dtype_of(graph, self))
 
 
-def aten_sqrt(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_sqrt(graph: Graph, res: Res, self: Result) -> Result:
     """aten::sqrt(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'int_to_float', [self])
     return graph.make_node('Sqrt', [self], res.outputs)
 
 
-def aten_square(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_square(graph: Graph, res: Res, self: Result) -> Result:
     """aten::square(Tensor self) -> Tensor"""
     self, = promote_values(graph, 'bool_to_long', [self])
     return graph.make_node('Mul', [self, self], res.outputs)
 
 
-def aten_trunc(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def aten_trunc(graph: Graph, res: Res, self: Result) -> Result:
     """aten::trunc(Tensor self) -> Tensor"""
     return truncated(graph, self)
 
 
-def complex_aten_abs(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_abs(graph: Graph, res: Res, self: Result) -> Result:
     """aten::abs(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'complex_to_float', [self])
     return c_abs(graph, self)
 
 
-def complex_aten_absolute(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_absolute(graph: Graph, res: Res, self: Result) -> Result:
     """aten::absolute(Tensor self) -> Tensor"""
     return complex_aten_abs(graph, res, self=self)
 
 
-def complex_aten_exp(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_exp(graph: Graph, res: Res, self: Result) -> Result:
     """aten::exp(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     return c_exp(graph, self)
 
 
-def complex_aten_exp2(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_exp2(graph: Graph, res: Res, self: Result) -> Result:
     """aten::exp2(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     return c_exp(graph, c_scaled(graph, self, 0.6931471805599453))
 
 
-def complex_aten_expm1(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_expm1(graph: Graph, res: Res, self: Result) -> Result:
     """aten::expm1(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     return c_expm1(graph, self)
 
 
-def complex_aten_log(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_log(graph: Graph, res: Res, self: Result) -> Result:
     """aten::log(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     return c_log(graph, self)
 
 
-def complex_aten_log10(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_log10(graph: Graph, res: Res, self: Result) -> Result:
     """aten::log10(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     return c_scaled(graph, c_log(graph, self), 0.4342944819032518)
 
 
-def complex_aten_log1p(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_log1p(graph: Graph, res: Res, self: Result) -> Result:
     """aten::log1p(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     return c_log1p(graph, self)
 
 
-def complex_aten_log2(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_log2(graph: Graph, res: Res, self: Result) -> Result:
     """aten::log2(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     return c_scaled(graph, c_log(graph, self), 1.4426950408889634)
 
 
-def complex_aten_neg(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_neg(graph: Graph, res: Res, self: Result) -> Result:
     """aten::neg(Tensor self) -> Tensor"""
     return each_part(graph, res, aten_neg, {'self': self})
 
 
-def complex_aten_negative(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_negative(graph: Graph, res: Res, self: Result) -> Result:
     """aten::negative(Tensor self) -> Tensor"""
     return complex_aten_neg(graph, res, self=self)
 
 
-def complex_aten_positive(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_positive(graph: Graph, res: Res, self: Result) -> Result:
     """aten::positive(Tensor(a) self) -> Tensor(a)"""
     return each_part(graph, res, aten_positive, {'self': self})
 
 
-def complex_aten_reciprocal(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_reciprocal(graph: Graph, res: Res, self: Result) -> Result:
     """aten::reciprocal(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     return c_over(graph, as_complex(graph, 1, dtype_of(graph, self)), self)
 
 
-def complex_aten_rsqrt(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_rsqrt(graph: Graph, res: Res, self: Result) -> Result:
     """aten::rsqrt(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     return c_over(graph, as_complex(graph, 1, dtype_of(graph, self)), c_sqrt(graph, self))
 
 
-def complex_aten_sqrt(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_sqrt(graph: Graph, res: Res, self: Result) -> Result:
     """aten::sqrt(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'int_to_float', [self])
     return c_sqrt(graph, self)
 
 
-def complex_aten_square(graph: GraphBuilder, res: Res, self: Result) -> Result:
+def complex_aten_square(graph: Graph, res: Res, self: Result) -> Result:
     """aten::square(Tensor self) -> Tensor"""
     self, = promote_complex(graph, 'bool_to_long', [self])
     return c_times(graph, self, self)
 
 
-def rule_aten_abs(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'complex_to_float', self), known_shape(graph, self)),)
+def rule_aten_abs(graph: Graph, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'complex_to_float', self), shape_or_none(graph, self)),)
 
 
-def rule_aten_absolute(graph: GraphBuilder, self: Result) -> Rules:
+def rule_aten_absolute(graph: Graph, self: Result) -> Rules:
     return rule_aten_abs(graph, self=self)
 
 
-def rule_aten_ceil(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+def rule_aten_ceil(graph: Graph, self: Result) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
-def rule_aten_erf(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+def rule_aten_erf(graph: Graph, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
-def rule_aten_erfc(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+def rule_aten_erfc(graph: Graph, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
-def rule_aten_exp(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+def rule_aten_exp(graph: Graph, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
-def rule_aten_exp2(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+def rule_aten_exp2(graph: Graph, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
-def rule_aten_expm1(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+def rule_aten_expm1(graph: Graph, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
-def rule_aten_fix(graph: GraphBuilder, self: Result) -> Rules:
+def rule_aten_fix(graph: Graph, self: Result) -> Rules:
     return rule_aten_trunc(graph, self=self)
 
 
-def rule_aten_floor(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+def rule_aten_floor(graph: Graph, self: Result) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
-def rule_aten_frac(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+def rule_aten_frac(graph: Graph, self: Result) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
-def rule_aten_log(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+def rule_aten_log(graph: Graph, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
-def rule_aten_log10(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+def rule_aten_log10(graph: Graph, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
-def rule_aten_log1p(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+def rule_aten_log1p(graph: Graph, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
-def rule_aten_log2(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+def rule_aten_log2(graph: Graph, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
-def rule_aten_logit(graph: GraphBuilder, self: Result, eps: Float | None = None) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+def rule_aten_logit(graph: Graph, self: Result, eps: Float | None = None) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
-def rule_aten_neg(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+def rule_aten_neg(graph: Graph, self: Result) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
-def rule_aten_negative(graph: GraphBuilder, self: Result) -> Rules:
+def rule_aten_negative(graph: Graph, self: Result) -> Rules:
     return rule_aten_neg(graph, self=self)
 
 
-def rule_aten_positive(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+def rule_aten_positive(graph: Graph, self: Result) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
-def rule_aten_reciprocal(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+def rule_aten_reciprocal(graph: Graph, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
-def rule_aten_round(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+def rule_aten_round(graph: Graph, self: Result) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
-def rule_aten_round_decimals(graph: GraphBuilder, self: Result, *, decimals: Int) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+def rule_aten_round_decimals(graph: Graph, self: Result, *, decimals: Int) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
-def rule_aten_rsqrt(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+def rule_aten_rsqrt(graph: Graph, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
-def rule_aten_sqrt(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'int_to_float', self), known_shape(graph, self)),)
+def rule_aten_sqrt(graph: Graph, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'int_to_float', self), shape_or_none(graph, self)),)
 
 
-def rule_aten_square(graph: GraphBuilder, self: Result) -> Rules:
-    return ((promoted_dtype(graph, 'bool_to_long', self), known_shape(graph, self)),)
+def rule_aten_square(graph: Graph, self: Result) -> Rules:
+    return ((promoted_dtype(graph, 'bool_to_long', self), shape_or_none(graph, self)),)
 
 
-def rule_aten_trunc(graph: GraphBuilder, self: Result) -> Rules:
-    return ((known_dtype(graph, self), known_shape(graph, self)),)
+def rule_aten_trunc(graph: Graph, self: Result) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)

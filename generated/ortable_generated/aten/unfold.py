@@ -5,21 +5,22 @@ from typing import TYPE_CHECKING
 
 from ortable.dtypes import float32, int64
 from ortable.lowerings.complex.parts import each_part
-from ortable.lowerings.ordering import fold_places, is_half, window_count, window_places
-from ortable.lowerings.scatter import put_along
+from ortable.lowerings.convolution import fold_places, is_half, window_count
+from ortable.lowerings.shapes import replaced_at
 from ortable.prelude.facts import count_of, dim_of, dtype_of, rank_of, shape_of, spread, static
-from ortable.prelude.metadata import given_shape, known_dtype
-from ortable.prelude.shapes import as_flat, replaced_at, torch_pads, zeros_of
+from ortable.prelude.indexing import put_along, window_places
+from ortable.prelude.metadata import dtype_or_none, given_shape
+from ortable.prelude.shapes import as_flat, torch_pads, zeros_of
 from ortable.prelude.values import as_vec, cast, const, consts, permuted, reshape_to, squeezed, unsqueezed
 from ortable_generated.aten.channels import aten_channel_shuffle, complex_aten_channel_shuffle, rule_aten_channel_shuffle
 
 if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
+    from ortable.ir import Graph, Res
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Int, Ints, Result, SymInt, SymInts
 
 
-def aten_col2im(graph: GraphBuilder, res: Res, self: Result, output_size: SymInts, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Result:
+def aten_col2im(graph: Graph, res: Res, self: Result, output_size: SymInts, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Result:
     """aten::col2im(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor"""
     kernel = spread(kernel_size, 2)
     steps = spread(stride, 2)
@@ -44,7 +45,7 @@ def aten_col2im(graph: GraphBuilder, res: Res, self: Result, output_size: SymInt
     return reshape_to(graph, graph.make_node('Slice', [wide, as_vec(graph, pads), ends, as_vec(graph, [1, 2])]), shape_of(graph, res))
 
 
-def aten_im2col(graph: GraphBuilder, res: Res, self: Result, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Result:
+def aten_im2col(graph: Graph, res: Res, self: Result, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Result:
     """aten::im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor"""
     lead = rank_of(graph, self) - 3
     kernel = spread(kernel_size, 2)
@@ -63,12 +64,12 @@ def aten_im2col(graph: GraphBuilder, res: Res, self: Result, kernel_size: Ints, 
     return reshape_to(graph, graph.make_node('Transpose', [both], perm=turn), sizes)
 
 
-def aten_native_channel_shuffle(graph: GraphBuilder, res: Res, self: Result, groups: SymInt) -> Result:
+def aten_native_channel_shuffle(graph: Graph, res: Res, self: Result, groups: SymInt) -> Result:
     """aten::native_channel_shuffle(Tensor self, SymInt groups) -> Tensor"""
     return aten_channel_shuffle(graph, res, self=self, groups=groups)
 
 
-def aten_pixel_shuffle(graph: GraphBuilder, res: Res, self: Result, upscale_factor: Int) -> Result:
+def aten_pixel_shuffle(graph: Graph, res: Res, self: Result, upscale_factor: Int) -> Result:
     """aten::pixel_shuffle(Tensor self, int upscale_factor) -> Tensor"""
     r = upscale_factor
     lead = rank_of(graph, self) - 3
@@ -81,7 +82,7 @@ def aten_pixel_shuffle(graph: GraphBuilder, res: Res, self: Result, upscale_fact
     return reshape_to(graph, graph.make_node('Transpose', [reshape_to(graph, self, parts)], perm=turn), whole)
 
 
-def aten_pixel_unshuffle(graph: GraphBuilder, res: Res, self: Result, downscale_factor: Int) -> Result:
+def aten_pixel_unshuffle(graph: Graph, res: Res, self: Result, downscale_factor: Int) -> Result:
     """aten::pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor"""
     r = downscale_factor
     lead = rank_of(graph, self) - 3
@@ -92,7 +93,7 @@ def aten_pixel_unshuffle(graph: GraphBuilder, res: Res, self: Result, downscale_
     return reshape_to(graph, graph.make_node('Transpose', [reshape_to(graph, self, parts)], perm=turn), whole)
 
 
-def aten_unfold_backward(graph: GraphBuilder, res: Res, grad_in: Result, input_sizes: SymInts, dim: Int, size: Int, step: Int) -> Result:
+def aten_unfold_backward(graph: Graph, res: Res, grad_in: Result, input_sizes: SymInts, dim: Int, size: Int, step: Int) -> Result:
     """aten::unfold_backward(Tensor grad_in, SymInt[] input_sizes, int dim, int size, int step) -> Tensor"""
     rank = len(input_sizes)
     axis = dim if dim >= 0 else dim + rank
@@ -105,45 +106,45 @@ def aten_unfold_backward(graph: GraphBuilder, res: Res, grad_in: Result, input_s
     return put_along(graph, zeros_of(graph, input_sizes, dtype_of(graph, grad_in)), axis, places, rows, 'add')
 
 
-def complex_aten_im2col(graph: GraphBuilder, res: Res, self: Result, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Result:
+def complex_aten_im2col(graph: Graph, res: Res, self: Result, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Result:
     """aten::im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor"""
     return each_part(graph, res, aten_im2col, {'self': self}, kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride)
 
 
-def complex_aten_native_channel_shuffle(graph: GraphBuilder, res: Res, self: Result, groups: SymInt) -> Result:
+def complex_aten_native_channel_shuffle(graph: Graph, res: Res, self: Result, groups: SymInt) -> Result:
     """aten::native_channel_shuffle(Tensor self, SymInt groups) -> Tensor"""
     return complex_aten_channel_shuffle(graph, res, self=self, groups=groups)
 
 
-def complex_aten_pixel_shuffle(graph: GraphBuilder, res: Res, self: Result, upscale_factor: Int) -> Result:
+def complex_aten_pixel_shuffle(graph: Graph, res: Res, self: Result, upscale_factor: Int) -> Result:
     """aten::pixel_shuffle(Tensor self, int upscale_factor) -> Tensor"""
     return each_part(graph, res, aten_pixel_shuffle, {'self': self}, upscale_factor=upscale_factor)
 
 
-def complex_aten_pixel_unshuffle(graph: GraphBuilder, res: Res, self: Result, downscale_factor: Int) -> Result:
+def complex_aten_pixel_unshuffle(graph: Graph, res: Res, self: Result, downscale_factor: Int) -> Result:
     """aten::pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor"""
     return each_part(graph, res, aten_pixel_unshuffle, {'self': self}, downscale_factor=downscale_factor)
 
 
-def rule_aten_col2im(graph: GraphBuilder, self: Result, output_size: SymInts, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Rules:
-    return ((known_dtype(graph, self), None),)
+def rule_aten_col2im(graph: Graph, self: Result, output_size: SymInts, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Rules:
+    return ((dtype_or_none(graph, self), None),)
 
 
-def rule_aten_im2col(graph: GraphBuilder, self: Result, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Rules:
-    return ((known_dtype(graph, self), None),)
+def rule_aten_im2col(graph: Graph, self: Result, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Rules:
+    return ((dtype_or_none(graph, self), None),)
 
 
-def rule_aten_native_channel_shuffle(graph: GraphBuilder, self: Result, groups: SymInt) -> Rules:
+def rule_aten_native_channel_shuffle(graph: Graph, self: Result, groups: SymInt) -> Rules:
     return rule_aten_channel_shuffle(graph, self=self, groups=groups)
 
 
-def rule_aten_pixel_shuffle(graph: GraphBuilder, self: Result, upscale_factor: Int) -> Rules:
-    return ((known_dtype(graph, self), None),)
+def rule_aten_pixel_shuffle(graph: Graph, self: Result, upscale_factor: Int) -> Rules:
+    return ((dtype_or_none(graph, self), None),)
 
 
-def rule_aten_pixel_unshuffle(graph: GraphBuilder, self: Result, downscale_factor: Int) -> Rules:
-    return ((known_dtype(graph, self), None),)
+def rule_aten_pixel_unshuffle(graph: Graph, self: Result, downscale_factor: Int) -> Rules:
+    return ((dtype_or_none(graph, self), None),)
 
 
-def rule_aten_unfold_backward(graph: GraphBuilder, grad_in: Result, input_sizes: SymInts, dim: Int, size: Int, step: Int) -> Rules:
-    return ((known_dtype(graph, grad_in), given_shape(input_sizes)),)
+def rule_aten_unfold_backward(graph: Graph, grad_in: Result, input_sizes: SymInts, dim: Int, size: Int, step: Int) -> Rules:
+    return ((dtype_or_none(graph, grad_in), given_shape(input_sizes)),)

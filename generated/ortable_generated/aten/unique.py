@@ -5,19 +5,20 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import int64
 from ortable.errors import UnsupportedCase
-from ortable.lowerings.ordering import compressed, equality_codes, run_ids, run_lengths, run_starts, sorted_places
+from ortable.lowerings.sorting import compressed, equality_codes, run_lengths, run_starts
 from ortable.prelude.facts import axis_of, shape_of
-from ortable.prelude.metadata import known_dtype
+from ortable.prelude.indexing import run_ids, sorted_places
+from ortable.prelude.metadata import dtype_or_none
 from ortable.prelude.shapes import as_flat
 from ortable.prelude.values import consts, reshape_to
 
 if TYPE_CHECKING:
-    from ortable.builder import GraphBuilder, Res
+    from ortable.ir import Graph, Res
     from ortable.prelude.metadata import Rules
     from ortable.prelude.facts import Bool, Int, Result
 
 
-def aten__unique(graph: GraphBuilder, res: Res, self: Result, sorted: Bool = True, return_inverse: Bool = False) -> Any:
+def aten__unique(graph: Graph, res: Res, self: Result, sorted: Bool = True, return_inverse: Bool = False) -> Any:
     """aten::_unique(Tensor self, bool sorted=True, bool return_inverse=False) -> (Tensor, Tensor)"""
     flat = as_flat(graph, self)
     order = sorted_places(graph, flat, 0)
@@ -28,7 +29,7 @@ def aten__unique(graph: GraphBuilder, res: Res, self: Result, sorted: Bool = Tru
     return (values, inverse)
 
 
-def aten__unique2(graph: GraphBuilder, res: Res, self: Result, sorted: Bool = True, return_inverse: Bool = False, return_counts: Bool = False) -> Any:
+def aten__unique2(graph: Graph, res: Res, self: Result, sorted: Bool = True, return_inverse: Bool = False, return_counts: Bool = False) -> Any:
     """aten::_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)"""
     flat = as_flat(graph, self)
     order = sorted_places(graph, flat, 0)
@@ -39,7 +40,7 @@ def aten__unique2(graph: GraphBuilder, res: Res, self: Result, sorted: Bool = Tr
     return (values, inverse, run_lengths(graph, starts) if return_counts else consts(graph, [], int64))
 
 
-def aten_unique_consecutive(graph: GraphBuilder, res: Res, self: Result, return_inverse: Bool = False, return_counts: Bool = False, dim: Int | None = None) -> Any:
+def aten_unique_consecutive(graph: Graph, res: Res, self: Result, return_inverse: Bool = False, return_counts: Bool = False, dim: Int | None = None) -> Any:
     """aten::unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> (Tensor, Tensor, Tensor)"""
     if dim is None:
         starts = run_starts(graph, as_flat(graph, self), 0)
@@ -55,7 +56,7 @@ def aten_unique_consecutive(graph: GraphBuilder, res: Res, self: Result, return_
     return (values, run_ids(graph, starts), run_lengths(graph, starts))
 
 
-def aten_unique_dim(graph: GraphBuilder, res: Res, self: Result, dim: Int, sorted: Bool = True, return_inverse: Bool = False, return_counts: Bool = False) -> Any:
+def aten_unique_dim(graph: Graph, res: Res, self: Result, dim: Int, sorted: Bool = True, return_inverse: Bool = False, return_counts: Bool = False) -> Any:
     """aten::unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)"""
     axis = axis_of(graph, self, dim)
     # integer codes, because ONNX leaves open how NaN is ordered (torch does, too, and makes each of its rows distinct)
@@ -63,17 +64,17 @@ def aten_unique_dim(graph: GraphBuilder, res: Res, self: Result, dim: Int, sorte
     return (graph.make_node('Gather', [self, first], axis=axis), inverse, counts)
 
 
-def rule_aten__unique(graph: GraphBuilder, self: Result, sorted: Bool = True, return_inverse: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), None), (int64, None),)
+def rule_aten__unique(graph: Graph, self: Result, sorted: Bool = True, return_inverse: Bool = False) -> Rules:
+    return ((dtype_or_none(graph, self), None), (int64, None),)
 
 
-def rule_aten__unique2(graph: GraphBuilder, self: Result, sorted: Bool = True, return_inverse: Bool = False, return_counts: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), None), (int64, None), (int64, None),)
+def rule_aten__unique2(graph: Graph, self: Result, sorted: Bool = True, return_inverse: Bool = False, return_counts: Bool = False) -> Rules:
+    return ((dtype_or_none(graph, self), None), (int64, None), (int64, None),)
 
 
-def rule_aten_unique_consecutive(graph: GraphBuilder, self: Result, return_inverse: Bool = False, return_counts: Bool = False, dim: Int | None = None) -> Rules:
-    return ((known_dtype(graph, self), None), (int64, None), (int64, None),)
+def rule_aten_unique_consecutive(graph: Graph, self: Result, return_inverse: Bool = False, return_counts: Bool = False, dim: Int | None = None) -> Rules:
+    return ((dtype_or_none(graph, self), None), (int64, None), (int64, None),)
 
 
-def rule_aten_unique_dim(graph: GraphBuilder, self: Result, dim: Int, sorted: Bool = True, return_inverse: Bool = False, return_counts: Bool = False) -> Rules:
-    return ((known_dtype(graph, self), None), (int64, None), (int64, None),)
+def rule_aten_unique_dim(graph: Graph, self: Result, dim: Int, sorted: Bool = True, return_inverse: Bool = False, return_counts: Bool = False) -> Rules:
+    return ((dtype_or_none(graph, self), None), (int64, None), (int64, None),)

@@ -4,16 +4,22 @@ from a model, be optimized, and be written as a model or a local function."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from onnx import FunctionProto, ModelProto, NodeProto
 
 from ortable.errors import BuilderError
-from ortable.ir import Graph, Node, casts, inline_graph, local_functions, versions
+from ortable.ir import Graph, Node, casts, editing, inline_graph, versions
 from ortable.ir.proto import function_protos, read_model, write_model
-from ortable.passes import basic, equal_nodes, qdq
+from ortable.passes import common_subexpressions, folding, identities, unused
+from ortable.passes.pipeline import FOLDED_BYTES, PassOptions, run_passes
 
 from .ops import Ops
+
+if TYPE_CHECKING:
+    from torch.fx import GraphModule
+
+    from ortable.ir.context import ConversionRecord
 
 
 class GraphBuilder(Graph):
@@ -89,45 +95,63 @@ class GraphBuilder(Graph):
         Returns the name of the output, or a tuple of names."""
         return inline_graph.make_nodes(self, other, input_names, output_names, prefix)
 
+    # -- what a converter asks for besides the graph: all of it is `ctx`
+
+    @property
+    def record(self) -> ConversionRecord | None:
+        """What to_onnx did, for ``return_builder=True``; None for a graph made otherwise."""
+        return self.ctx.record
+
+    def convert_subgraph(
+        self, graph_module: GraphModule, operands: Sequence[Any], *, name: str = "subgraph"
+    ) -> Graph:
+        """A torch graph inside the one that is converted, as a child graph for If or Loop."""
+        return self.ctx.convert_subgraph(graph_module, operands, name=name)
+
+    def convert_into(
+        self,
+        graph: Graph,
+        graph_module: GraphModule,
+        operands: Sequence[Any],
+        rename: Mapping[str, str] | None = None,
+    ) -> list[Any]:
+        """What a torch graph inside the one that is converted returns, computed in ``graph``."""
+        return self.ctx.convert_into(graph, graph_module, operands, rename)
+
     # -- passes
 
     def remove_unused(self) -> int:
         """Removes nodes and initializers that no output needs; returns how many."""
-        return basic.remove_unused(self)
+        return unused.remove_unused(self)
 
     def remove_identity_nodes(self) -> int:
         """Removes Identity nodes, keeping the names of inputs and outputs; returns how many."""
-        return basic.remove_identity_nodes(self)
+        return identities.remove_identity_nodes(self)
 
-    def constant_folding(self, max_bytes: int = 1 << 20, weights: bool = False) -> int:
+    def constant_folding(self, max_bytes: int = FOLDED_BYTES, weights: bool = False) -> int:
         """Replaces nodes on constants by their results of at most ``max_bytes``, or of any size
         if they are ``weights`` that rules computed of others; returns how many."""
-        return basic.constant_folding(self, max_bytes, weights)
+        return folding.constant_folding(self, max_bytes, weights)
 
     def merge_equal_nodes(self) -> int:
         """Makes nodes that compute the same one node; returns how many are gone."""
-        return equal_nodes.merge_equal_nodes(self)
+        return common_subexpressions.merge_equal_nodes(self)
 
     def optimize(
-        self, folding: bool = False, rewrites: bool = True, turning: bool = False
+        self, folding: bool = False, quantized: bool = True, weight_transposes: bool = False
     ) -> dict[str, int]:
-        """The basic passes: identities, weights that are only read transposed and constants (if
-        asked for), quantized parts (``rewrites``), equal nodes, unused nodes; counts of what was
-        removed or rewritten. Rules of rewriting (docs/rewrites.md) are run by
-        ``ortable.passes.rewrite.optimize``, which to_onnx and the backend call."""
-        counts = {"remove_identity_nodes": self.remove_identity_nodes()}
-        if turning:
-            counts["turn_weights"] = equal_nodes.turn_weights(self)
-        if folding:
-            counts["constant_folding"] = self.constant_folding()
-        arranged = qdq.arrange_quantized(self) if rewrites else 0
-        if arranged:
-            counts["arrange_quantized"] = arranged
-        counts["merge_equal_nodes"] = self.merge_equal_nodes()
-        counts["remove_unused"] = self.remove_unused()
-        if self.functions and self.is_model:
-            counts["remove_unused_functions"] = local_functions.remove_unused_functions(self)
-        return counts
+        """The passes of `ortable.passes.pipeline` without rules of rewriting (docs/rewrites.md):
+        identities, weights that are only read transposed and constants (if asked for), quantized
+        parts, unused nodes, equal nodes; counts of what was removed or made, by pass.
+
+        Initializers that hold the same stay apart: their names are the caller's."""
+        options = PassOptions(
+            quantized=quantized,
+            folding=folding,
+            weight_transposes=weight_transposes,
+            equal_initializers=False,
+        )
+        return run_passes(self, options).counts
 
     def rename_result(self, old: str, new: str) -> None:
         """Renames a result everywhere. BuilderError when the new name is taken."""
@@ -142,7 +166,7 @@ class GraphBuilder(Graph):
                     f"{old!r} cannot be renamed {new!r}, "
                     f"the graph has a result of this name ({self.tag})"
                 )
-        basic.rename(self, dict(names))
+        editing.rename(self, dict(names))
 
     # -- output
 

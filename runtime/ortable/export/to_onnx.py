@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ortable.export.account.metadata import annotate, model_name, note_weights, weight_names
@@ -46,8 +47,7 @@ from ortable.export.signature.outputs import (
     output_plan,
     write_dims,
 )
-from ortable.passes.rewrite.choose import rules as chosen_rules
-from ortable.passes.rewrite.optimize import optimize as optimize_graph
+from ortable.passes import pipeline
 
 from ..builder import GraphBuilder
 from ..interpreter import DynamoInterpreter, generated_tables
@@ -153,7 +153,13 @@ def to_onnx(
     check_names("output_names", output_names, "auto")
     options = checked_options(export_options)
     opset = checked_opset(target_opset, checked_target(target))
-    rules = chosen_rules(rewrites)
+    passes = pipeline.chosen(
+        optimize,
+        rewrites,
+        folding=options.constant_folding,
+        weight_transposes=options.constant_folding and not large_model,
+    )
+    bodies = replace(passes, weight_transposes=False)  # functions hold weights as they are
     checked_validate(validate)
     dispatcher = checked_dispatcher(dispatcher)
     mod = check_model(opened(mod))
@@ -163,15 +169,14 @@ def to_onnx(
     choices = function_choices(
         export_modules_as_functions,
         options,
-        optimize,
+        bodies,
         inline,
         external_threshold if large_model else None,
-        rules,
     )
     record = ExportRecord(verbose=verbose, progress=options.progress)
     tables = generated_tables()
     if "custom_ops" in options.functions:
-        dispatcher = FunctionBodies(dispatcher, tables, inline, rules)
+        dispatcher = FunctionBodies(dispatcher, tables, bodies, inline)
     main = opset if isinstance(opset, int) else opset[""]
     request = Request(
         mod, args, kwargs, dynamic_shapes, options, tables, dispatcher, record, extra, main
@@ -188,7 +193,7 @@ def to_onnx(
         dims = name_output_dims(program, output_dynamic_shapes, returned)
         builder = GraphBuilder(opset, target=target, name=model_name(request.model, program))
         builder.rename_dims = program.symbol_names
-        builder.record = record
+        builder.ctx = replace(builder.ctx, record=record)
         with record.phase("convert"), needing_opset(program, main):
             _convert(builder, request, program, given, returned, choices)
         lost = [f"{len(record.assertions)} assertions dropped"] if record.assertions else []
@@ -197,14 +202,7 @@ def to_onnx(
             tell_unused(dispatcher)
         if optimize:
             with record.phase("rewrite"):
-                folding = options.constant_folding
-                optimize_graph(
-                    builder,
-                    rules,
-                    folding=folding,
-                    turning=folding and not large_model,
-                    record=record.rewrites,
-                )
+                pipeline.run_passes(builder, passes, record.rewrites)
             fired = len(record.rewrites.fired)
             record.say("rewrite", f"{fired} rewrites", f"{len(builder.nodes)} nodes")
         with record.phase("serialise"):

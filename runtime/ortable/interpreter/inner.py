@@ -4,6 +4,7 @@ or into a builder that the caller gives."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from torch.fx import GraphModule, Node
@@ -24,6 +25,15 @@ class InnerGraphs(InterpreterState):
     def run_node(self, node: Node) -> Any:
         """Convert one node."""
         raise NotImplementedError
+
+    def plant(self, builder: Any) -> None:
+        """Make this interpreter the one that lowerings of ``builder`` call back."""
+        builder.ctx = replace(
+            builder.ctx,
+            convert_subgraph=self.convert_subgraph,
+            convert_into=self.convert_into,
+            find_converter=self.find_converter,
+        )
 
     def inline(self, graph_module: GraphModule, operands: Sequence[Any], prefix: str = "") -> Any:
         """Convert ``graph_module`` in place, called with ``operands``; returns what its output node
@@ -81,20 +91,10 @@ class InnerGraphs(InterpreterState):
         """
         inner = self._inner(builder)
         inner.rename = {**(self.rename or {}), **(rename or {})} or None
-        outer = (
-            builder.convert_subgraph,
-            builder.convert_into,
-            builder.find_converter,
-            builder.origin,
-        )
+        outer = builder.ctx, builder.origin
         inner.enter(graph_module)
         found = inner.inline(graph_module, operands)
-        (
-            builder.convert_subgraph,
-            builder.convert_into,
-            builder.find_converter,
-            builder.origin,
-        ) = outer
+        builder.ctx, builder.origin = outer
         return found if isinstance(found, list) else [found]
 
     def _inner(self, builder: Any) -> InnerGraphs:

@@ -86,9 +86,7 @@ class DynamoInterpreter(InnerGraphs):
         """Make ``graph_module`` the graph that is converted, and this interpreter the one that
         lowerings of control flow call back."""
         self._enter(graph_module)
-        self.builder.convert_subgraph = self.convert_subgraph
-        self.builder.convert_into = self.convert_into
-        self.builder.find_converter = self.find_converter
+        self.plant(self.builder)
 
     def check(self, graph_module: GraphModule) -> None:
         """Raise for in-place writes, and for every operator without a converter, before anything is

@@ -4,8 +4,9 @@ by words, `lowerings`, `passes`, and through `builder` by everybody else."""
 
 from __future__ import annotations
 
+from .context import LoweringContext
 from .graph import Graph
 from .node import Node
 from .result import Res
 
-__all__ = ["Graph", "Node", "Res"]
+__all__ = ["Graph", "LoweringContext", "Node", "Res"]

@@ -8,14 +8,11 @@ from typing import Any, TypeAlias
 
 from ortable import dtypes
 from ortable_generated.kernels import WIDER
+from ortable_generated.onnx.traits import TYPE_IS_MEANING
 
 KernelTable: TypeAlias = "Mapping[str, Sequence[tuple[Any, ...]]]"
 Moves: TypeAlias = "dict[int, int]"  # input index -> element type to cast it to
 
-# Their meaning depends on the input's own type, so a wider type is another computation.
-_TYPE_IS_MEANING = frozenset(
-    {"BitCast", "CastLike", "DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear"}
-)
 NO_MOVES: Moves = {}
 # torch computes them in float32 and rounds once, so a schema version that does not allow them
 # (bfloat16 before opset 22, for many operators) is one without a kernel for them.
@@ -58,7 +55,7 @@ def choose_casts(
     best = _cheapest(bound, from_inputs, legal, kernels)
     if best is None:
         return None
-    if best and key in _TYPE_IS_MEANING:
+    if best and key in TYPE_IS_MEANING:
         return None
     return {index: dtype for param, dtype in best.items() for index in where[param]}
 

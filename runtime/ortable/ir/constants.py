@@ -11,24 +11,12 @@ from onnx.reference import ReferenceEvaluator
 
 from ortable import dtypes
 from ortable.errors import BuilderError
+from ortable_generated.onnx.traits import RANDOM
 
 from . import initializers
 from .node import Node
 from .proto.node_proto import node_proto
 from .state import GraphState
-
-# Another draw at every call, so never a constant.
-RANDOM = frozenset(
-    {
-        "Bernoulli",
-        "Dropout",
-        "Multinomial",
-        "RandomNormal",
-        "RandomNormalLike",
-        "RandomUniform",
-        "RandomUniformLike",
-    }
-)
 
 
 class LazyConstant:

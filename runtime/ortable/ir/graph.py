@@ -16,6 +16,7 @@ from ortable.errors import BuilderError
 from ortable_generated.kernels import KERNELS_CPU
 
 from . import casts, constants, versions
+from .context import LoweringContext
 from .dim_results import DimResults
 from .node_maker import NodeMaker
 
@@ -47,14 +48,11 @@ class Graph(NodeMaker):
     ) -> None:
         super().__init__(parent, _tag(next(_counter)) if parent is None else parent.tag)
         self.name = name
-        self.target = target
         self.ir_version = ir_version
         self.kernel_table = KERNELS_CPU if kernel_table is None else kernel_table
         self.origin_metadata = origin_metadata
-        self.convert_subgraph: Any = None if parent is None else parent.convert_subgraph
-        self.convert_into: Any = None if parent is None else parent.convert_into
-        self.find_converter: Any = None if parent is None else parent.find_converter
-        self.record: Any = None  # the exporter's account of the conversion
+        # what lowerings get besides the graph; the interpreter and the exporter replace it
+        self.ctx: LoweringContext[Graph] = LoweringContext(target) if parent is None else parent.ctx
         self.is_model = parent is None  # not the body of a local function
         self.dim_results = DimResults(self, None if parent is None else parent.dim_results)
         if parent is not None:
@@ -73,12 +71,16 @@ class Graph(NodeMaker):
         """Version of the main domain."""
         return self.opsets[""]
 
+    @property
+    def target(self) -> str | None:
+        """What the model is made for; None: any runtime."""
+        return self.ctx.target
+
     def subgraph(self, name: str) -> Self:
         """A child graph for an attribute of If, Loop or Scan; it sees the results of this one."""
         return type(self)(
             parent=self,
             name=name,
-            target=self.target,
             kernel_table=self.kernel_table,
             origin_metadata=self.origin_metadata,
         )

@@ -1,5 +1,5 @@
-"""Local functions: bodies that compute the same are one function, and functions that nobody calls
-are dropped. Bodies are compared as Python values, before any protobuf is written."""
+"""Local functions: bodies that compute the same are one function. Bodies are compared as Python
+values, before any protobuf is written."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class FunctionTable:
             chosen = f"{name}_{number}"
         known[key] = chosen
         proto = body.to_function(chosen, domain, _REFERENCED)
-        domains = {"", *(called for called, _ in _called_by_nodes(body.nodes))}
+        domains = {"", *(called for called, _ in called_by_nodes(body.nodes))}
         imports = [each for each in proto.opset_import if each.domain in domains]
         del proto.opset_import[:]
         proto.opset_import.extend(imports)
@@ -115,38 +115,24 @@ def drop_unused_inputs(graph: GraphState) -> list[int]:
     return kept
 
 
-def remove_unused_functions(graph: Graph) -> int:
-    """Drop the functions that no node of the model calls, directly or through other functions;
-    returns how many."""
-    called: set[tuple[str, str]] = set()
-    waiting = _called_by_nodes(graph.nodes)
-    while waiting:
-        key = waiting.pop()
-        function = graph.functions.get(key)
-        if function is not None and key not in called:
-            called.add(key)
-            waiting.extend(_called_by_protos(function.node))
-    unused = [key for key in graph.functions if key not in called]
-    for key in unused:
-        del graph.functions[key]
-    return len(unused)
-
-
-def _called_by_nodes(nodes: Iterable[Node]) -> list[tuple[str, str]]:
+def called_by_nodes(nodes: Iterable[Node]) -> list[tuple[str, str]]:
+    """Operators of other domains than ONNX's as (domain, name), in graphs inside the nodes
+    too."""
     found = []
     for node in nodes:
         if node.domain:
             found.append((node.domain, node.op_type))
         for inner in subgraphs(node):
             found.extend(
-                _called_by_nodes(inner.nodes)
+                called_by_nodes(inner.nodes)
                 if isinstance(inner, GraphState)
-                else _called_by_protos(inner.node)
+                else called_by_protos(inner.node)
             )
     return found
 
 
-def _called_by_protos(nodes: Iterable[NodeProto]) -> list[tuple[str, str]]:
+def called_by_protos(nodes: Iterable[NodeProto]) -> list[tuple[str, str]]:
+    """The same for nodes of protobuf."""
     found = []
     for node in nodes:
         if node.domain:
@@ -154,5 +140,5 @@ def _called_by_protos(nodes: Iterable[NodeProto]) -> list[tuple[str, str]]:
         for attribute in node.attribute:
             graphs = [attribute.g] if attribute.HasField("g") else list(attribute.graphs)
             for inner in graphs:
-                found.extend(_called_by_protos(inner.node))
+                found.extend(called_by_protos(inner.node))
     return found

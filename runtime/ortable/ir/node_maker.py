@@ -15,6 +15,7 @@ from ortable.inference.value_info import ValueInfo
 from ortable_generated.onnx.dispatch import INFER
 
 from . import casts, checks, constants, versions
+from .context import LoweringContext
 from .debug_message import debug_message, typed_names
 from .interface import GraphInterface
 from .node import Node
@@ -28,7 +29,7 @@ class NodeMaker(GraphInterface):
     """Part of Graph: make_node and what it does on the way."""
 
     opsets: dict[str, int]
-    target: str | None
+    ctx: LoweringContext[Any]
     kernel_table: casts.KernelTable
 
     def __init__(self, parent: NodeMaker | None, tag: str) -> None:
@@ -217,7 +218,7 @@ class NodeMaker(GraphInterface):
             if wrong:
                 raise self._node_error(node, wrong)
             if moves is None:
-                if self.target == "onnxruntime":
+                if self.ctx.target == "onnxruntime":
                     listed = ", ".join(dtypes.name(t) for t in types if t)
                     why = (
                         f"ONNX Runtime has no kernel for {node.key} with {listed}, and no cast to "

@@ -1,14 +1,64 @@
-"""Gradient of scaled dot product attention, from the logarithm of the sums that the forward
-kept."""
+"""Attention: the words of scaled dot product attention and of torch's fused transformer operators,
+its gradient (from the logarithm of the sums that the forward kept), and flex_attention, whose
+functions of single scores are traced over all of them.
+
+In come queries, keys, values and masks, out go names of results. Called by generated converters of
+attention and transformer operators and, for flex_attention, of the higher-order ones."""
 
 from __future__ import annotations
 
-from ortable import dtypes
-from ortable.ir import Graph, Res
-from ortable.prelude.facts import dim_of, dtype_of
-from ortable.prelude.values import attention_mask, cast, consts, permuted, unsqueezed
+import contextlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from .nn import attention_scaled, grouped_product, heads_as, wide_dtype
+import numpy as np
+
+from ortable import dims, dtypes
+from ortable.errors import UnsupportedCase
+from ortable.ir import Graph, Res
+from ortable.prelude.error_functions import erf_of
+from ortable.prelude.facts import (
+    Bool,
+    Float,
+    Int,
+    Result,
+    Results,
+    SymInt,
+    SymInts,
+    dim_of,
+    dtype_of,
+    rank_of,
+    shape_of,
+    static,
+)
+from ortable.prelude.pointwise import scaled
+from ortable.prelude.promotion import wide_dtype
+from ortable.prelude.values import (
+    as_vec,
+    cast,
+    const,
+    consts,
+    filled,
+    permuted,
+    reshape_to,
+    unsqueezed,
+)
+
+if TYPE_CHECKING:
+    from torch.fx import GraphModule, Node
+
+__all__ = [
+    "attention_mask",
+    "attention_scaled",
+    "gelu_of",
+    "grouped_product",
+    "layer_normalized",
+    "log_of_sums",
+    "packed_attention",
+    "shared_heads",
+    "zero_where_masked",
+]
+
 
 _TURNED = [0, 1, 3, 2]
 
@@ -56,3 +106,223 @@ def flash_attention_backward(
         cast(graph, grad_key, res[1].dtype),
         cast(graph, grad_value, res[2].dtype),
     )
+
+
+def packed_attention(
+    graph: Graph,
+    inputs: Results,
+    heads: Int,
+    weight: Result,
+    bias: Result,
+    mask: Result | None,
+    mask_type: Int | None,
+) -> Results:
+    """Attention of query, key, value [N, L, E] through one weight [3 E, E] and bias [3 E].
+
+    ``mask`` is True where a place is not looked at: [L, S] for type 0, [N, S] for 1, [N, H, L, S]
+    for 2. Returns the joined heads [N, L, E] and the weights [N, H, L, S]; a row with no place to
+    look at is NaN, as in torch.
+
+    Raises:
+        UnsupportedCase: the mask is not of bools, or has no type.
+    """
+    parts = [_heads(graph, x, place, heads, weight, bias) for place, x in enumerate(inputs)]
+    query, key, value = parts
+    make, dtype = graph.make_node, graph.get_type(inputs[0])
+    size = int(static(dim_of(graph, weight, 1))) // heads
+    scores = make("MatMul", [query, permuted(graph, key, [0, 1, 3, 2])])
+    scores = make("Mul", [scores, const(graph, size**-0.5, dtype)])
+    if mask is not None:
+        if graph.get_type(mask) != dtypes.boolean or mask_type not in (0, 1, 2):
+            raise UnsupportedCase("a mask of other values than bools")
+        wide = unsqueezed(graph, mask, [1, 2]) if mask_type == 1 else mask
+        scores = make("Where", [wide, const(graph, -float("inf"), dtype), scores])
+    probs = make("Softmax", [scores], axis=-1)
+    joined = permuted(graph, make("MatMul", [probs, value]), [0, 2, 1, 3])
+    shape = [dim_of(graph, inputs[0], 0), dim_of(graph, inputs[0], 1), size * heads]
+    return [reshape_to(graph, joined, shape), probs]
+
+
+def layer_normalized(graph: Graph, x: Result, weight: Result, bias: Result, eps: Float) -> Result:
+    """Layer normalization over the last axis, for float16 and bfloat16 through float32."""
+    dtype = graph.get_type(x)
+    wide = wide_dtype(dtype)
+    parts = [cast(graph, each, wide) for each in (x, weight, bias)]
+    return cast(graph, graph.make_node("LayerNormalization", parts, epsilon=eps), dtype)
+
+
+def gelu_of(graph: Graph, x: Result) -> Result:
+    """gelu with the error function."""
+    dtype = graph.get_type(x)
+    half, root = const(graph, 0.5, dtype), const(graph, 2**0.5, dtype)
+    curve = erf_of(graph, graph.make_node("Div", [x, root]))
+    grown = graph.make_node("Add", [curve, const(graph, 1, dtype)])
+    return graph.make_node("Mul", [graph.make_node("Mul", [x, half]), grown])
+
+
+def _heads(graph: Graph, x: str, place: int, heads: int, weight: str, bias: str) -> str:
+    """[N, L, E] through the ``place``-th third of the packed weight: [N, H, L, E / H]."""
+    embedding = int(static(dim_of(graph, weight, 1)))
+    ends = [consts(graph, [(place + each) * embedding], dtypes.int64) for each in (0, 1)]
+    axis = consts(graph, [0], dtypes.int64)
+    matrix = graph.make_node("Slice", [weight, *ends, axis])
+    shift = graph.make_node("Slice", [bias, *ends, axis])
+    product = graph.make_node("MatMul", [x, permuted(graph, matrix, [1, 0])])
+    found = graph.make_node("Add", [product, shift])
+    shape = [dim_of(graph, x, 0), dim_of(graph, x, 1), heads, embedding // heads]
+    return permuted(graph, reshape_to(graph, found, shape), [0, 2, 1, 3])
+
+
+def flex_attention(
+    graph: Graph,
+    res: Res,
+    query: Any,
+    key: Any,
+    value: Any,
+    score_mod: GraphModule,
+    block_mask: Sequence[Any],
+    scale: float,
+    kernel_options: Any,
+    score_mod_other_buffers: Sequence[Any] = (),
+    mask_mod_other_buffers: Sequence[Any] = (),
+) -> list[Any]:
+    """The attention, the logarithm of the sums (base 2) and the largest scores; None for what
+    nobody reads. The blocks of the mask only save time: its function says what is masked.
+
+    Raises UnsupportedCase when torch cannot trace the functions.
+    """
+    node: Any = graph.origin
+    traced = _traced(node, score_mod, block_mask[-1], scale)
+    operands = [query, key, value, *score_mod_other_buffers, *mask_mod_other_buffers]
+    found = iter(graph.ctx.convert_into(graph, traced, operands))
+    used = _used(node)
+    return [next(found) if place in used else None for place in range(3)]
+
+
+def _used(node: Node) -> set[int]:
+    """The results of a node that somebody reads."""
+    return {int(user.args[1]) for user in node.users if user.users}  # type: ignore[arg-type]
+
+
+def _traced(node: Node, score_mod: Any, mask_mod: Any, scale: float) -> GraphModule:
+    import torch
+    from torch._higher_order_ops.flex_attention import math_attention
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    buffers = [tuple(given) for given in (*node.args[7:], (), ())[:2]]  # type: ignore[arg-type]
+    split = len(buffers[0])
+    used = sorted(_used(node))
+
+    def written_out(query: Any, key: Any, value: Any, *others: Any) -> list[Any]:
+        results = math_attention(
+            query, key, value, score_mod, (mask_mod,), scale, {}, others[:split], others[split:]
+        )
+        return [results[place] for place in used]
+
+    fakes = [each.meta["val"] for each in (*node.args[:3], *buffers[0], *buffers[1])]  # type: ignore[union-attr]
+    environment = getattr(fakes[0].fake_mode, "shape_env", None)
+    quiet = environment.suppress_guards() if environment is not None else contextlib.nullcontext()
+    try:
+        with torch.no_grad(), fakes[0].fake_mode, quiet:
+            return make_fx(written_out)(*fakes)
+    except Exception as error:  # the functions are the user's
+        raise UnsupportedCase(
+            "the score or mask function of flex_attention cannot be traced over all scores: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+
+
+def attention_scaled(graph: Graph, x: Result, scale: Float | None, width: SymInt) -> Result:
+    """Attention scores times ``scale``; by default over the square root of the width of a head.
+    Heads without width have scores of 0, where ONNX Runtime's product over nothing leaves what
+    was in memory."""
+    if dims.same(width, 0):
+        nothing = const(graph, 0, graph.get_type(x))
+        return graph.make_node("Expand", [nothing, graph.make_node("Shape", [x])])
+    if scale is not None:
+        return scaled(graph, x, scale)
+    if isinstance(width, dims.SymDim):
+        root = graph.make_node("Sqrt", [const(graph, width, graph.get_type(x))])
+        return graph.make_node("Div", [x, root])
+    return scaled(graph, x, float(width) ** -0.5)
+
+
+def shared_heads(graph: Graph, x: Result, query: Result, repeat: Bool) -> Result:
+    """Keys or values [..., G, S, D] of queries [..., H, L, D]; with ``repeat`` [..., H, S, D], each
+    head as often as the queries share it. No node when G is H."""
+    if not repeat:
+        return x
+    heads, own = dim_of(graph, query, -3), dim_of(graph, x, -3)
+    if own is heads or own == heads:
+        return x
+    rank, shape = rank_of(graph, x), list(shape_of(graph, x))
+    times = static(heads) // static(own)
+    wide = unsqueezed(graph, x, [rank - 2])
+    sizes = [*shape[: rank - 2], times, *shape[rank - 2 :]]
+    spread_out = graph.make_node("Expand", [wide, as_vec(graph, sizes)])
+    return reshape_to(graph, spread_out, [*shape[: rank - 3], heads, *shape[rank - 2 :]])
+
+
+def heads_as(graph: Graph, x: Result, heads: SymInt) -> Result:
+    """[..., H, R, D] -> [..., heads, H R / heads, D]: neighbouring heads as rows of one, or such
+    rows as heads again; no node when the numbers are equal."""
+    shape = list(shape_of(graph, x))
+    own, rows = shape[-3:-1]
+    if own is heads or own == heads:
+        return x
+    return reshape_to(graph, x, [*shape[:-3], heads, own * rows // heads, shape[-1]])
+
+
+def grouped_product(graph: Graph, x: Result, y: Result) -> Result:
+    """MatMul of heads [..., H, L, S] and heads [..., G, S, D], each of which H / G neighbours of
+    the first share: these become rows of one head, so that nothing is copied."""
+    rows = heads_as(graph, x, dim_of(graph, y, -3))
+    return heads_as(graph, graph.make_node("MatMul", [rows, y]), dim_of(graph, x, -3))
+
+
+def zero_where_masked(graph: Graph, x: Result, mask: Result | None) -> Result:
+    """0 in the rows of an attention output that the mask hides from every key, where a softmax
+    alone gives NaN."""
+    if mask is None:
+        return x
+    last = consts(graph, [rank_of(graph, mask) - 1], dtypes.int64)
+    if graph.get_type(mask) == dtypes.boolean:
+        most = graph.make_node("ReduceMax", [cast(graph, mask, dtypes.uint8), last], keepdims=1)
+        seen = cast(graph, most, dtypes.boolean)
+        return graph.make_node("Where", [seen, x, const(graph, 0, graph.get_type(x))])
+    most = graph.make_node("ReduceMax", [mask, last], keepdims=1)
+    hidden = graph.make_node("Equal", [most, const(graph, float("-inf"), graph.get_type(mask))])
+    return graph.make_node("Where", [hidden, const(graph, 0, graph.get_type(x)), x])
+
+
+def log_of_sums(graph: Graph, scores: Result, probs: Result, mask: Result | None) -> Result:
+    """The logarithm of the sum of exponentials over the last axis, where ``probs`` is the softmax
+    of ``scores``: the largest score less the logarithm of its probability, which takes a tenth of
+    ReduceLogSumExp's time. 0 for a row that a mask hides altogether, as torch keeps it."""
+    make, last = graph.make_node, consts(graph, [len(shape_of(graph, scores)) - 1], dtypes.int64)
+    top, most = (make("ReduceMax", [x, last], keepdims=0) for x in (scores, probs))
+    sums = make("Sub", [top, make("Log", [most])])
+    if mask is None:
+        return sums
+    kind = graph.get_type(sums)
+    hidden = make("Equal", [top, const(graph, float("-inf"), kind)])
+    return make("Where", [hidden, const(graph, 0, kind), sums])
+
+
+def attention_mask(
+    graph: Graph, scores: Result, mask: Result | None, causal: Bool, sizes: SymInts
+) -> Result:
+    """Attention scores with a bool mask (False is left out), a float mask (added), a causal mask,
+    or none of them."""
+    if causal:
+        kept = graph.make_node("Trilu", [filled(graph, sizes, True, dtypes.boolean)], upper=0)
+        scores = graph.make_node(
+            "Where", [kept, scores, const(graph, -np.inf, graph.get_type(scores))]
+        )
+    if mask is None:
+        return scores
+    if graph.get_type(mask) == dtypes.boolean:
+        return graph.make_node(
+            "Where", [mask, scores, const(graph, -np.inf, graph.get_type(scores))]
+        )
+    return graph.make_node("Add", [scores, cast(graph, mask, graph.get_type(scores))])

@@ -1,16 +1,34 @@
-"""Lower-case words of the spec language that read the bits of one dtype as those of another, the
-lowest byte first, as the memory of the processors that torch and ONNX Runtime run on has them."""
+"""The bits of ints and floats: shifts, and one dtype read as another, the lowest byte first, as the
+memory of the processors that torch and ONNX Runtime run on has them.
+
+In come results, out go names of results. Called by generated converters of views and bitwise
+operators, and by `interpreter` for shifts of numbers."""
 
 from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
 
 from ortable import dtypes
 from ortable.ir import Graph
 from ortable.prelude.facts import Bool, Dtype, Result, shape_of
-from ortable.prelude.values import cast, consts, reshape_to, unsqueezed
+from ortable.prelude.values import cast, const, consts, reshape_to, unsqueezed
 
-__all__ = ["bits_as", "casts_keep_bits", "is_float8"]
+from .pointwise import floor_quotient
+
+__all__ = [
+    "bits_as",
+    "casts_keep_bits",
+    "is_float8",
+    "shifted_left",
+    "shifted_right",
+]
+
 
 _UNSIGNED = {1: dtypes.uint8, 2: dtypes.uint16, 4: dtypes.uint32, 8: dtypes.uint64}
+
+
 _BITS_OF_INTS = dtypes.INT_TYPES | {dtypes.boolean}
 
 
@@ -70,3 +88,42 @@ def _joined(graph: Graph, x: str, own: int, wanted: int) -> str:
     column = reshape_to(graph, powers, [count, 1])
     found = graph.make_node("MatMul", [cast(graph, bits, wide), column])
     return cast(graph, reshape_to(graph, found, shape), _UNSIGNED[wanted])
+
+
+def shifted_left(graph: Graph, x: Result, places: Result) -> Result:
+    """``x << places`` of ints: a wrapping product; 0 for places outside of the dtype, as in torch.
+
+    ONNX's BitShift takes unsigned ints only.
+    """
+    bits = 8 * dtypes.itemsize(graph.get_type(x))
+    powers = np.array([1 << place for place in range(bits)] + [0], np.uint64)
+    return graph.make_node(
+        "Mul", [x, _power_of_two(graph, places, powers, bits, graph.get_type(x))]
+    )
+
+
+def shifted_right(graph: Graph, x: Result, places: Result) -> Result:
+    """``x >> places`` of ints: the floor of a quotient; outside of the dtype the sign."""
+    dtype = graph.get_type(x)
+    signed = 0 if dtype == dtypes.uint8 else 1
+    top = 8 * dtypes.itemsize(dtype) - 1 - signed
+    powers = np.array([1 << place for place in range(top + 1)] + [1], np.uint64)
+    found = floor_quotient(graph, x, _power_of_two(graph, places, powers, top + 1, dtype))
+    zero, make = const(graph, 0, dtype), graph.make_node
+    sign = (
+        make("Where", [make("Less", [x, zero]), const(graph, -1, dtype), zero]) if signed else zero
+    )
+    inside = make("LessOrEqual", [places, const(graph, top, dtype)])
+    if signed:
+        inside = make("And", [inside, make("GreaterOrEqual", [places, zero])])
+    return make("Where", [inside, found, sign])
+
+
+def _power_of_two(graph: Graph, places: str, powers: Any, outside: int, dtype: int) -> str:
+    """Powers of two from a table; places that are negative or too large find its last entry."""
+    table = graph.make_initializer("", powers.astype(dtypes.to_numpy(dtype)))
+    places = cast(graph, places, dtypes.int64)
+    limit, zero = const(graph, outside, dtypes.int64), const(graph, 0, dtypes.int64)
+    bounded = graph.make_node("Min", [places, limit])
+    index = graph.make_node("Where", [graph.make_node("Less", [places, zero]), limit, bounded])
+    return graph.make_node("Gather", [table, index], axis=0)

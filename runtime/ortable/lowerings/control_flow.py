@@ -1,5 +1,5 @@
-"""Control flow: branches become child graphs through the callback that the interpreter puts on the
-builder."""
+"""Control flow: branches become child graphs, converted by the interpreter, which is reached
+through `graph.ctx`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def cond(
     if graph.get_rank(pred):
         pred = graph.make_node("Reshape", [pred, consts(graph, [], dtypes.int64)])
     branches = [
-        graph.convert_subgraph(branch, list(operands), name=name)
+        graph.ctx.convert_subgraph(branch, list(operands), name=name)
         for branch, name in ((true_fn, "then_branch"), (false_fn, "else_branch"))
     ]
     found = graph.make_node(
@@ -80,7 +80,7 @@ def _converter(graph: Graph, op: Any) -> Any:
 
     Raises UnsupportedCase when it has none.
     """
-    found = graph.find_converter(op)
+    found = graph.ctx.find_converter(op)
     if found is None:
         raise UnsupportedCase(f"{op.name()}, called by a higher-order operator, has no converter")
     return found

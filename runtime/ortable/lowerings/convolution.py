@@ -1,5 +1,8 @@
-"""Convolution gradients, and convolutions in dtypes that have no kernel, as sums of matrix
-products."""
+"""Convolution: pads and windows, gradients, convolutions in dtypes that have no kernel (sums of
+matrix products), and the windows of unfold and fold.
+
+In come tensors, weights and windows, out go sizes or names of results. Called by generated
+converters of convolution and unfold; `pooling` takes the padding of its gradient from here."""
 
 from __future__ import annotations
 
@@ -7,10 +10,23 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
+import numpy as np
+
 from ortable import dtypes
 from ortable.ir import Graph, Res
-from ortable.prelude.facts import rank_of, shape_of, spread, static
-from ortable.prelude.shapes import flipped_along
+from ortable.prelude.facts import (
+    Bool,
+    Int,
+    Ints,
+    Result,
+    SymInt,
+    SymInts,
+    rank_of,
+    shape_of,
+    spread,
+    static,
+)
+from ortable.prelude.matrices import matrix_product
 from ortable.prelude.sums import summed_over
 from ortable.prelude.values import (
     as_vec,
@@ -23,8 +39,15 @@ from ortable.prelude.values import (
     unsqueezed,
 )
 
-from .nn import channels_first, reach_padding, same_pads
-from .products import matrix_product
+from .shapes import flipped_along
+
+__all__ = [
+    "fold_places",
+    "is_half",
+    "reaches",
+    "same_pads",
+    "window_count",
+]
 
 
 def convolution_backward(
@@ -295,3 +318,76 @@ def _at_place(
     )
     found = matrix_product(graph, factors, rows)
     return reshape_to(graph, found, [batch, out, *space])
+
+
+# -- windows ------------------------------------------------------------------------------------
+
+
+def same_pads(weight_sizes: SymInts, dilations: Ints) -> Ints:
+    """Begin and end pads of ``padding='same'``: the odd element goes to the end."""
+    total = [
+        dilation * (size - 1)
+        for size, dilation in zip(static(weight_sizes), dilations, strict=True)
+    ]
+    return [size // 2 for size in total] + [size - size // 2 for size in total]
+
+
+def channels_first(graph: Graph, x: Result, groups: Int) -> Result:
+    """[N, G*C, ...] -> [C, G*N, ...]: channels and batch exchanged inside each group of
+    channels."""
+    rank = rank_of(graph, x)
+    if groups == 1:
+        return permuted(graph, x, [1, 0, *range(2, rank)])
+    shape = list(shape_of(graph, x))
+    batch, channels, space = shape[0], static(shape[1]), shape[2:]
+    blocks = reshape_to(graph, x, [batch, groups, channels // groups, *space])
+    turned = permuted(graph, blocks, [2, 1, 0, *range(3, rank + 1)])
+    return reshape_to(graph, turned, [channels // groups, batch * groups, *space])
+
+
+def reach_padding(
+    wanted: SymInts, have: SymInts, kernel: SymInts, strides: Ints, pads: Ints, dilations: Ints
+) -> Ints:
+    """``output_padding`` with which ConvTranspose of ``have`` covers ``wanted``.
+
+    Where the sizes are dynamic it is the largest there can be, stride - 1, and the result must be
+    cropped: what lies further changes nothing before it.
+    """
+    found = []
+    for axis, stride in enumerate(strides):
+        missing = wanted[axis] - (
+            (have[axis] - 1) * stride - 2 * pads[axis] + dilations[axis] * (kernel[axis] - 1) + 1
+        )
+        found.append(max(missing, 0) if isinstance(missing, int) else stride - 1)
+    return found
+
+
+# -- windows --------------------------------------------------------------------------------------
+
+
+def window_count(size: SymInt, window: Int, step: Int, spacing: Int, pad: Int) -> SymInt:
+    """How many windows of ``window`` elements, ``spacing`` apart, fit into an axis that is padded
+    at both ends."""
+    return (size + 2 * pad - spacing * (window - 1) - 1) // step + 1
+
+
+def fold_places(sizes: Ints, kernel: Ints, counts: Ints, steps: Ints, gaps: Ints) -> Ints:
+    """Where each element of a column of windows lies in an image of ``sizes``: kernel rows, kernel
+    columns, window rows, window columns."""
+    high, wide = (
+        (np.arange(kernel[axis])[:, None] * gaps[axis] + np.arange(counts[axis]) * steps[axis])
+        for axis in (0, 1)
+    )
+    places = high[:, None, :, None] * sizes[1] + wide[None, :, None, :]
+    return [int(place) for place in places.reshape(-1)]
+
+
+def is_half(graph: Graph, x: Result) -> Bool:
+    """True for float16 and bfloat16."""
+    return graph.get_type(x) in (dtypes.float16, dtypes.bfloat16)
+
+
+def reaches(values: SymInts, limits: Ints) -> Bool:
+    """True when one of the known values (one for all, or one a limit) is not below its limit."""
+    given = spread(static(values), len(limits))
+    return any(value >= limit for value, limit in zip(given, limits, strict=True))

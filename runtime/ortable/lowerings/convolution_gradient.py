@@ -12,9 +12,10 @@ from ortable.errors import UnsupportedCase
 from ortable.ir import Graph, Res
 from ortable.lowerings.convolution import direct_convolution
 from ortable.prelude.facts import rank_of, shape_of, spread, static
-from ortable.prelude.shapes import flipped_along
 from ortable.prelude.sums import summed_over
 from ortable.prelude.values import as_vec, consts, cropped, permuted, reshape_to, unsqueezed
+
+from .shapes import flipped_along
 
 
 def direct_convolution_backward(

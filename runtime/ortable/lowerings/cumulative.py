@@ -8,11 +8,17 @@ from collections.abc import Callable
 
 from ortable import dtypes
 from ortable.ir import Graph, Res
-from ortable.prelude.facts import axis_of, dim_of, highest, lowest, rank_of, shape_of
+from ortable.prelude.facts import Dtype, axis_of, dim_of, highest, lowest, rank_of, shape_of
 from ortable.prelude.pointwise import log1p_of
-from ortable.prelude.shapes import along_axis, cat_list, counting, sliced, stretched
-from ortable.prelude.sums import sum_dtype
+from ortable.prelude.shapes import along_axis, counting, sliced, stretched
 from ortable.prelude.values import as_scalar, as_vec, cast, const, consts
+
+from .shapes import cat_list
+
+__all__ = [
+    "sum_dtype",
+]
+
 
 Combine = Callable[["Graph", list[str], list[str]], list[str]]
 
@@ -159,3 +165,10 @@ def _accumulated(
     for name in results[1:]:
         graph.set_shape(name, tuple(shape))
     return list(results[1:])
+
+
+def sum_dtype(dtype: Dtype) -> Dtype:
+    """The dtype in which torch adds up what it adds up one by one."""
+    if dtype in (dtypes.float16, dtypes.bfloat16):
+        return dtypes.float32
+    return dtypes.float64 if dtype == dtypes.float32 else dtype

@@ -1,6 +1,7 @@
-"""Lower-case words of the spec language for the parts and neighbours of floating-point numbers, and
-for sequences whose values are known while converting.
-"""
+"""The parts and neighbours of floating-point numbers: exponents, nextafter, the largest number.
+
+In come a float result or dtype, out goes a number or the name of a result. Called by generated
+converters of frexp, ldexp, nextafter and of predicates."""
 
 from __future__ import annotations
 
@@ -10,11 +11,17 @@ import numpy as np
 
 from ortable import dtypes
 from ortable.ir import Graph
-from ortable.prelude.facts import Bool, Float, Floats, Int, Result, Str
-from ortable.prelude.pointwise import const_like, largest_finite
+from ortable.prelude.facts import Dtype, Float, Result
+from ortable.prelude.pointwise import const_like
 from ortable.prelude.values import cast
 
-__all__ = ["exponent_of", "neighbour", "scaled_by_power", "window_values"]
+__all__ = [
+    "exponent_of",
+    "largest_finite",
+    "neighbour",
+    "scaled_by_power",
+]
+
 
 # bits of the significand, exponent of the smallest subnormal number
 _PARTS = {
@@ -89,19 +96,8 @@ def _signed(graph: Graph, step: str, up: str) -> str:
     return graph.make_node("Where", [up, step, graph.make_node("Neg", [step])])
 
 
-def window_values(name: Str, count: Int, periodic: Bool, first: Float, second: Float) -> Floats:
-    """The numbers of torch's window functions; ``first`` and ``second`` are alpha and beta of
-    ``hamming``, ``first`` is beta of ``kaiser``."""
-    if count <= 1:
-        return [1.0] * count
-    places = np.arange(count) / (count if periodic else count - 1)
-    turn = 2 * math.pi * places
-    if name == "blackman":
-        values = 0.42 - 0.5 * np.cos(turn) + 0.08 * np.cos(2 * turn)
-    elif name == "bartlett":
-        values = 1 - np.abs(2 * places - 1)
-    elif name == "kaiser":
-        values = np.i0(first * np.sqrt(np.maximum(1 - (2 * places - 1) ** 2, 0))) / np.i0(first)
-    else:
-        values = first - second * np.cos(turn)
-    return [float(value) for value in values]
+def largest_finite(dtype: Dtype) -> Float:
+    """The largest finite value of a float dtype."""
+    if dtype == dtypes.bfloat16:
+        return 3.3895313892515355e38
+    return float(np.finfo(dtypes.to_numpy(dtype)).max)

@@ -1,19 +1,58 @@
-"""Short-time Fourier transforms: frames of a signal, a window, one transform a frame; and back."""
+"""Fourier transforms: ONNX's DFT where ONNX Runtime computes it exactly, what torch's three kernels
+(c2c, r2c, c2r) need around it, and short-time transforms over frames of a signal.
+
+ONNX Runtime's DFT of a length that is no power of two loses digits with the length in float32 (3e-4
+at 1000), and its inverse rounds through float32 in float64. So such lengths are computed forward in
+float64; the inverse is the forward transform with real and imaginary parts exchanged. In come real
+results and complex pairs, out go the same. Called by generated converters of torch.fft."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ortable import dims, dtypes
-from ortable.dims import Dim
+from ortable.dims import Dim, SymDim
+from ortable.inference import normalize_axis
 from ortable.ir import Graph, Res
-from ortable.lowerings.complex.arithmetic import as_complex, c_permuted, c_times
-from ortable.prelude.complex_value import ComplexValue, complex_type, join_pair
-from ortable.prelude.facts import dim_of, rank_of, shape_of
-from ortable.prelude.values import as_vec, cast, const, consts, filled, reshape_to
+from ortable.prelude.complex_arithmetic import Complex, as_complex, c_conj, c_permuted, c_times
+from ortable.prelude.complex_value import (
+    ComplexValue,
+    complex_type,
+    join_pair,
+    part_type,
+    split_pair,
+)
+from ortable.prelude.facts import (
+    Bool,
+    Dtype,
+    Int,
+    Ints,
+    Result,
+    Str,
+    SymInt,
+    SymInts,
+    dim_of,
+    dtype_of,
+    rank_of,
+    shape_of,
+)
+from ortable.prelude.indexing import window_places
+from ortable.prelude.metadata import default_float
+from ortable.prelude.shapes import counting
+from ortable.prelude.values import as_scalar, as_vec, cast, const, consts, filled, reshape_to
 
-from .fourier_words import fourier, fourier_scaled, half_spectrum, whole_spectrum, windowed_dtype
-from .ordering import window_places
+__all__ = [
+    "c2c_along",
+    "c2r_along",
+    "fourier",
+    "fourier_axes",
+    "fourier_scaled",
+    "half_spectrum",
+    "r2c_along",
+    "whole_spectrum",
+    "windowed_dtype",
+]
 
 
 def stft(
@@ -154,7 +193,7 @@ def _windowed(graph: Graph, x: Any, window: Any) -> Any:
 def _quotient(graph: Graph, x: Any, y: Any) -> Any:
     if type(y) is not ComplexValue:
         return _each(graph, x, lambda part: graph.make_node("Div", [part, y]))
-    from ortable.lowerings.complex.arithmetic import c_over
+    from ortable.prelude.complex_arithmetic import c_over
 
     return c_over(graph, as_complex(graph, x, y.dtype), y)
 
@@ -176,3 +215,196 @@ def _added(graph: Graph, frames: str, hop: int, total: Dim, start: int, end: Dim
     bounds = [as_vec(graph, each) for each in (start, end)]
     axis = consts(graph, [-1], dtypes.int64)
     return graph.make_node("Slice", [found, *bounds, axis])
+
+
+def fourier(graph: Graph, x: Complex, axes: Ints, forward: Bool) -> Complex:
+    """The unscaled transform along ``axes``, of a complex tensor or of a real one."""
+    if type(x) is not ComplexValue and (not axes or not forward):
+        x = as_complex(graph, x, complex_type(graph.get_type(x)))
+    for axis in axes:
+        x = _transformed(graph, x, axis, forward)
+    return x
+
+
+def half_spectrum(graph: Graph, x: Result, axis: Int) -> Complex:
+    """The transform of a real tensor along one axis, without the half that mirrors the other."""
+    found = fourier(graph, x, [axis], True)
+    size = dim_of(graph, x, axis) // 2 + 1
+    bounds = [as_vec(graph, 0), as_vec(graph, size), as_vec(graph, axis)]
+    parts = [graph.make_node("Slice", [part, *bounds]) for part in (found.real, found.imag)]
+    return ComplexValue(parts[0], parts[1], found.dtype)
+
+
+def whole_spectrum(graph: Graph, x: Complex, axis: Int, size: SymInt) -> Complex:
+    """The spectrum of a real tensor of ``size`` from the half of it that torch keeps."""
+    places = counting(graph, 0, size, 1)
+    half = as_scalar(graph, size // 2)
+    mirrored = graph.make_node("Greater", [places, half])
+    back = graph.make_node("Sub", [as_scalar(graph, size), places])
+    index = graph.make_node("Where", [mirrored, back, places])
+    parts = [graph.make_node("Gather", [p, index], axis=axis) for p in (x.real, x.imag)]
+    part = graph.get_type(parts[0])
+    sign = graph.make_node("Where", [mirrored, const(graph, -1, part), const(graph, 1, part)])
+    after = rank_of(graph, x) - 1 - axis
+    if after:
+        spread = consts(graph, list(range(1, after + 1)), dtypes.int64)
+        sign = graph.make_node("Unsqueeze", [sign, spread])
+    return ComplexValue(parts[0], graph.make_node("Mul", [parts[1], sign]), x.dtype)
+
+
+def fourier_axes(graph: Graph, x: Complex, dim: Any, sizes: Any) -> Ints:
+    """Axes of a function of ``torch.fft``: those given, the last ones that ``sizes`` names, or
+    all."""
+    rank = rank_of(graph, x)
+    if dim is not None:
+        given = [dim] if isinstance(dim, int) else dim
+        return [normalize_axis(axis, rank) for axis in given]
+    return list(range(rank - len(sizes), rank)) if sizes is not None else list(range(rank))
+
+
+def c2c_along(
+    graph: Graph, x: Complex, axes: Ints, sizes: Any, norm: Str | None, forward: Bool
+) -> Complex:
+    """``torch.fft.fftn``, or ``ifftn``, along known axes."""
+    x = _resized(graph, _floating(graph, x), axes, _sizes(graph, x, axes, sizes))
+    lengths = [dim_of(graph, x, axis) for axis in axes]
+    found = fourier(graph, x, axes, forward)
+    return fourier_scaled(graph, found, lengths, _normalization(norm, forward))
+
+
+def r2c_along(
+    graph: Graph, x: Result, axes: Ints, sizes: Any, norm: Str | None, forward: Bool
+) -> Complex:
+    """``torch.fft.rfftn``, or ``ihfftn``, along known axes."""
+    x = _resized(graph, _floating(graph, x), axes, _sizes(graph, x, axes, sizes))
+    lengths = [dim_of(graph, x, axis) for axis in axes]
+    found = half_spectrum(graph, x, axes[-1])
+    found = found if forward else c_conj(graph, found)
+    found = fourier(graph, found, axes[:-1], forward)
+    return fourier_scaled(graph, found, lengths, _normalization(norm, forward))
+
+
+def c2r_along(
+    graph: Graph, x: Complex, axes: Ints, sizes: Any, norm: Str | None, forward: Bool
+) -> Result:
+    """``torch.fft.irfftn``, or ``hfftn``, along known axes; the last size is that of the result."""
+    x = _floating(graph, x)
+    lengths = _sizes(graph, x, axes, sizes)
+    if sizes is None or (lengths[-1] == dim_of(graph, x, axes[-1]) and _last(sizes) == -1):
+        lengths[-1] = 2 * (dim_of(graph, x, axes[-1]) - 1)
+    x = _resized(graph, x, axes, [*lengths[:-1], lengths[-1] // 2 + 1])
+    x = fourier(graph, x, axes[:-1], forward)
+    x = as_complex(
+        graph, x, complex_type(x.dtype if type(x) is ComplexValue else graph.get_type(x))
+    )
+    whole = whole_spectrum(graph, c_conj(graph, x) if forward else x, axes[-1], lengths[-1])
+    found = fourier(graph, whole, axes[-1:], False).real
+    return fourier_scaled(graph, found, lengths, _normalization(norm, forward))
+
+
+def _last(sizes: Any) -> Any:
+    return sizes[-1] if isinstance(sizes, list | tuple) else sizes
+
+
+def _sizes(graph: Graph, x: Any, axes: Any, sizes: Any) -> list[Any]:
+    given = sizes if isinstance(sizes, list | tuple) else [sizes] * len(axes)
+    return [
+        dim_of(graph, x, axis) if size is None or (type(size) is int and size == -1) else size
+        for axis, size in zip(axes, given, strict=True)
+    ]
+
+
+def _normalization(norm: str | None, forward: bool) -> int:
+    """torch's number of a norm: 0 nothing, 1 the root of the count, 2 the count."""
+    if norm == "ortho":
+        return 1
+    return 2 if forward == (norm == "forward") else 0
+
+
+def _floating(graph: Graph, x: Any) -> Any:
+    """Ints and bools in the default float dtype."""
+    if type(x) is ComplexValue or dtypes.is_float_type(graph.get_type(x)):
+        return x
+    return cast(graph, x, default_float())
+
+
+def _resized(graph: Graph, x: Any, axes: Any, sizes: Any) -> Any:
+    """``x`` cut, or filled up with zeros, to ``sizes`` along ``axes``."""
+    if type(x) is ComplexValue:
+        parts = [_resized(graph, part, axes, sizes) for part in (x.real, x.imag)]
+        return ComplexValue(parts[0], parts[1], x.dtype)
+    for axis, size in zip(axes, sizes, strict=True):
+        have = dim_of(graph, x, axis)
+        if have == size:
+            continue
+        along = consts(graph, [axis], dtypes.int64)
+        if not (isinstance(have, int) and isinstance(size, int)) or size > have:
+            more = dims.maximum(size - have, 0)
+            ends = as_vec(
+                graph,
+                [0] * rank_of(graph, x)
+                + [more if place == axis else 0 for place in range(rank_of(graph, x))],
+            )
+            x = graph.make_node("Pad", [x, ends, const(graph, 0, graph.get_type(x))])
+        if not (isinstance(have, int) and isinstance(size, int)) or size < have:
+            start = consts(graph, [0], dtypes.int64)
+            x = graph.make_node("Slice", [x, start, as_vec(graph, size), along])
+    return x
+
+
+def fourier_scaled(graph: Graph, x: Complex, sizes: SymInts, normalization: Int) -> Complex:
+    """``x``, real or complex, as torch's normalization asks: 0 as it is, 1 divided by the root of
+    the number of elements that were transformed, 2 by the number."""
+    count = dims.prod(list(sizes))
+    if normalization == 0 or count == 0:
+        return x
+    if type(x) is ComplexValue:
+        parts = [fourier_scaled(graph, part, sizes, normalization) for part in (x.real, x.imag)]
+        return ComplexValue(parts[0], parts[1], x.dtype)
+    part = graph.get_type(x)
+    if isinstance(count, SymDim):
+        below = cast(graph, as_scalar(graph, count), part)
+        below = graph.make_node("Sqrt", [below]) if normalization == 1 else below
+        return graph.make_node("Div", [x, below])
+    factor = 1 / math.sqrt(count) if normalization == 1 else 1 / count
+    return graph.make_node("Mul", [x, const(graph, factor, part)])
+
+
+def _transformed(graph: Graph, x: Any, axis: int, forward: bool) -> Any:
+    size = dim_of(graph, x, axis)
+    if not forward:
+        x = ComplexValue(x.imag, x.real, x.dtype)
+    own = complex_type(x.dtype if type(x) is ComplexValue else graph.get_type(x))
+    exact = isinstance(size, int) and size & (size - 1) == 0
+    signal = _signal(graph, x, own if exact else dtypes.complex128)
+    found = as_complex(graph, split_pair(graph, _dft(graph, signal, axis)), own)
+    return found if forward else ComplexValue(found.imag, found.real, found.dtype)
+
+
+def _signal(graph: Graph, x: Any, dtype: int) -> str:
+    """What DFT takes: a last dimension of 2, or of 1 for a real signal."""
+    if type(x) is ComplexValue:
+        return join_pair(graph, as_complex(graph, x, dtype))
+    real = cast(graph, x, part_type(dtype))
+    return graph.make_node("Unsqueeze", [real, consts(graph, [-1], dtypes.int64)])
+
+
+def _dft(graph: Graph, x: str, axis: int) -> str:
+    """The DFT node along ``axis``; a signal without a batch dimension gets one."""
+    lone = rank_of(graph, x) == 2
+    if lone:
+        x, axis = graph.make_node("Unsqueeze", [x, consts(graph, [0], dtypes.int64)]), axis + 1
+    if graph.opset < 20:
+        found = graph.make_node("DFT", [x], axis=axis)
+    else:
+        found = graph.make_node("DFT", [x, "", const(graph, axis, dtypes.int64)])
+    return graph.make_node("Squeeze", [found, consts(graph, [0], dtypes.int64)]) if lone else found
+
+
+def windowed_dtype(graph: Graph, x: Result, window: Result | None, whole: Bool | None) -> Dtype:
+    """The dtype of a transform of a signal that is multiplied by a window: complex if ``whole``,
+    else that of real parts. torch computes in float32 unless one of the two is wider."""
+    given = [x] if window is None else [x, window]
+    kinds = [part_type(v.dtype if type(v) is ComplexValue else dtype_of(graph, v)) for v in given]
+    kind = dtypes.float64 if dtypes.float64 in kinds else dtypes.float32
+    return int(complex_type(kind)) if whole else kind

@@ -10,9 +10,8 @@ from typing import Any
 from ortable import dtypes
 from ortable.ir import Graph, Res
 from ortable.prelude.facts import rank_of, shape_of
+from ortable.prelude.promotion import wide_dtype
 from ortable.prelude.values import as_scalar, cast, const, permuted, reshape_to, unsqueezed
-
-from .nn import wide_dtype
 
 _LINEAR, _NEAREST, _CUBIC = 0, 1, 2
 _ZEROS, _BORDER, _REFLECT = 0, 1, 2

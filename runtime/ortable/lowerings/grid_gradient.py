@@ -14,12 +14,11 @@ from ortable import dims, dtypes
 from ortable.dims import Dim
 from ortable.ir import Graph, Res
 from ortable.prelude.facts import dim_of, rank_of, shape_of
+from ortable.prelude.indexing import put_elements
 from ortable.prelude.pointwise import polynomial
+from ortable.prelude.promotion import wide_dtype
 from ortable.prelude.shapes import stretched, zeros_of
 from ortable.prelude.values import cast, const, consts, reshape_to, unsqueezed
-
-from .nn import wide_dtype
-from .scatter import put_elements
 
 BILINEAR, NEAREST, BICUBIC = 0, 1, 2
 ZEROS, BORDER, REFLECTION = 0, 1, 2

@@ -1,5 +1,8 @@
 """Histograms: edges between the smallest and the largest element, the bin of every element, and the
-counts of the bins, in one column or in several."""
+counts of the bins, in one column or in several; how often a number occurs.
+
+In come elements, edges and weights, out go names of results. Called by generated converters of
+histograms and bincount."""
 
 from __future__ import annotations
 
@@ -8,14 +11,21 @@ from typing import Any
 
 from ortable import dims, dtypes
 from ortable.ir import Graph, Res
-from ortable.prelude.facts import dim_of, shape_of, static
-from ortable.prelude.pointwise import linspace_values
-from ortable.prelude.shapes import as_flat, sliced
+from ortable.prelude.facts import Dtype, Result, SymInt, dim_of, shape_of, static
+from ortable.prelude.indexing import put_elements
+from ortable.prelude.promotion import wide_dtype
+from ortable.prelude.reductions import reduced_extreme
+from ortable.prelude.shapes import as_flat, sliced, stretched, zeros_of
 from ortable.prelude.values import as_vec, cast, const, consts, reshape_to
 
-from .nn import reduced_extreme
-from .ordering import counted, spaced
-from .scatter import places_in
+from .creation import linspace_values, spaced
+from .sorting import places_in
+
+__all__ = [
+    "counted",
+    "frequencies",
+    "weight_dtype",
+]
 
 
 def histc(graph: Graph, res: Res, self: str, bins: int, min: float, max: float) -> str:
@@ -211,3 +221,32 @@ def _weighed(
         shape = [-1 if each == axis else 1 for each in range(len(edges))]
         found = make("Div", [found, reshape_to(graph, widths, shape)])
     return found
+
+
+def frequencies(graph: Graph, index: Result, count: SymInt, dtype: Dtype) -> Result:
+    """How often each element of the 1-d ``index`` occurs in it; they are below ``count``."""
+    ones = stretched(graph, const(graph, 1, dtype), list(shape_of(graph, index)))
+    totals = put_elements(graph, zeros_of(graph, [count], dtype), 0, index, ones, "add")
+    return graph.make_node("Gather", [totals, index], axis=0)
+
+
+def weight_dtype(graph: Graph, weights: Result | None) -> Dtype | None:
+    """The dtype in which weights are added up: float32 stays, everything else becomes float64."""
+    if weights is None:
+        return None
+    return dtypes.float32 if graph.get_type(weights) == dtypes.float32 else dtypes.float64
+
+
+def counted(
+    graph: Graph, places: Result, weights: Result | None, size: Result, dtype: Dtype
+) -> Result:
+    """How often each number from 0 to ``size`` - 1 (an int64[1] result) stands in ``places``, or
+    the sum of the ``weights`` that stand there."""
+    wide = wide_dtype(dtype)
+    zeros = graph.make_node("Expand", [const(graph, 0, wide), size])
+    if not graph.has_rank(zeros):
+        graph.set_rank(zeros, 1)
+    each = const(graph, 1, wide) if weights is None else cast(graph, weights, wide)
+    added = graph.make_node("Expand", [each, graph.make_node("Shape", [places])])
+    parts = [zeros, places, added]
+    return cast(graph, graph.make_node("ScatterElements", parts, axis=0, reduction="add"), dtype)

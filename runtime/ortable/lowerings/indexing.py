@@ -14,11 +14,13 @@ from ortable.dims import SymDim
 from ortable.errors import UnsupportedCase
 from ortable.inference import broadcast
 from ortable.ir import Graph, Res
-from ortable.prelude.facts import inverse_perm, one_hot_index, rank_of, shape_of
+from ortable.prelude.facts import Int, Result, Results, inverse_perm, rank_of, shape_of
+from ortable.prelude.indexing import names_each_once
 from ortable.prelude.shapes import sliced
 from ortable.prelude.values import (
     as_tensor,
     as_vec,
+    at_least_1d,
     cast,
     const,
     consts,
@@ -27,7 +29,11 @@ from ortable.prelude.values import (
     unsqueezed,
 )
 
-from .scatter import names_each_once
+__all__ = [
+    "nonzero_columns",
+    "one_hot_index",
+]
+
 
 # ONNX Runtime adds no half floats in a scatter; the sum of bools is torch's "or".
 _ADDED_IN = {
@@ -301,3 +307,18 @@ def _sliced(graph: Graph, x: str, axis: int, item: slice) -> str:
     if any(isinstance(each, str) for each in (start, stop, step)):
         raise UnsupportedCase("a slice whose ends are tensors; use torch.narrow, or .item()")
     return sliced(graph, x, axis, start, stop, step)
+
+
+def nonzero_columns(graph: Graph, x: Result) -> Results:
+    """The coordinates of what is not zero, one vector an axis."""
+    found = graph.make_node("NonZero", [cast(graph, at_least_1d(graph, x), dtypes.boolean)])
+    return [
+        graph.make_node("Gather", [found, const(graph, axis, dtypes.int64)], axis=0)
+        for axis in range(max(rank_of(graph, x), 1))
+    ]
+
+
+def one_hot_index(items: Results) -> Int:
+    """The position of the only item that is not None, or -1 when there are none or several."""
+    places = [place for place, item in enumerate(items) if item is not None]
+    return places[0] if len(places) == 1 else -1

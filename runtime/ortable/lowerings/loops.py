@@ -77,7 +77,7 @@ def _scanned(
     body = graph.subgraph("scan_body")
     operands = _declare_inputs(body, step, [*states, *xs])
     seen, rename = _as_seen(body, step, operands)
-    found = graph.convert_into(body, step, [*seen, *captured], rename)
+    found = graph.ctx.convert_into(body, step, [*seen, *captured], rename)
     found = [*found, *found] if twice else found
     places = [place for place, value in enumerate(found) if value is not None]
     for place in places:
@@ -141,7 +141,7 @@ def _looped(
     body.make_tensor_input(graph.unique_name("going"), dtypes.boolean, ())
     operands = _declare_inputs(body, body_fn, starts)
     seen, rename = _as_seen(body, body_fn, operands)
-    found = graph.convert_into(body, body_fn, [*seen, *captured], rename)
+    found = graph.ctx.convert_into(body, body_fn, [*seen, *captured], rename)
     after = [as_result(body, value) for value in found]
     _declare_output(body, _condition(body, cond_fn, after, captured))
     for value in [*after, *after] if stacked else after:
@@ -156,7 +156,7 @@ def _condition(
 ) -> str:
     """The condition of a loop for these carries, as a 0-d bool."""
     seen, rename = _as_seen(graph, cond_fn, carried)
-    (value,) = graph.convert_into(graph, cond_fn, [*seen, *captured], rename)
+    (value,) = graph.ctx.convert_into(graph, cond_fn, [*seen, *captured], rename)
     return as_result(graph, value)
 
 

@@ -1,18 +1,32 @@
 """Losses over classes: picking the target's class, class weights, ignored targets, label smoothing,
-soft targets."""
+soft targets, margins.
+
+In come scores and targets, out goes the name of the loss. Called by generated converters of
+losses."""
 
 from __future__ import annotations
+
+import math
 
 from ortable import dtypes
 from ortable.dims import Dim
 from ortable.ir import Graph, Res
-from ortable.prelude.facts import is_float, rank_of, shape_of
-from ortable.prelude.pointwise import log_softmax_of
-from ortable.prelude.shapes import counting
+from ortable.prelude.facts import Int, Result, Results, SymInt, dim_of, is_float, rank_of, shape_of
+from ortable.prelude.pointwise import scaled
+from ortable.prelude.reductions import any_true, loss_reduced
+from ortable.prelude.shapes import counting, without
 from ortable.prelude.sums import summed_over
-from ortable.prelude.values import cast, const, squeezed, unsqueezed
+from ortable.prelude.values import cast, const, reshape_to, squeezed, unsqueezed
 
-from .nn import count_over, loss_reduced, scaled, without
+from .normalization import count_over
+from .softmax import log_softmax_of
+
+__all__ = [
+    "at_class",
+    "multilabel_margin",
+    "stirling",
+]
+
 
 NONE, MEAN, SUM = 0, 1, 2
 
@@ -188,3 +202,49 @@ def _weighted(graph: Graph, x: str, weight: str | None, axis: int) -> str:
 def _along_classes(graph: Graph, weight: str, rank: int, axis: int) -> str:
     """[C] as [C, 1, ...], to broadcast along the class axis of a tensor of ``rank``."""
     return unsqueezed(graph, weight, list(range(1, rank - axis)))
+
+
+def at_class(graph: Graph, target: Result, classes: SymInt) -> Result:
+    """A bool result with one more axis, True where the class is the one that ``target`` names."""
+    numbers = counting(graph, 0, classes, 1)
+    wide = unsqueezed(graph, cast(graph, target, dtypes.int64), [rank_of(graph, target)])
+    return graph.make_node("Equal", [wide, numbers])
+
+
+def multilabel_margin(graph: Graph, x: Result, target: Result, reduction: Int) -> Results:
+    """[loss, 1 where a class is a target]: the targets of a row end at the first negative one;
+    every class that is none costs 1 - (x[target] - x[class]), if that is positive."""
+    make, kind, rank = graph.make_node, graph.get_type(x), rank_of(graph, x)
+    rows = dim_of(graph, x, 0) if rank > 1 else 1
+    count = dim_of(graph, x, -1) if rank else 1
+    values, places = (reshape_to(graph, each, [rows, count]) for each in (x, target))
+    kept = _before_end(graph, places)
+    column = unsqueezed(graph, kept, [2])
+    hits = make("And", [at_class(graph, places, count), column])
+    chosen = any_true(graph, hits, [1], False)
+    safe = make("Where", [kept, places, const(graph, 0, dtypes.int64)])
+    own = unsqueezed(graph, make("GatherElements", [values, safe], axis=1), [2])
+    one, zero = const(graph, 1, kind), const(graph, 0, kind)
+    gap = make("Add", [make("Sub", [one, own]), unsqueezed(graph, values, [1])])
+    counts = make("And", [column, unsqueezed(graph, make("Not", [chosen]), [1])])
+    counts = make("And", [counts, make("Greater", [gap, zero])])
+    lost = summed_over(graph, make("Where", [counts, gap, zero]), [1, 2], False)
+    loss = loss_reduced(graph, make("Div", [lost, const(graph, count, kind)]), reduction)
+    return [loss, reshape_to(graph, cast(graph, chosen, kind), list(shape_of(graph, target)))]
+
+
+def _before_end(graph: Graph, target: str) -> str:
+    """True along the last of two axes until the first negative element."""
+    make, zero = graph.make_node, const(graph, 0, dtypes.int64)
+    ends = cast(graph, make("Less", [target, zero]), dtypes.int64)
+    return make("Equal", [make("CumSum", [ends, const(graph, 1, dtypes.int64)]), zero])
+
+
+def stirling(graph: Graph, x: Result) -> Result:
+    """Stirling's approximation of log(x!): x log(x) - x + log(2 pi x) / 2; 0 up to 1."""
+    make, kind = graph.make_node, graph.get_type(x)
+    main = make("Sub", [make("Mul", [x, make("Log", [x])]), x])
+    turned = make("Log", [make("Mul", [x, const(graph, 2 * math.pi, kind)])])
+    found = make("Add", [main, make("Mul", [turned, const(graph, 0.5, kind)])])
+    small = make("LessOrEqual", [x, const(graph, 1, kind)])
+    return make("Where", [small, const(graph, 0, kind), found])

@@ -1,18 +1,53 @@
-"""Batch norm with the statistics of the batch, and its gradient."""
+"""Batch, layer, group and RMS norms, with given statistics or with those of the batch, and their
+gradients.
+
+In come the tensor, its weights and statistics, which may be None, out go names of results. Called
+by generated converters of norms; attention takes its layer norm from here."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from ortable import dtypes
+from ortable import dims, dtypes
 from ortable.ir import Graph, Res
-from ortable.prelude.factors import with_epsilon
-from ortable.prelude.facts import dim_of, dtype_of, rank_of
-from ortable.prelude.sums import mean_over, moments_over, summed_over
-from ortable.prelude.values import cast, const, consts, per_channel, squeezed
+from ortable.prelude.facts import (
+    Bool,
+    Dtype,
+    Float,
+    Int,
+    Ints,
+    Result,
+    Results,
+    Scalar,
+    SymInt,
+    SymInts,
+    dim_of,
+    dtype_of,
+    fits_attribute,
+    rank_of,
+    shape_of,
+)
+from ortable.prelude.pointwise import scaled
+from ortable.prelude.promotion import wide_dtype
+from ortable.prelude.shapes import without
+from ortable.prelude.sums import summed_over
+from ortable.prelude.values import cast, const, consts, filled, reshape_to, squeezed, unsqueezed
 
-from .nn import count_over, or_filled, scaled, wide_dtype, without
+from .reductions import centred_over, mean_over, moments_over
+
+__all__ = [
+    "batch_norm_known",
+    "group_instances",
+    "group_normalized",
+    "is_short_group",
+    "is_short_layer",
+    "on_channels",
+    "or_filled",
+    "per_channel",
+    "rms_normalized",
+    "rows_normalized",
+]
 
 
 def batch_norm_training(
@@ -235,3 +270,173 @@ def _used_statistics(
     return cast(graph, mean, wide), graph.make_node(
         "Reciprocal", [graph.make_node("Sqrt", [shifted])]
     )
+
+
+# Up to here the normalising kernels of ONNX Runtime, which add up one by one, are as exact as torch
+_MOST_INSTANCE = 2048
+
+
+_MOST_LAYER = 16384
+
+
+def or_filled(
+    graph: Graph, x: Result | None, shape: SymInts, value: Scalar, dtype: Dtype
+) -> Result:
+    """``x`` in ``dtype``, or a result of ``shape`` that holds ``value`` where torch lets ``x`` be
+    None."""
+    if x is not None:
+        return cast(graph, x, dtype)
+    if len(shape) == 1 and isinstance(shape[0], int):
+        return consts(graph, [value] * shape[0], dtype)
+    return filled(graph, shape, value, dtype)
+
+
+def count_over(graph: Graph, x: Result, axes: Ints) -> SymInt:
+    """How many elements each result of a reduction over ``axes`` takes in."""
+    return dims.prod([dim_of(graph, x, axis) for axis in axes])
+
+
+def batch_norm_known(
+    graph: Graph,
+    x: Result,
+    gain: Result | None,
+    shift: Result | None,
+    mean: Result,
+    variance: Result,
+    eps: Float,
+) -> Result:
+    """Batch norm of [N, C, ...] with known statistics [C]; parameters may have another float dtype
+    than ``x``."""
+    dtype = wide_dtype(graph.get_type(x))
+    shape = [dim_of(graph, x, 1)]
+    parameters = [
+        or_filled(graph, gain, shape, 1, dtype),
+        or_filled(graph, shift, shape, 0, dtype),
+        cast(graph, mean, dtype),
+    ]
+    spread, least = with_epsilon(graph, cast(graph, variance, dtype), eps)
+    tensors = [cast(graph, x, dtype), *parameters, spread]
+    found = graph.make_node("BatchNormalization", tensors, epsilon=least)
+    return cast(graph, found, graph.get_type(x))
+
+
+def group_normalized(
+    graph: Graph, x: Result, groups: SymInt, gain: Result | None, shift: Result | None, eps: Float
+) -> Results:
+    """Group norm of [N, C, ...]: the normalised input, mean and 1/std of each group as [N, groups,
+    1]."""
+    dtype = wide_dtype(graph.get_type(x))
+    shape = list(shape_of(graph, x))
+    rest = dims.prod(shape[1:]) // groups
+    flat = reshape_to(graph, cast(graph, x, dtype), [shape[0], groups, rest])
+    away, mean, total = centred_over(graph, flat, [2])
+    variance = graph.make_node("Div", [total, const(graph, rest, dtype)])
+    spread_out = graph.make_node(
+        "Sqrt", [graph.make_node("Add", [variance, const(graph, eps, dtype)])]
+    )
+    inverse = graph.make_node("Reciprocal", [spread_out])
+    found = reshape_to(graph, graph.make_node("Mul", [away, inverse]), shape)
+    found = on_channels(graph, found, gain, shift)
+    return [cast(graph, found, graph.get_type(x)), mean, inverse]
+
+
+def on_channels(graph: Graph, x: Result, gain: Result | None, shift: Result | None) -> Result:
+    """``x`` [N, C, ...] times one number for each channel, plus another one; None leaves out."""
+    for op, parameter in (("Mul", gain), ("Add", shift)):
+        if parameter is not None:
+            factor = per_channel(
+                graph, cast(graph, parameter, graph.get_type(x)), rank_of(graph, x)
+            )
+            x = graph.make_node(op, [x, factor])
+    return x
+
+
+def rows_normalized(
+    graph: Graph,
+    x: Result,
+    normalized: SymInts,
+    gain: Result | None,
+    shift: Result | None,
+    eps: Float,
+) -> Results:
+    """Layer norm over the last dimensions, in the dtype of ``x``: the normalised input, mean and
+    1/std of each row."""
+    dtype, make = graph.get_type(x), graph.make_node
+    rank = rank_of(graph, x)
+    axes = list(range(rank - len(normalized), rank))
+    away, mean, total = centred_over(graph, x, axes)
+    variance = make("Div", [total, const(graph, dims.prod(normalized), dtype)])
+    spread_out = make("Sqrt", [make("Add", [variance, const(graph, eps, dtype)])])
+    inverse = make("Reciprocal", [spread_out])
+    found = make("Mul", [away, inverse])
+    for op, parameter in (("Mul", gain), ("Add", shift)):
+        if parameter is not None:
+            found = make(op, [found, cast(graph, parameter, dtype)])
+    return [found, mean, inverse]
+
+
+def is_short_layer(normalized: SymInts) -> Bool:
+    """Whether LayerNormalization of so many elements is as exact as torch's; what is not known is
+    taken to be short."""
+    return not dims.prod(normalized) > _MOST_LAYER
+
+
+def is_short_group(graph: Graph, x: Result, groups: SymInt) -> Bool:
+    """Whether InstanceNormalization of groups of channels is as exact as torch's; what is not known
+    is taken to be short."""
+    return not dims.prod(shape_of(graph, x)[1:]) // groups > _MOST_INSTANCE
+
+
+def group_instances(graph: Graph, x: Result, groups: Int, eps: Float) -> Result:
+    """Group norm of float32 [N, C, ...] without its parameters, as an instance norm of the groups:
+    one kernel, which takes the mean and then the squares of what is left."""
+    shape = list(shape_of(graph, x))
+    rest = dims.prod(shape[1:]) // groups
+    fixed = isinstance(rest, int)
+    # 0 takes the size of the batch from x, so only the last size is open
+    wanted = None if fixed else consts(graph, [0, groups, -1], dtypes.int64)
+    flat = (
+        reshape_to(graph, x, [shape[0], groups, rest])
+        if fixed
+        else graph.make_node("Reshape", [x, wanted])
+    )
+    graph.set_shape(flat, (shape[0], groups, rest))
+    ones, zeros = (consts(graph, [value] * groups, dtypes.float32) for value in (1.0, 0.0))
+    found = graph.make_node("InstanceNormalization", [flat, ones, zeros], epsilon=eps)
+    if fixed:
+        return reshape_to(graph, found, shape)
+    found = graph.make_node("Reshape", [found, graph.make_node("Shape", [x])])
+    graph.set_shape(found, tuple(shape))
+    return found
+
+
+def rms_normalized(
+    graph: Graph, x: Result, normalized: SymInts, gain: Result | None, eps: Float
+) -> Result:
+    """``x`` over the root of the mean of its squares along the last dimensions; one node from
+    opset 23 on."""
+    dtype = graph.get_type(x)
+    first = rank_of(graph, x) - len(normalized)
+    short = is_short_layer(normalized) and fits_attribute(graph, eps, x)
+    if graph.opset >= 23 and short:
+        factor = or_filled(graph, gain, normalized, 1, dtype)
+        return graph.make_node("RMSNormalization", [x, factor], axis=first, epsilon=eps)
+    axes = list(range(first, rank_of(graph, x)))
+    square = mean_over(graph, graph.make_node("Mul", [x, x]), axes, True)
+    shifted = graph.make_node("Add", [square, const(graph, eps, dtype)])
+    found = graph.make_node("Div", [x, graph.make_node("Sqrt", [shifted])])
+    return found if gain is None else graph.make_node("Mul", [found, cast(graph, gain, dtype)])
+
+
+def with_epsilon(graph: Graph, variance: Result, eps: Scalar) -> tuple[Result, float]:
+    """[variance, epsilon] for a BatchNormalization: an epsilon that its attribute cannot hold is
+    added to the variance instead."""
+    if fits_attribute(graph, eps, variance):
+        return variance, eps
+    dtype = graph.get_type(variance)
+    return graph.make_node("Add", [variance, const(graph, eps, dtype)]), 0.0
+
+
+def per_channel(graph: Graph, x: Result, rank: Int) -> Result:
+    """A 1-d result of C values as [C, 1, ...], to broadcast against [N, C, ...] of that rank."""
+    return unsqueezed(graph, x, list(range(1, rank - 1)))

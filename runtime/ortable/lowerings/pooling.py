@@ -1,21 +1,72 @@
-"""Gradient of average pooling: each gradient spread over its window, by a transposed convolution
-with ones."""
+"""Pooling in one, two or three spatial dimensions, with or without a batch, adaptive, fractional
+and backwards.
+
+What ONNX's pools cannot express, or have no dtype for, is computed over windows: the elements of
+every window are gathered, [..., windows, elements], then reduced. A table is one axis of the
+windows: the places of their elements, int64 [windows, elements], and which of these lie in the
+input. In come a tensor and its windows, out go names of results. Called by generated converters of
+pools and of their gradients."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from ortable import dtypes
+from ortable import dims, dtypes
 from ortable.dims import Dim
 from ortable.ir import Graph, Res
-from ortable.prelude.facts import shape_of, spread
-from ortable.prelude.values import cast, const, cropped, reshape_to, unsqueezed
+from ortable.prelude.facts import (
+    Bool,
+    Int,
+    Ints,
+    Result,
+    Results,
+    SymInt,
+    SymInts,
+    is_static,
+    lowest,
+    rank_of,
+    shape_of,
+    spread,
+    static,
+)
+from ortable.prelude.indexing import put_elements
+from ortable.prelude.pointwise import scaled
+from ortable.prelude.promotion import wide_dtype
+from ortable.prelude.reductions import reduced_extreme
+from ortable.prelude.shapes import counting, zeros_of
+from ortable.prelude.values import (
+    as_vec,
+    cast,
+    const,
+    consts,
+    cropped,
+    filled,
+    reshape_to,
+    squeezed,
+    unsqueezed,
+)
 
-from .gradients import window_ends
-from .nn import reach_padding, scaled
+from .convolution import reach_padding
+from .reductions import mean_over
+from .resize import even_ends, settled, window_ends
+
+__all__ = [
+    "divisible",
+    "even_tables",
+    "pooled_adaptive",
+    "pooled_fractional",
+    "pooled_max",
+    "pooled_mean",
+    "put_in_planes",
+    "quotients",
+    "regions",
+    "unpooled",
+    "window_max",
+]
 
 
 def avg_pool2d_backward(
@@ -103,3 +154,504 @@ def _counts(
         along = unsqueezed(graph, counts, list(range(1, len(sizes) - axis)))
         total = graph.make_node("Mul", [total, cast(graph, along, dtypes.float32)])
     return total
+
+
+def put_in_planes(graph: Graph, shape: SymInts, n: Int, index: Result, values: Result) -> Result:
+    """Zeros of ``shape`` with ``values`` added where ``index`` points into the flattened last
+    ``n`` dimensions."""
+    lead, own = list(shape[:-n]), graph.get_type(values)
+    if index is not None and 0 in shape_of(graph, index):
+        return zeros_of(graph, list(shape), own)
+    windows = [*lead, dims.prod(shape_of(graph, index)[-n:])]
+    zeros = zeros_of(graph, [*lead, dims.prod(shape[-n:])], own)
+    places, parts = reshape_to(graph, index, windows), reshape_to(graph, values, windows)
+    return reshape_to(graph, put_elements(graph, zeros, len(lead), places, parts, "add"), shape)
+
+
+def divisible(sizes: SymInts, parts: SymInts) -> Bool:
+    """True when each size is known and a positive multiple of its part."""
+    pairs = list(zip(sizes, parts, strict=True))
+    return all(
+        isinstance(size, int)
+        and isinstance(part, int)
+        and size > 0
+        and part > 0
+        and size % part == 0
+        for size, part in pairs
+    )
+
+
+def quotients(sizes: SymInts, parts: SymInts) -> Ints:
+    """Each size divided by its part; use after ``divisible``."""
+    return [size // part for size, part in zip(static(sizes), static(parts), strict=True)]
+
+
+_BLOCK = 16  # channels in a block of ONNX Runtime's widest blocked layout
+
+
+def pooled_max(
+    graph: Graph,
+    x: Result,
+    n: Int,
+    kernel: Ints,
+    steps: Ints,
+    pads: Ints,
+    spacing: Ints,
+    ceil: Bool,
+    indexed: Bool,
+) -> Results:
+    """Max pooling over the last ``n`` dimensions: [values], or [values, indices into the flattened
+    plane]."""
+    own = graph.get_type(x)
+    if own == dtypes.int64:
+        sizes = pooled_sizes(graph, x, n, kernel, steps, pads, spacing, ceil)
+        tables = pool_tables(graph, x, sizes, kernel, steps, pads, spacing)
+        return window_max(graph, x, tables, sizes, indexed)
+    extra = [0] if rank_of(graph, x) == n + 1 else []
+    wide = {
+        dtypes.int16: dtypes.float64,
+        dtypes.int32: dtypes.float64,
+        dtypes.bfloat16: dtypes.float32,
+    }.get(own, own)
+    window = spread(kernel, n)
+    attributes = {
+        "kernel_shape": window,
+        "strides": spread(steps, n) if steps else window,
+        "pads": spread(pads, n) * 2,
+        "dilations": spread(spacing, n),
+        "ceil_mode": int(ceil),
+    }
+    batched = unsqueezed(graph, cast(graph, x, wide), extra)
+    found = graph.make_node("MaxPool", [batched], 2 if indexed else 1, **attributes)
+    values, places = found if indexed else (found, None)
+    if dtypes.is_float_type(own) and not _is_dequantized(graph, x):
+        if not indexed and not ceil and _suits_blocks(graph, batched, n):
+            values = _with_nan_in_blocks(graph, batched, values, attributes)
+        else:
+            values = _with_nan(graph, batched, values, attributes)
+    if places is None:
+        return [squeezed(graph, cast(graph, values, own), extra)]
+    plane = const(graph, _area(shape_of(graph, x)[-n:]), dtypes.int64)
+    # ONNX counts indices over batch and channels too, torch inside each plane
+    inside = graph.make_node("Mod", [places, plane])
+    return [squeezed(graph, cast(graph, values, own), extra), squeezed(graph, inside, extra)]
+
+
+def _with_nan(graph: Graph, x: Result, values: Result, attributes: dict[str, Any]) -> Result:
+    """NaN wherever the window holds one: torch keeps it, ONNX Runtime's MaxPool may skip it."""
+    flags = cast(graph, graph.make_node("IsNaN", [x]), dtypes.float32)
+    seen = cast(graph, graph.make_node("MaxPool", [flags], **attributes), dtypes.boolean)
+    return graph.make_node("Where", [seen, const(graph, math.nan, graph.get_type(values)), values])
+
+
+def _is_dequantized(graph: Graph, x: Result) -> bool:
+    """Whether ``x`` is made of codes with known scales: none of them is NaN."""
+    node = graph.values[x].producer
+    return (
+        node is not None
+        and node.op_type == "DequantizeLinear"
+        and graph.is_constant(node.inputs[1])
+    )
+
+
+def _suits_blocks(graph: Graph, x: Result, n: Int) -> bool:
+    """Whether ``x`` is an image that ONNX Runtime can hold in blocks of channels, without negative
+    values."""
+    channels = shape_of(graph, x)[1]
+    return (
+        n == 2
+        and graph.get_type(x) == dtypes.float32
+        and isinstance(channels, int)
+        and channels > 0
+        and channels % _BLOCK == 0
+        and _not_negative(graph, x)
+    )
+
+
+def _not_negative(graph: Graph, x: Result) -> bool:
+    """Whether the nodes that make ``x`` give values of at least 0, or NaN."""
+    node = graph.values[x].producer
+    if node is None or node.domain:
+        return False
+    if node.op_type in ("Concat", "MaxPool"):
+        return all(_not_negative(graph, name) for name in node.inputs)
+    return node.op_type in ("Relu", "Sigmoid")
+
+
+def _with_nan_in_blocks(
+    graph: Graph, x: Result, values: Result, attributes: dict[str, Any]
+) -> Result:
+    """``_with_nan`` for values of at least 0, by operators that keep the blocked layout of the
+    convolutions around: IsNaN and Where would force two changes of layout.
+
+    The negated sum of a window is at most 0, or NaN: its Relu is 0, or NaN.
+    """
+    channels = static(shape_of(graph, x)[1])
+    ones = np.full((channels, 1, *attributes["kernel_shape"]), -1.0, np.float32)
+    settings = {key: value for key, value in attributes.items() if key != "ceil_mode"}
+    weight = graph.make_initializer("", ones)
+    sums = graph.make_node("Conv", [x, weight], group=channels, **settings)
+    return graph.make_node("Add", [values, graph.make_node("Relu", [sums])])
+
+
+def pooled_mean(
+    graph: Graph,
+    x: Result,
+    n: Int,
+    kernel: Ints,
+    steps: Ints,
+    pads: Ints,
+    ceil: Bool,
+    padded: Bool,
+    divisor: Int | None,
+) -> Result:
+    """Average pooling over the last ``n`` dimensions.
+
+    ``padded``: the padding counts; what lies beyond it (``ceil``) never does. ``divisor`` replaces
+    the count. Ints and float64, which have no kernel, are gathered and summed.
+    """
+    own = graph.get_type(x)
+    have = shape_of(graph, x)[-n:]
+    if not dtypes.is_float_type(own) or own == dtypes.float64 or (ceil and not is_static(have)):
+        sizes = pooled_sizes(graph, x, n, kernel, steps, pads, [1], ceil)
+        tables = pool_tables(graph, x, sizes, kernel, steps, pads, [1])
+        return window_mean(graph, x, tables, sizes, padded, divisor)
+    extra = [0] if rank_of(graph, x) == n + 1 else []
+    wide = dtypes.float32 if own == dtypes.bfloat16 else own
+    window, before = spread(kernel, n), spread(pads, n)
+    strides = spread(steps, n) if steps else window
+    beyond = _beyond(shape_of(graph, x)[-n:], window, strides, before) if ceil else [0] * n
+    value = unsqueezed(graph, cast(graph, x, wide), extra)
+    counted = padded or divisor is not None
+    if counted and divisor is None and any(beyond):
+        # the padding becomes part of the input, so that only what lies beyond it is left out of the
+        # count
+        amounts = consts(graph, [0, 0, *before, 0, 0, *before], dtypes.int64)
+        value = graph.make_node("Pad", [value, amounts]) if any(before) else value
+        before, ends, counted = [0] * n, beyond, False
+    else:
+        ends = [pad + more for pad, more in zip(before, beyond, strict=True)]
+    found = graph.make_node(
+        "AveragePool",
+        [value],
+        kernel_shape=window,
+        strides=strides,
+        pads=[*before, *ends],
+        count_include_pad=int(counted),
+    )
+    if divisor is not None:
+        found = scaled(graph, found, math.prod(window) / divisor)
+    return squeezed(graph, cast(graph, found, own), extra)
+
+
+def _area(sizes: SymInts) -> SymInt:
+    total: SymInt = 1
+    for size in sizes:
+        total = total * size
+    return total
+
+
+def _beyond(sizes: SymInts, window: Ints, strides: Ints, pads: Ints) -> Ints:
+    """How far the last window reaches past the padding, per axis."""
+    found = []
+    for size, k, step, pad in zip(static(sizes), window, strides, pads, strict=True):
+        count = _window_count(size, k, step, pad, True)
+        found.append(max((count - 1) * step + k - size - 2 * pad, 0))
+    return found
+
+
+def pooled_sizes(
+    graph: Graph,
+    x: Result,
+    n: Int,
+    kernel: Ints,
+    steps: Ints,
+    pads: Ints,
+    spacing: Ints,
+    ceil: Bool,
+) -> SymInts:
+    """How many windows fit along each of the last ``n`` dimensions."""
+    window = spread(kernel, n)
+    strides = spread(steps, n) if steps else window
+    reach = [gap * (k - 1) + 1 for k, gap in zip(window, spread(spacing, n), strict=True)]
+    given = zip(shape_of(graph, x)[-n:], reach, strides, spread(pads, n), strict=True)
+    return [_window_count(*each, ceil) for each in given]
+
+
+def _window_count(size: SymInt, reach: int, step: int, pad: int, ceil: bool) -> SymInt:
+    """The windows along one axis; torch drops one that starts past the input."""
+    whole = size + 2 * pad - reach
+    if not ceil:
+        return whole // step + 1
+    # the last start that ceil_mode allows, or that still lies in the input and its first padding
+    return dims.minimum(dims.ceildiv(whole, step), (size + pad - 1) // step) + 1
+
+
+def regions(values: SymInts, n: Int) -> SymInts:
+    """How many regions adaptive pooling makes along each of ``n`` axes; one number serves all."""
+    given = list(values) if isinstance(values, list | tuple) else [values]
+    return given if len(given) == n else given * n
+
+
+def pooled_adaptive(graph: Graph, x: Result, sizes: SymInts, largest: Bool) -> Result:
+    """Mean or maximum over ``sizes`` regions that share the last dimensions as evenly as torch
+    does."""
+    rank, n = rank_of(graph, x), len(sizes)
+    have = shape_of(graph, x)[-n:]
+    if tuple(have) == tuple(sizes):
+        return x
+    if any(isinstance(size, int) and size == 0 for size in sizes):
+        shape = [*shape_of(graph, x)[:-n], *sizes]
+        return filled(graph, shape, 0, graph.get_type(x))
+    first = rank - n
+    ones = [
+        first + place for place, size in enumerate(sizes) if isinstance(size, int) and size == 1
+    ]
+    if len(ones) == n:
+        return _over(graph, x, ones, largest)
+    own = graph.get_type(x)
+    if divisible(have, sizes) and own == dtypes.float32 and not largest:
+        parts = quotients(have, sizes)
+        return pooled_mean(graph, x, n, parts, parts, [0], False, False, None)
+    if not is_static(have):
+        wide = cast(graph, x, wide_dtype(own))
+        tables = even_tables(graph, wide, sizes)
+        if largest:
+            return cast(graph, window_max(graph, wide, tables, sizes, False)[0], own)
+        return cast(graph, window_mean(graph, wide, tables, sizes, False, None), own)
+    found = _over(graph, x, ones, largest) if ones else x
+    for place, size in enumerate(sizes):
+        if first + place not in ones and not (have[place] is size or have[place] == size):
+            found = _in_regions(graph, found, first + place, static(size), largest)
+    return found
+
+
+def _over(graph: Graph, x: str, axes: Ints, largest: bool) -> str:
+    if largest:
+        return reduced_extreme(graph, x, axes, True, True)
+    return mean_over(graph, x, axes, True)
+
+
+def _in_regions(graph: Graph, x: str, axis: int, count: int, largest: bool) -> str:
+    """Region i of ``count`` along ``axis`` goes from floor(i*size/count) to
+    ceil((i+1)*size/count)."""
+    size = static(shape_of(graph, x)[axis])
+    parts = []
+    for region in range(count):
+        ends = [region * size // count, -(-(region + 1) * size // count)]
+        bounds = [consts(graph, [end], dtypes.int64) for end in (*ends, axis)]
+        parts.append(_over(graph, graph.make_node("Slice", [x, *bounds]), [axis], largest))
+    return graph.make_node("Concat", parts, axis=axis)
+
+
+def even_tables(graph: Graph, x: Result, sizes: SymInts) -> Any:
+    """The windows of adaptive pooling: window i of ``count`` along an axis of ``size`` elements
+    goes from floor(i size / count) to ceil((i + 1) size / count)."""
+    tables = []
+    for size, count in zip(shape_of(graph, x)[-len(sizes) :], sizes, strict=True):
+        make, one = graph.make_node, const(graph, 1, dtypes.int64)
+        start, end = (unsqueezed(graph, each, [1]) for each in even_ends(graph, size, count))
+        longest = dims.ceildiv(size, count) + (0 if _divides(size, count) else 1)
+        places = make("Add", [start, counting(graph, 0, longest, 1)])
+        inside = make("Less", [places, end])
+        last = make("Sub", [end, one])
+        tables.append((make("Min", [places, last]), inside, make("Sub", [end, start])))
+    return tables
+
+
+def _divides(size: SymInt, count: SymInt) -> bool:
+    return isinstance(size, int) and isinstance(count, int) and count > 0 and size % count == 0
+
+
+def pool_tables(
+    graph: Graph, x: Result, sizes: SymInts, kernel: Ints, steps: Ints, pads: Ints, spacing: Ints
+) -> Any:
+    """The windows of a pool that gives ``sizes``; the third part counts elements and padding."""
+    n, tables = len(sizes), []
+    window = spread(kernel, n)
+    strides = spread(steps, n) if steps else window
+    have, before, gaps = shape_of(graph, x)[-n:], spread(pads, n), spread(spacing, n)
+    given = zip(have, sizes, window, strides, before, gaps,
+                strict=True)  # fmt: skip
+    for size, count, k, step, pad, gap in given:
+        make, zero = graph.make_node, const(graph, 0, dtypes.int64)
+        start = unsqueezed(graph, counting(graph, -pad, count, step), [1])
+        places = make(
+            "Add", [start, consts(graph, [gap * each for each in range(k)], dtypes.int64)]
+        )
+        inside = make(
+            "And",
+            [
+                make("GreaterOrEqual", [places, zero]),
+                make("Less", [places, const(graph, size, dtypes.int64)]),
+            ],
+        )
+        reach = make("Min", [make("Add", [start, const(graph, k, dtypes.int64)]),
+                             const(graph, size + pad, dtypes.int64)])  # fmt: skip
+        last = const(graph, size - 1, dtypes.int64)
+        safe = make("Max", [make("Min", [places, last]), zero])
+        tables.append((safe, inside, make("Sub", [reach, start])))
+    return tables
+
+
+def window_max(graph: Graph, x: Result, tables: Any, sizes: SymInts, indexed: Bool) -> Results:
+    """[maxima, their places in the flattened plane]; NaN wins, the last one, as in torch. Without
+    ``indexed`` the maxima alone."""
+    dtype, make = graph.get_type(x), graph.make_node
+    lead = list(shape_of(graph, x))[: -len(sizes)]
+    values, places, inside = _windows(graph, x, tables)
+    values = make("Where", [inside, values, const(graph, lowest(dtype), dtype)])
+    if not indexed:
+        found = reduced_extreme(graph, values, [len(lead) + 1], False, True)
+        return [reshape_to(graph, found, [*lead, *sizes])]
+    best = _last_best(graph, values, len(lead) + 1)
+    top = make("GatherElements", [values, best], axis=len(lead) + 1)
+    each = make("Shape", [places], start=1)
+    rows = counting(graph, 0, dims.prod(sizes), 1)
+    flat = make(
+        "Add", [make("Mul", [rows, each]), make("Squeeze", [best, _axes(graph, len(lead) + 1)])]
+    )
+    whole = make("Reshape", [places, consts(graph, [-1], dtypes.int64)])
+    at = make("Gather", [whole, flat], axis=0)
+    return [reshape_to(graph, found, [*lead, *sizes]) for found in (top, at)]
+
+
+def _last_best(graph: Graph, values: str, axis: int) -> str:
+    """Where the first maximum stands, or the last NaN: int64 with ``axis`` kept."""
+    dtype, make = graph.get_type(values), graph.make_node
+    if not dtypes.is_float_type(dtype):
+        one = consts(graph, [1], dtypes.int64)
+        return str(make("TopK", [cast(graph, values, dtypes.int64), one], 2, axis=axis)[1])
+    wide = values if dtype == dtypes.float64 else cast(graph, values, dtypes.float32)
+    first = make("ArgMax", [wide], axis=axis)
+    wrong = cast(graph, make("IsNaN", [wide]), dtypes.uint8)
+    lost = make("ArgMax", [wrong], axis=axis, select_last_index=1)
+    some = make("ReduceMax", [wrong, _axes(graph, axis)], keepdims=1)
+    return str(make("Where", [cast(graph, some, dtypes.boolean), lost, first]))
+
+
+def window_mean(
+    graph: Graph, x: Result, tables: Any, sizes: SymInts, padded: Bool, divisor: Int | None
+) -> Result:
+    """The mean of every window; ``padded``: padding counts; ``divisor`` replaces the count. Means
+    of ints are truncated, as torch's are."""
+    dtype, make = graph.get_type(x), graph.make_node
+    lead = list(shape_of(graph, x))[: -len(sizes)]
+    values, _, inside = _windows(graph, x, tables)
+    kept = make("Where", [inside, values, const(graph, 0, dtype)])
+    total = make("ReduceSum", [kept, _axes(graph, len(lead) + 1)], keepdims=0)
+    if divisor is not None:
+        count = const(graph, divisor, dtype)
+    elif padded:
+        counts = _crossed(graph, [table[2] for table in tables], "Mul")
+        count = cast(graph, make("Reshape", [counts, consts(graph, [-1], dtypes.int64)]), dtype)
+        count = settled(graph, count)
+    else:
+        marks = cast(graph, inside, dtypes.int64)
+        count = cast(graph, make("ReduceSum", [marks, _axes(graph, 1)], keepdims=0), dtype)
+    return reshape_to(graph, make("Div", [total, count]), [*lead, *sizes])
+
+
+def _axes(graph: Graph, axis: int) -> str:
+    return consts(graph, [axis], dtypes.int64)
+
+
+def _windows(graph: Graph, x: str, tables: Any) -> tuple[str, str, str]:
+    """(elements [..., windows, elements of one], their places in the flattened plane, whether they
+    are in the input)."""
+    make, n = graph.make_node, len(tables)
+    shape = list(shape_of(graph, x))
+    scaled = []
+    for axis, (places, _, _) in enumerate(tables):
+        inner = dims.prod(shape[len(shape) - n + axis + 1 :])
+        scaled.append(make("Mul", [places, const(graph, inner, dtypes.int64)]))
+    places = _crossed(graph, scaled, "Add")
+    inside = _crossed(graph, [table[1] for table in tables], "And")
+    rows = [each[0] for each in tables]
+    both = [make("Shape", [row]) for row in rows]
+    if n > 1:
+        total = both[0]
+        for more in both[1:]:
+            total = make("Mul", [total, more])
+        places, inside = (make("Reshape", [each, total]) for each in (places, inside))
+    places, inside = settled(graph, places), settled(graph, inside)
+    flat = reshape_to(graph, x, [*shape[: len(shape) - n], dims.prod(shape[len(shape) - n :])])
+    return make("Gather", [flat, places], axis=len(shape) - n), places, inside
+
+
+def _crossed(graph: Graph, parts: list[str], op: str) -> str:
+    """[o0, o1, ..., k0, k1, ...] from one [o, k] an axis."""
+    n, found = len(parts), None
+    for axis, part in enumerate(parts):
+        others = [place for place in range(2 * n) if place not in (axis, n + axis)]
+        wide = unsqueezed(graph, part, others)
+        found = wide if found is None else graph.make_node(op, [found, wide])
+    assert found is not None
+    return found
+
+
+def pooled_fractional(
+    graph: Graph, x: Result, kernel: Ints, sizes: Ints, samples: Result
+) -> Results:
+    """[maxima, places] of windows that begin at random places: at floor((i + u) step) -
+    floor(u step) along each axis, with step = (size - kernel) / (count - 1); the last one ends the
+    axis.
+
+    ``samples`` hold u for every plane, [N, C, axes] (Graham, Fractional max-pooling, 2014).
+    """
+    make, n = graph.make_node, len(sizes)
+    shape, kind = list(shape_of(graph, x)), graph.get_type(samples)
+    lead = shape[: len(shape) - n]
+    planes, area = dims.prod(lead), dims.prod(shape[len(shape) - n :])
+    drawn = reshape_to(graph, samples, [planes, n])
+    places = None
+    for axis, (k, count) in enumerate(zip(kernel, sizes, strict=True)):
+        size = shape[len(shape) - n + axis]
+        # a plane's samples begin with its last axis, a volume's with its first
+        column = axis if n == 3 else n - 1 - axis
+        u = make("Gather", [drawn, consts(graph, [column], dtypes.int64)], axis=1)
+        end = const(graph, size - k, dtypes.int64)
+        starts = make("Expand", [end, consts(graph, [1, 1], dtypes.int64)])
+        if count > 1:
+            width = make("Sub", [const(graph, size, kind), const(graph, k, kind)])
+            step = make("Div", [width, const(graph, count - 1, kind)])
+            ramp = consts(graph, list(range(count - 1)), kind)
+            first = _whole(graph, make("Mul", [make("Add", [ramp, u]), step]))
+            moved = make("Sub", [first, _whole(graph, make("Mul", [u, step]))])
+            column_of = make(
+                "Concat", [make("Shape", [moved], end=1), consts(graph, [1], dtypes.int64)], axis=0
+            )
+            starts = make("Concat", [moved, make("Expand", [end, column_of])], axis=1)
+        inner = dims.prod(shape[len(shape) - n + axis + 1 :])
+        own = make(
+            "Add", [unsqueezed(graph, starts, [2]), consts(graph, list(range(k)), dtypes.int64)]
+        )
+        own = make("Mul", [own, const(graph, inner, dtypes.int64)])
+        others = [each for each in range(2 * n) if each not in (axis, n + axis)]
+        own = unsqueezed(graph, own, [each + 1 for each in others])
+        places = own if places is None else make("Add", [places, own])
+    windows, each = dims.prod(sizes), dims.prod(kernel)
+    assert places is not None
+    wanted = [planes, *sizes, *kernel]
+    grown = make("Expand", [places, as_vec(graph, wanted)])
+    table = reshape_to(graph, grown, [planes, windows * each])
+    values = make("GatherElements", [reshape_to(graph, x, [planes, area]), table], axis=1)
+    values, table = (reshape_to(graph, part, [planes, windows, each]) for part in (values, table))
+    best = _last_best(graph, values, 2)
+    found = [make("GatherElements", [part, best], axis=2) for part in (values, table)]
+    return [reshape_to(graph, part, [*lead, *sizes]) for part in found]
+
+
+def _whole(graph: Graph, x: str) -> str:
+    """A float that is not negative, cut to an int."""
+    return cast(graph, x, dtypes.int64)
+
+
+def unpooled(graph: Graph, x: Result, indices: Result, sizes: SymInts) -> Result:
+    """Zeros of ``sizes``, with ``x`` where ``indices`` point in the flattened plane."""
+    make, n = graph.make_node, len(sizes)
+    lead, space = list(shape_of(graph, x))[:-n], list(shape_of(graph, x))[-n:]
+    planes = zeros_of(graph, [*lead, dims.prod(sizes)], graph.get_type(x))
+    flat = [reshape_to(graph, each, [*lead, dims.prod(space)]) for each in (indices, x)]
+    found = make("ScatterElements", [planes, *flat], axis=len(lead))
+    return reshape_to(graph, found, [*lead, *sizes])

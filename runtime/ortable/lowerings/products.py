@@ -1,80 +1,34 @@
-"""Lower-case words of the spec language for products of matrices."""
+"""Products of several tensors: einsum, groups of rows, products that are left out.
+
+In come results and an equation or sizes, out go names of results. Called by generated converters of
+linear algebra; the product of two matrices is a word of `prelude.matrices`."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from ortable import dims, dtypes
 from ortable.errors import UnsupportedCase
-from ortable.inference.shape import broadcast
 from ortable.ir import Graph
-from ortable.prelude.facts import Ints, Result, Results, Str, SymInt, dim_of, rank_of, shape_of
-from ortable.prelude.shapes import counting, zeros_of
+from ortable.prelude.facts import (
+    Ints,
+    Result,
+    Results,
+    Scalar,
+    Str,
+    SymInt,
+    SymInts,
+    dim_of,
+    rank_of,
+)
+from ortable.prelude.shapes import counting
 from ortable.prelude.sums import summed_over
-from ortable.prelude.values import cast, consts, squeezed, unsqueezed
+from ortable.prelude.values import as_vec, cast, const, consts, filled, unsqueezed
 
-__all__ = ["einsum_equation", "einsum_product", "in_group", "matrix_product", "untransposed"]
-
-_MOST_PRODUCTS = 2**15  # products that one MatMul with a vector may add up, one after the other
-
-
-def untransposed(graph: Graph, x: Result) -> Any:
-    """``[y, 1]`` when ``x`` is a 2-d ``y`` transposed, else ``[x, 0]``: Gemm reads it the other way
-    round, so the Transpose is not needed."""
-    node = graph.values[x].producer
-    if node is None or node.op_type != "Transpose" or list(node.attrs["perm"]) != [1, 0]:
-        return [x, 0]
-    return [node.inputs[0], 1]
-
-
-def matrix_product(graph: Graph, a: Result, b: Result) -> Result:
-    """MatMul, or Gemm for transposed matrices; the small ints, which ONNX leaves out, go through
-    int32, whose low bits are theirs."""
-    dtype = graph.get_type(a)
-    if dims.same(dim_of(graph, a, -1), 0):
-        return _empty_product(graph, a, b)
-    if dtypes.is_float_type(dtype) and rank_of(graph, a) == 2 and rank_of(graph, b) == 2:
-        (left, turn_left), (right, turn_right) = untransposed(graph, a), untransposed(graph, b)
-        if turn_left or turn_right:
-            return graph.make_node("Gemm", [left, right], transA=turn_left, transB=turn_right)
-    if rank_of(graph, b) == 1 and dtype == dtypes.float32 and _is_long(graph, b):
-        return summed_over(
-            graph, graph.make_node("Mul", [a, b]), [rank_of(graph, a) - 1], keepdim=False
-        )
-    if rank_of(graph, b) == 1 and _is_transposed(graph, a):
-        # ONNX Runtime fuses the Transpose of ``a`` into the product, which is then wrong for a
-        # vector ``b``, though not for a column
-        column = matrix_product(graph, a, unsqueezed(graph, b, [1]))
-        return squeezed(graph, column, [rank_of(graph, a) - 1])
-    if dtype not in (dtypes.int8, dtypes.uint8, dtypes.int16):
-        return graph.make_node("MatMul", [a, b])
-    wide = graph.make_node("MatMul", [cast(graph, a, dtypes.int32), cast(graph, b, dtypes.int32)])
-    return cast(graph, wide, dtype)
-
-
-def _is_long(graph: Graph, vector: str) -> bool:
-    """Whether a product with a vector adds up more than MatMul, which does so one by one, can."""
-    count = dim_of(graph, vector, 0)
-    return isinstance(count, int) and count > _MOST_PRODUCTS
-
-
-def _is_transposed(graph: Graph, x: str) -> bool:
-    """Whether a result is a Transpose, or a cast or copy of one."""
-    node = graph.values[x].producer
-    while node is not None and node.op_type in ("Cast", "Identity"):
-        node = graph.values[node.inputs[0]].producer
-    return node is not None and node.op_type == "Transpose"
-
-
-def _empty_product(graph: Graph, a: str, b: str) -> str:
-    """Zeros: ONNX Runtime leaves what a product over nothing writes as it finds it."""
-    first, second = shape_of(graph, a)[:-1], shape_of(graph, b)
-    second, last = (second[:-2], second[-1:]) if len(second) > 1 else ((), ())
-    rows = first[len(first) - 1 :]
-    batch = broadcast(tuple(first[: len(first) - 1]), tuple(second))
-    if batch is None:
-        raise UnsupportedCase("batches whose common shape depends on which dynamic size is 1")
-    return zeros_of(graph, [*batch, *rows, *last], graph.get_type(a))
+__all__ = [
+    "einsum_equation",
+    "einsum_product",
+    "in_group",
+    "without_product",
+]
 
 
 def in_group(graph: Graph, ends: Result, size: SymInt) -> Result:
@@ -181,3 +135,12 @@ def _without_ellipsis(terms: list[str], ranks: Ints, right: str) -> str:
         length = rank - len(term.replace("...", ""))
         found.append(term.replace("...", batch[longest - length :]))
     return ",".join(found) + "->" + right.replace("...", batch)
+
+
+def without_product(graph: Graph, x: Result, beta: Scalar, sizes: SymInts) -> Result:
+    """``beta * x + 0 * product`` of these sizes as torch computes it, without the product; zeros
+    where beta is 0, too."""
+    if beta == 0:
+        return filled(graph, sizes, 0, graph.get_type(x))
+    factor = const(graph, beta, graph.get_type(x))
+    return graph.make_node("Expand", [graph.make_node("Mul", [x, factor]), as_vec(graph, sizes)])

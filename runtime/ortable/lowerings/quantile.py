@@ -5,6 +5,7 @@ from __future__ import annotations
 from ortable import dtypes
 from ortable.ir import Graph, Res
 from ortable.prelude.facts import axis_of, dim_of, rank_of, shape_of
+from ortable.prelude.indexing import sorted_places
 from ortable.prelude.shapes import as_flat, stretched
 from ortable.prelude.values import (
     as_vec,
@@ -16,8 +17,6 @@ from ortable.prelude.values import (
     squeezed,
     unsqueezed,
 )
-
-from .ordering import sorted_places
 
 
 def quantile(

@@ -1,11 +1,15 @@
-"""Lower-case words of the spec language for quantization, and for numbers as float32 has them."""
+"""Quantization: fake quantization, integer codes with their scales and zero points, and codes whose
+scale is that of a block of elements.
+
+In come codes, scales and zero points, out go facts about them or names of results. Called by
+generated converters of quantized operators, torch's and torchao's."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ortable import dtypes
-from ortable.errors import BuilderError
+from ortable import dims, dtypes
+from ortable.errors import BuilderError, UnsupportedCase
 from ortable.ir import Graph
 from ortable.prelude.facts import (
     Bool,
@@ -15,28 +19,34 @@ from ortable.prelude.facts import (
     Ints,
     Result,
     Results,
+    SymInts,
     dim_of,
     highest,
     lowest,
     rank_of,
+    shape_of,
 )
+from ortable.prelude.promotion import wide_dtype
+from ortable.prelude.quantized import before_widening, constant_array
 from ortable.prelude.values import cast, const, reshape_to
 
-from .nn import wide_dtype
-
 __all__ = [
+    "as_nibbles",
     "as_vector_of_one",
+    "block_axes",
+    "block_shape",
+    "channel_axis",
     "codes_of",
     "fake_quantized",
-    "fits",
     "float32_below",
     "has_codes",
     "is_dequantized",
+    "is_grouped",
     "known_as",
     "one_scale",
+    "only_float32",
     "rows_of",
     "within",
-    "zero_codes",
 ]
 
 
@@ -66,40 +76,9 @@ def float32_below(value: Float) -> Float:
     return float(near if float(near) <= value else np.nextafter(near, np.float32(-np.inf)))
 
 
-def fits(graph: Graph, zero: Result | None, dtype: Dtype) -> Bool:
-    """True when zero points are known to be values of ``dtype``, so that an ONNX operator of that
-    dtype subtracts them as torch does: none at all, constants, or clipped ones."""
-    if zero is None:
-        return True
-    known = _constant(graph, zero)
-    if known is not None:
-        return _within(known, dtype)
-    node = graph.values[_before_widening(graph, zero)].producer
-    if node is None or node.op_type not in ("Clip", "DynamicQuantizeLinear"):
-        return False
-    if node.op_type == "DynamicQuantizeLinear":
-        return dtype == dtypes.uint8
-    bounds = [_constant(graph, name) for name in node.inputs[1:3]]
-    return all(bound is not None and _within(bound, dtype) for bound in bounds)
-
-
-def zero_codes(
-    graph: Graph, zero: Result | None, dtype: Dtype, shape: Ints | None = None
-) -> Result | None:
-    """Zero points that ``fits`` accepts, in ``dtype``, and perhaps in another shape."""
-    if zero is None:
-        return None
-    known = _constant(graph, zero)
-    if known is not None:
-        codes = known.astype(dtypes.to_numpy(dtype))
-        return graph.make_initializer("", codes if shape is None else codes.reshape(shape))
-    found = cast(graph, _before_widening(graph, zero), dtype)
-    return found if shape is None else reshape_to(graph, found, shape)
-
-
 def known_as(graph: Graph, x: Result, shape: Ints) -> Result:
     """``x`` in another shape; a constant stays one."""
-    known = _constant(graph, x)
+    known = constant_array(graph, x)
     if known is None:
         return reshape_to(graph, x, shape)
     return graph.make_initializer("", known.reshape(shape))
@@ -107,19 +86,19 @@ def known_as(graph: Graph, x: Result, shape: Ints) -> Result:
 
 def has_codes(graph: Graph, x: Result, zero: Result) -> Bool:
     """True when a zero point was chosen by the DynamicQuantizeLinear of ``x`` itself."""
-    node = graph.values[_before_widening(graph, zero)].producer
+    node = graph.values[before_widening(graph, zero)].producer
     chosen = node is not None and node.op_type == "DynamicQuantizeLinear"
     return chosen and node.inputs[0] == x
 
 
 def codes_of(graph: Graph, zero: Result) -> Result:
     """The codes that came with a zero point which ``has_codes``."""
-    return graph.values[_before_widening(graph, zero)].producer.outputs[0]
+    return graph.values[before_widening(graph, zero)].producer.outputs[0]
 
 
 def one_scale(graph: Graph, scale: Result) -> Result:
     """A scale of one element as 0-d float32, without a way through float64 and back."""
-    source = _before_widening(graph, scale)
+    source = before_widening(graph, scale)
     return cast(graph, reshape_to(graph, source, []), dtypes.float32)
 
 
@@ -127,32 +106,6 @@ def as_vector_of_one(graph: Graph, x: Result, dtype: Dtype) -> Result:
     """A 0-d result in another dtype, as a vector of one element: what torch returns as the scale
     and the zero point that it chose."""
     return reshape_to(graph, cast(graph, x, dtype), [1])
-
-
-def _before_widening(graph: Graph, name: str) -> str:
-    """What a result of ``as_vector_of_one`` was, or what was cast to a dtype that keeps it."""
-    node = graph.values[name].producer
-    if node is not None and node.op_type == "Reshape" and graph.get_rank(node.inputs[0]) == 0:
-        name = node.inputs[0]
-        node = graph.values[name].producer
-    if node is None or node.op_type != "Cast":
-        return name
-    before = graph.values[node.inputs[0]].dtype
-    kept = {dtypes.float64: (dtypes.float32,), dtypes.int64: (dtypes.uint8, dtypes.int8)}
-    return node.inputs[0] if before in kept.get(node.attrs["to"], ()) else name
-
-
-def _constant(graph: Graph, name: str) -> np.ndarray | None:
-    """The value of a constant that has data, None for other results."""
-    try:
-        return graph.get_constant(name) if graph.is_constant(name) else None
-    except BuilderError:
-        return None  # a tensor without data: its values are not known here
-
-
-def _within(values: np.ndarray, dtype: Dtype) -> bool:
-    inside = (values >= lowest(dtype)) & (values <= highest(dtype))
-    return bool(np.all(inside & (values == np.rint(values))))
 
 
 def within(graph: Graph, codes: Result, low: Int, high: Int) -> Result:
@@ -183,3 +136,77 @@ def rows_of(graph: Graph, x: Result) -> Result:
         return reshape_to(graph, x, sizes)
     codes = reshape_to(graph, node.inputs[0], sizes)
     return graph.make_node("DequantizeLinear", [codes, *node.inputs[1:]])
+
+
+def block_shape(graph: Graph, x: Result, block: SymInts, reduced: Bool = False) -> SymInts:
+    """The shape in which each dimension of ``x`` that holds several blocks is two; ``reduced``:
+    with 1 for what is inside a block."""
+    sizes: list[dims.Dim] = []
+    for size, step in zip(shape_of(graph, x), block, strict=True):
+        if dims.same(size, step):
+            sizes.append(1 if reduced else size)
+        elif step == 1:
+            sizes.append(size)
+        else:
+            sizes += [size // step, 1 if reduced else step]
+    return sizes
+
+
+def block_axes(graph: Graph, x: Result, block: SymInts) -> Ints:
+    """The axes of ``block_shape`` that are inside a block."""
+    axes: list[int] = []
+    place = 0
+    for size, step in zip(shape_of(graph, x), block, strict=True):
+        if dims.same(size, step) or step == 1:
+            if step != 1:
+                axes.append(place)
+            place += 1
+        else:
+            axes.append(place + 1)
+            place += 2
+    return axes
+
+
+def channel_axis(graph: Graph, x: Result, block: SymInts) -> Int:
+    """The axis whose elements have a block each, all others being whole; -1 if none is."""
+    sizes = list(zip(shape_of(graph, x), block, strict=True))
+    several = [axis for axis, (size, step) in enumerate(sizes) if not dims.same(size, step)]
+    return several[0] if len(several) == 1 and sizes[several[0]][1] == 1 else -1
+
+
+def is_grouped(graph: Graph, x: Result, block: SymInts) -> Bool:
+    """True for a matrix whose rows hold blocks: what a blocked DequantizeLinear computes."""
+    shape = shape_of(graph, x)
+    last = block[-1]
+    whole = isinstance(last, int) and isinstance(shape[-1], int) and shape[-1] % last == 0
+    return len(shape) == 2 and block[0] == 1 and last != 1 and whole
+
+
+def only_float32(graph: Graph, x: Result | None) -> Result:
+    """The tensor whose range is looked at.
+
+    Raises:
+        UnsupportedCase: there is none, or it has another dtype.
+    """
+    if x is None or graph.get_type(x) != dtypes.float32:
+        raise UnsupportedCase("the parameters of a quantization are chosen of float32 tensors only")
+    return x
+
+
+def as_nibbles(graph: Graph, codes: Result, zero: Result | None) -> Result:
+    """Constant codes as int4 when they, and the zero points, are between -8 and 7; others stay."""
+    for name in (codes, zero):
+        value = _values(graph, name)
+        if value is None or (value.size and (value.min() < -8 or value.max() > 7)):
+            return codes
+    packed = _values(graph, codes).astype(dtypes.to_numpy(dtypes.int4))  # type: ignore[union-attr]
+    return graph.make_initializer(graph.unique_name(f"{codes}_int4"), packed)
+
+
+def _values(graph: Graph, name: str | None) -> np.ndarray | None:
+    if name is None:
+        return np.zeros((), np.int8)
+    try:
+        return graph.get_constant(name) if graph.is_constant(name) else None
+    except BuilderError:
+        return None  # a tensor without data

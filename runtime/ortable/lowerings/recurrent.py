@@ -1,4 +1,8 @@
-"""Recurrent networks over ONNX's LSTM, GRU and RNN: layers in a loop, gates in ONNX's order."""
+"""Recurrent networks over ONNX's LSTM, GRU and RNN: layers in a loop, gates in ONNX's order, and
+the gates of single cells.
+
+In come inputs, states and weights, out go names of results. Called by generated converters of
+recurrent networks."""
 
 from __future__ import annotations
 
@@ -9,13 +13,20 @@ from typing import Any
 from ortable import dtypes
 from ortable.dims import Dim
 from ortable.ir import Graph, Res
-from ortable.lowerings.recurrent_nan import Layer, with_nan
-from ortable.prelude.facts import dim_of, shape_of, static
+from ortable.prelude.facts import Int, Result, Results, dim_of, rank_of, shape_of, static
 from ortable.prelude.pointwise import const_like
 from ortable.prelude.values import as_vec, consts, reshape_to
 
+from .recurrent_nan import Layer, with_nan
+
+__all__ = [
+    "gate_parts",
+]
+
+
 # torch keeps the gates as input, forget, cell, output; ONNX as input, output, forget, cell.
 _LSTM_GATES = (0, 3, 1, 2)
+
 # torch: reset, update, new; ONNX: update, reset, hidden.
 _GRU_GATES = (1, 0, 2)
 
@@ -346,3 +357,11 @@ def _join_directions(graph: Graph, output: str, directions: int, hidden: Dim) ->
     if isinstance(steps, int) and isinstance(batch, int):
         return reshape_to(graph, turned, [steps, batch, hidden * directions])
     return graph.make_node("Reshape", [turned, as_vec(graph, [0, 0, -1])])
+
+
+def gate_parts(graph: Graph, x: Result, count: Int) -> Results:
+    """The last axis in ``count`` parts: the gates of a cell."""
+    axis = rank_of(graph, x) - 1
+    size = static(dim_of(graph, x, axis)) // count
+    sizes = consts(graph, [size] * count, dtypes.int64)
+    return list(graph.make_node("Split", [x, sizes], count, axis=axis))

@@ -1,31 +1,62 @@
-"""Words of the spec language for resizing: one axis after the other, last axis first, with the
-source coordinates of torch.
+"""Resizing and its gradient: one axis after the other, last axis first, with the source coordinates
+of torch; pooling and padding are taken backwards the same way, as linear maps of one axis.
 
 ONNX's Resize rounds source coordinates in another way; it is used only where every coordinate is
 exact in float32. Sizes that are known give constant tables of places and weights; dynamic ones give
-the nodes that compute them.
-"""
+the nodes that compute them. The weights of a gradient are read from torch's own gradient of a unit
+matrix while converting, so every mode rounds as torch does. In come a tensor and sizes, out goes
+the name of the result. Called by generated converters of resize, grids and gradients."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ortable import dtypes
+from ortable import dims, dtypes
 from ortable.dims import SymDim
 from ortable.errors import UnsupportedCase
 from ortable.ir import Graph
-from ortable.prelude.facts import Bool, Dtype, Int, Result, Str, SymInt, SymInts, shape_of
-from ortable.prelude.shapes import counting
+from ortable.prelude.facts import (
+    Bool,
+    Dtype,
+    Floats,
+    Int,
+    Ints,
+    Opaque,
+    Result,
+    Results,
+    Str,
+    SymInt,
+    SymInts,
+    is_static,
+    rank_of,
+    shape_of,
+    spread,
+)
+from ortable.prelude.pointwise import const_like
+from ortable.prelude.promotion import wide_dtype
+from ortable.prelude.shapes import counting, sliced
 from ortable.prelude.values import as_scalar, as_vec, cast, const, consts, unsqueezed
 
-from .nn import wide_dtype
+from .padding import full_pads
 
-__all__ = ["grid_steps", "on_axis", "resized", "settled"]
+__all__ = [
+    "adaptive_weights",
+    "edge_weights",
+    "grid_steps",
+    "mean_weights",
+    "on_axis",
+    "resample_weights",
+    "resized",
+]
+
 
 # The free parameter of Keys' cubic convolution: torch takes another one where it filters.
 _CUBIC, _CUBIC_FILTER = -0.75, -0.5
+
 
 # Modes in which an axis of unchanged size is a copy.
 _COPYING = ("nearest", "nearest_exact", "linear")
@@ -399,3 +430,191 @@ def grid_steps(graph: Graph, size: SymInt, align: Bool, dtype: Dtype) -> Result:
 def on_axis(graph: Graph, vector: Result, axis: Int, rank: Int) -> Result:
     """A vector along one axis of ``rank``, size 1 along the others."""
     return unsqueezed(graph, vector, [place for place in range(rank) if place != axis])
+
+
+def _through_windows(
+    graph: Graph, x: str, axis: int, size: SymInt, start: str, end: str, counts: str
+) -> str:
+    """``result[i] = sum of x[o] / counts[o]`` over the windows o with ``start <= i < end``."""
+    make, later = graph.make_node, list(range(2, rank_of(graph, x) - axis + 1))
+    shared = unsqueezed(graph, cast(graph, counts, graph.get_type(x)), [n - 1 for n in later])
+    x = unsqueezed(graph, make("Div", [x, shared]), [axis])
+    places = unsqueezed(graph, counting(graph, 0, size, 1), [1])
+    inside = make("And", [make("GreaterOrEqual", [places, start]), make("Less", [places, end])])
+    kept = make("Where", [unsqueezed(graph, inside, later), x, const_like(graph, 0, x)])
+    return make("ReduceSum", [kept, consts(graph, [axis + 1], dtypes.int64)], keepdims=0)
+
+
+def _through_edges(graph: Graph, x: str, axis: int, size: SymInt, before: int, after: int) -> str:
+    """The gradient of padding one axis with the elements at its ends; what is cut off gets 0."""
+    make, rank = graph.make_node, rank_of(graph, x)
+    cut = max(-before, 0), max(-after, 0)
+    first = max(before, 0)
+    found = sliced(graph, x, axis, first, first + size - sum(cut), 1)
+    if any(cut):
+        found = make("Pad", [found, as_vec(graph, full_pads(rank, axis, *cut))])
+    last = first + size - sum(cut)
+    left, right = (0, first), (last, last + max(after, 0))
+    for ends, pads in ((left, (0, size - 1)), (right, (size - 1, 0))):
+        if dims.same(*ends):
+            continue
+        over = sliced(graph, x, axis, *ends, 1)
+        total = make("ReduceSum", [over, consts(graph, [axis], dtypes.int64)], keepdims=1)
+        more = make("Pad", [total, as_vec(graph, full_pads(rank, axis, *pads))])
+        found = make("Add", [found, more])
+    return found
+
+
+def _known(sizes: Any) -> list[int]:
+    for size in sizes:
+        if isinstance(size, SymDim):
+            raise UnsupportedCase(f"the gradient along the dynamic size '{size}'", (size,))
+    return list(sizes)
+
+
+def _response(count: int, dtype: int, backward: Callable[[Any, Any], Any]) -> np.ndarray:
+    """The matrix [in, out] of a linear map of one axis; ``backward(torch, grad)`` takes gradients
+    of its ``count`` results, the last axis of [1, out, 1, out], to those of what it reads."""
+    import torch
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    kind = torch.float64 if dtype == dtypes.float64 else torch.float32
+    with _disable_current_modes(), torch.no_grad():
+        unit = torch.eye(count, dtype=kind, device="cpu").reshape(1, count, 1, count)
+        return backward(torch, unit)[0, :, 0].numpy().T
+
+
+_SMOOTH = {"linear": "bilinear", "cubic": "bicubic", "lanczos": "lanczos"}
+
+
+def _resampled(torch: Any, grad: Any, how: str, sizes: Any, corners: bool, scale: Any) -> Any:
+    """torch's gradient of upsampling the last axis, of 1 by ``count`` pixels."""
+    aten, (count, size) = torch.ops.aten, sizes
+    out, have = [1, count], [1, count, 1, size]
+    if how == "nearest":
+        return aten.upsample_nearest2d_backward(grad, out, have, None, scale)
+    if how == "exact":
+        return aten._upsample_nearest_exact2d_backward(grad, out, have, None, scale)
+    kind, _, smooth = how.rpartition(" ")
+    name = f"_upsample_{_SMOOTH[smooth]}2d_aa" if kind else f"upsample_{_SMOOTH[smooth]}2d"
+    return getattr(aten, f"{name}_backward")(grad, out, have, corners, None, scale)
+
+
+def resample_weights(
+    how: Str, have: SymInts, wanted: SymInts, corners: Bool, scales: Floats, dtype: Dtype
+) -> Opaque:
+    """The matrices of torch's upsampling from the last sizes of ``have`` to ``wanted``.
+
+    ``how``: nearest, exact, linear, cubic, or smooth (antialiased) linear, cubic, lanczos.
+
+    Raises:
+        UnsupportedCase: a size is dynamic.
+    """
+    sizes = list(zip(_known(wanted), _known(have[-len(wanted) :]), strict=True))
+    return [
+        _response(
+            pair[0],
+            dtype,
+            partial(_resampled, how=how, sizes=pair, corners=corners, scale=scale),
+        )
+        for pair, scale in zip(sizes, scales, strict=True)
+    ]
+
+
+def mean_weights(
+    graph: Graph,
+    sizes: SymInts,
+    places: SymInts,
+    kernel: Ints,
+    steps: Ints,
+    pads: Ints,
+    rest: Opaque,
+    dtype: Dtype,
+) -> Opaque:
+    """The maps of average pooling of ``sizes`` into ``places`` windows; ``rest`` holds ceil_mode,
+    count_include_pad and divisor_override."""
+    n, (ceil, padded, divisor) = len(sizes), rest
+    window, before = spread(kernel, n), spread(pads, n)
+    strides = spread(steps, n) if steps else window
+    found: list[Any] = []
+    for size, count, k, step, pad in zip(sizes, places, window, strides, before, strict=True):
+        share = divisor and (1 if found else divisor)  # all of it along the first axis
+        if is_static([size, count]):
+            windows = ([1, k], [1, step], [0, pad])
+            back = partial(
+                _pooled_back, size=size, window=windows, rest=(ceil, padded, divisor and 1)
+            )
+            found.append(_response(count, dtype, back) / (share or 1))
+        else:
+            start, end, counts = window_ends(graph, size, count, k, step, pad, padded)
+            counts = counts if share is None else consts(graph, [share], dtype)
+            found.append(partial(_through_windows, size=size, start=start, end=end, counts=counts))
+    return found
+
+
+def window_ends(
+    graph: Graph, size: SymInt, count: SymInt, k: Int, step: Int, pad: Int, padded: Bool
+) -> Results:
+    """Where ``count`` windows of ``k`` elements begin and end along an axis, and how many elements
+    each of them averages: those inside, and those of the padding where it counts."""
+    make = graph.make_node
+    start = counting(graph, -pad, count, step)
+    end = make("Add", [start, const(graph, k, dtypes.int64)])
+    low, high = (-pad, size + pad) if padded else (0, size)
+    last = make("Min", [end, const(graph, high, dtypes.int64)])
+    counts = make("Sub", [last, make("Max", [start, const(graph, low, dtypes.int64)])])
+    return [start, end, counts]
+
+
+def _pooled_back(torch: Any, grad: Any, size: int, window: Any, rest: Any) -> Any:
+    """torch's gradient of average pooling of the last axis."""
+    read = grad.new_zeros(1, grad.shape[1], 1, size)
+    return torch.ops.aten.avg_pool2d_backward(grad, read, *window, *rest)
+
+
+def _adapted_back(torch: Any, grad: Any, size: int) -> Any:
+    """torch's gradient of adaptive average pooling of the last axis."""
+    read = grad.new_zeros(1, grad.shape[1], 1, size)
+    return torch.ops.aten._adaptive_avg_pool2d_backward(grad, read)
+
+
+def adaptive_weights(graph: Graph, have: SymInts, wanted: SymInts, dtype: Dtype) -> Opaque:
+    """The maps of adaptive average pooling from sizes to sizes."""
+    found: list[Any] = []
+    for size, count in zip(have, wanted, strict=True):
+        if is_static([size, count]):
+            found.append(_response(count, dtype, partial(_adapted_back, size=size)))
+        else:
+            start, end = even_ends(graph, size, count)
+            counts = graph.make_node("Sub", [end, start])
+            found.append(partial(_through_windows, size=size, start=start, end=end, counts=counts))
+    return found
+
+
+def edge_weights(sizes: SymInts, pads: SymInts, dtype: Dtype) -> Opaque:
+    """The maps of padding with the elements at the edge; the last axis comes first in ``pads``.
+
+    Raises:
+        UnsupportedCase: an amount is dynamic.
+    """
+    amounts = _known(pads)[::-1]
+    found: list[Any] = []
+    for place, size in enumerate(sizes):
+        after, before = amounts[2 * place : 2 * place + 2]
+        if isinstance(size, SymDim):
+            found.append(partial(_through_edges, size=size, before=before, after=after))
+            continue
+        read = np.clip(np.arange(-before, size + after), 0, max(size - 1, 0))
+        kind = np.float64 if dtype == dtypes.float64 else np.float32
+        found.append((np.arange(size)[:, None] == read).astype(kind))
+    return found
+
+
+def even_ends(graph: Graph, size: SymInt, count: SymInt) -> Results:
+    """Where the ``count`` windows of adaptive pooling begin and end along an axis."""
+    make, one = graph.make_node, const(graph, 1, dtypes.int64)
+    ramp = counting(graph, 0, count, 1)
+    whole, parts = const(graph, size, dtypes.int64), const(graph, count, dtypes.int64)
+    start = make("Div", [make("Mul", [ramp, whole]), parts])
+    after = make("Mul", [make("Add", [ramp, one]), whole])
+    return [start, make("Div", [make("Add", [after, make("Sub", [parts, one])]), parts])]

@@ -10,6 +10,7 @@ from ortable.prelude.facts import (
     Dtype,
     Float,
     Result,
+    Results,
     Scalar,
     SymInt,
     SymInts,
@@ -17,19 +18,19 @@ from ortable.prelude.facts import (
     shape_of,
     static,
 )
+from ortable.prelude.promotion import wide_dtype
 from ortable.prelude.values import cast, const, filled, reshape_to
 
-from .nn import wide_dtype
-
 __all__ = [
-    "check_drawing",
     "drawn_bernoulli",
     "drawn_choices",
+    "drawn_dropout",
     "drawn_exponential",
     "drawn_integers",
     "drawn_normal",
     "drawn_uniform",
 ]
+
 
 # Numbers in [0, 1) that a 16 bit float can hold: with more bits some would be rounded to 1.
 _STEPS = {dtypes.float16: 2**11, dtypes.bfloat16: 2**8}
@@ -126,3 +127,29 @@ def _drawn(graph: Graph, word: str, shape: SymInts, dtype: int) -> str:
         return graph.make_node(word, [], shape=list(shape), dtype=dtype)
     like = filled(graph, shape, 0, dtype)
     return graph.make_node(f"{word}Like", [like], dtype=dtype)
+
+
+# -- random -------------------------------------------------------------------------------------
+
+
+def drawn_dropout(graph: Graph, x: Result, p: Float) -> Results:
+    """Dropout in training: [output, mask], drawn by ONNX's operator.
+
+    The output is made of the mask: ONNX Runtime's EliminateDropout drops a Dropout whose mask
+    nobody reads, also in training.
+
+    Raises:
+        UnsupportedCase: the graph is built for ONNX Runtime inside torch, where only torch's own
+            generator gives the numbers of eager.
+    """
+    if graph.target == "onnxruntime":
+        raise UnsupportedCase(
+            "dropout: ONNX Runtime would draw numbers of its own and ignore torch.manual_seed"
+        )
+    ratio, training = const(graph, p, dtypes.float32), const(graph, True, dtypes.boolean)
+    mask = graph.make_node("Dropout", [x, ratio, training], 2)[1]
+    kind = graph.get_type(x)
+    wide = wide_dtype(kind)
+    kept = cast(graph, const(graph, 1 / (1 - p), kind), wide)
+    factor = graph.make_node("Where", [mask, kept, const(graph, 0, wide)])
+    return [cast(graph, graph.make_node("Mul", [cast(graph, x, wide), factor]), kind), mask]

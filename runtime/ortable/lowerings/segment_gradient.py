@@ -8,10 +8,9 @@ from typing import Any
 from ortable import dtypes
 from ortable.ir import Graph, Res
 from ortable.prelude.facts import axis_of, dim_of, rank_of, shape_of
+from ortable.prelude.indexing import put_elements
 from ortable.prelude.shapes import counting, sliced, stretched, zeros_of
 from ortable.prelude.values import cast, const, consts, unsqueezed
-
-from .scatter import put_elements
 
 
 def segment_reduce_backward(

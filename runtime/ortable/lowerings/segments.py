@@ -7,11 +7,12 @@ from math import inf, nan
 from ortable import dtypes
 from ortable.ir import Graph, Res
 from ortable.prelude.facts import axis_of, dim_of, rank_of, shape_of
+from ortable.prelude.indexing import put_elements
+from ortable.prelude.promotion import wide_dtype
 from ortable.prelude.shapes import counting, sliced, stretched
 from ortable.prelude.values import cast, const, filled, unsqueezed
 
-from .nn import wide_dtype
-from .scatter import places_in, put_elements
+from .sorting import places_in
 
 _EMPTY = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -inf, "min": inf}
 

@@ -1,8 +1,9 @@
 """Views that torch defines through memory: as_strided, as a Gather of places computed while
 converting.
 
-What a graph lacks is the layout of the input in memory; the metadata of the FX node has it.
-"""
+What a graph lacks is the layout of the input in memory; the metadata of the FX node has it. In come
+a result, sizes and strides, out goes the name of a result, or what metadata says of its memory.
+Called by generated converters of views."""
 
 from __future__ import annotations
 
@@ -15,9 +16,15 @@ from ortable import dims, dtypes
 from ortable.dims import Dim
 from ortable.errors import UnsupportedCase
 from ortable.ir import Graph, Res
-from ortable.prelude.facts import inverse_perm, is_static, shape_of
+from ortable.prelude.facts import Bool, Result, SymInt, SymInts, inverse_perm, is_static, shape_of
 from ortable.prelude.shapes import counting
 from ortable.prelude.values import as_vec, cast, consts, permuted, reshape_to, unsqueezed
+
+__all__ = [
+    "first_elements",
+    "known_flag",
+    "known_number",
+]
 
 
 def as_strided(
@@ -157,3 +164,37 @@ def _layout(graph: Graph, shape: list[Any]) -> tuple[list[int], int]:
             )
         dense *= shape[axis]
     return order, int(value.storage_offset())
+
+
+def first_elements(graph: Graph, x: Result, sizes: SymInts) -> Result:
+    """The 1-d ``x``, cut or filled with zeros, as a result of ``sizes``."""
+    total = as_vec(graph, dims.prod(sizes))
+    zeros = graph.make_node("Expand", [consts(graph, [0], graph.get_type(x)), total])
+    long = graph.make_node("Concat", [x, zeros], axis=0)
+    return reshape_to(
+        graph, graph.make_node("Slice", [long, consts(graph, [0], dtypes.int64), total]), sizes
+    )
+
+
+def known_number(graph: Graph) -> SymInt:
+    """The number that metadata gives for the node that is being converted.
+
+    Raises:
+        UnsupportedCase: there is no metadata.
+    """
+    found = getattr(graph.origin, "meta", {}).get("val")
+    if found is None:
+        raise UnsupportedCase("where the elements lie in memory; give example inputs (args)")
+    return dims.from_torch(found)
+
+
+def known_flag(graph: Graph) -> Bool:
+    """The bool that metadata gives for the node that is being converted.
+
+    Raises:
+        UnsupportedCase: there is no metadata, or it depends on a dynamic size.
+    """
+    found = getattr(graph.origin, "meta", {}).get("val")
+    if not isinstance(found, bool):
+        raise UnsupportedCase("how the elements lie in memory, which no metadata says")
+    return found

@@ -12,9 +12,8 @@ from ortable import dtypes
 from ortable.dims import Dim
 from ortable.ir import Graph, Res
 from ortable.prelude.facts import dim_of, static
+from ortable.prelude.promotion import wide_dtype
 from ortable.prelude.values import as_scalar, as_vec, cast, const, consts, unsqueezed
-
-from .nn import wide_dtype
 
 
 def roi_align(

@@ -11,16 +11,15 @@ import numpy as np
 from ortable import dtypes
 from ortable.errors import BuilderError
 from ortable.inference.value_info import ValueInfo
-from ortable.ir import Graph
+from ortable.ir import Graph, editing
 from ortable.ir.captures import captured, subgraphs
 from ortable.ir.node import Node
 from ortable.ir.state import GraphState
+from ortable_generated.onnx.traits import HAS_SUBGRAPH, REARRANGES
 
-from . import basic
+from .unused import remove_unused
 
 _BYTES = (dtypes.uint8, dtypes.int8)
-_WITH_GRAPHS = frozenset({"If", "Loop", "Scan", "SequenceMap"})
-_MOVING = ("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 
 
 def arrange_quantized(graph: Graph) -> int:
@@ -29,13 +28,13 @@ def arrange_quantized(graph: Graph) -> int:
     found = False
     for node in graph.nodes:
         found = found or node.op_type == "DequantizeLinear"
-        if node.op_type in _WITH_GRAPHS:
+        if node.key in HAS_SUBGRAPH:
             for inner in subgraphs(node):
                 if isinstance(inner, GraphState):
                     changed += arrange_quantized(inner)  # type: ignore[arg-type]
     if not found:
         return changed
-    basic.remove_unused(graph)
+    remove_unused(graph)
     here = _Arrangement(graph)
     products = [node for node in graph.nodes if node.op_type == "Gemm"]
     count = sum(here.lift_reshape(node) for node in products)
@@ -43,7 +42,7 @@ def arrange_quantized(graph: Graph) -> int:
     count += sum(here.sink_reshape(node) for node in products)
     count += here.free_biases()
     if count:
-        basic.rebuild_history(graph)
+        editing.rebuild_history(graph)
     return changed + count
 
 
@@ -76,7 +75,7 @@ class _Arrangement:
                     places.append((reader, 2))
                 elif reader.op_type == "Clip" and len(reader.inputs) == 3:
                     places += [(reader, 1), (reader, 2)]
-                elif reader.op_type not in _MOVING:
+                elif reader.key not in REARRANGES:
                     return False
                 if reader.op_type != "DequantizeLinear":
                     results.append(reader.outputs[0])

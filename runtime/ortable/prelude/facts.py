@@ -11,6 +11,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ortable import dims, dtypes
 from ortable.dims import Dim, SymDim
 from ortable.errors import BuilderError, UnsupportedCase
@@ -27,21 +29,17 @@ __all__ = [
     "differs",
     "dim_of",
     "dtype_of",
-    "has_shape",
+    "fits_attribute",
     "highest",
-    "inverse_perm",
     "is_bool",
     "is_complex",
     "is_constant",
     "is_float",
     "is_int",
-    "is_number",
-    "is_signed",
     "is_static",
     "is_used",
+    "is_wide",
     "lowest",
-    "natural_log",
-    "one_hot_index",
     "product",
     "rank_of",
     "shape_of",
@@ -51,22 +49,52 @@ __all__ = [
     "swapped",
 ]
 
+
 Result = Any  # the name of a result (str); ``res`` where a word says so
+
+
 Results = Sequence[Any]
+
+
 Int = int
+
+
 SymInt = Dim
+
+
 Float = float
+
+
 Bool = bool
+
+
 Str = str
+
+
 Scalar = Any
+
+
 Dtype = int
+
 # torch lets one int stand for a list of them, so values of these classes are either
 Ints = Any
+
+
 SymInts = Any
+
+
 Floats = Sequence[float]
+
+
 Bools = Sequence[bool]
+
+
 Strs = Sequence[str]
+
+
 Res = Any
+
+
 Opaque = Any
 
 
@@ -111,12 +139,6 @@ def product(values: SymInts) -> SymInt:
     return dims.prod(values)
 
 
-def has_shape(graph: Graph, x: Result) -> Bool:
-    """True when the shape of a result is known."""
-    name = x.real if type(x) is ComplexValue else x
-    return type(name) is not str or graph.has_shape(name)
-
-
 def is_float(graph: Graph, x: Result) -> Bool:
     """True for float16, bfloat16, float32, float64."""
     return dtypes.is_float_type(dtype_of(graph, x))
@@ -135,17 +157,6 @@ def is_bool(graph: Graph, x: Result) -> Bool:
 def is_complex(graph: Graph, x: Result) -> Bool:
     """True for complex64 and complex128."""
     return dtypes.is_complex_type(dtype_of(graph, x))
-
-
-def is_signed(graph: Graph, x: Result) -> Bool:
-    """True for a dtype that has negative values."""
-    kinds = (dtypes.uint8, dtypes.uint16, dtypes.uint32, dtypes.uint64, dtypes.boolean)
-    return dtype_of(graph, x) not in kinds
-
-
-def is_number(value: Scalar) -> Bool:
-    """True when a scalar is a known Python number, not a symbolic int."""
-    return isinstance(value, bool | int | float | complex)
 
 
 def is_static(value: SymInts) -> Bool:
@@ -220,12 +231,6 @@ def inverse_perm(permutation: Ints) -> Ints:
     return sorted(range(len(permutation)), key=lambda axis: permutation[axis])
 
 
-def one_hot_index(items: Results) -> Int:
-    """The position of the only item that is not None, or -1 when there are none or several."""
-    places = [place for place, item in enumerate(items) if item is not None]
-    return places[0] if len(places) == 1 else -1
-
-
 def differs(left: Any, right: Any) -> Bool:
     """True only when two values are provably different; what ``!=`` of the language becomes."""
     if isinstance(left, SymDim) or isinstance(right, SymDim):
@@ -259,6 +264,18 @@ def square_root(value: Float) -> Float:
     return math.sqrt(value)
 
 
-def natural_log(value: Float) -> Float:
-    """The natural logarithm of a positive number."""
-    return math.log(value)
+def fits_attribute(graph: Graph, value: Scalar, x: Result) -> Bool:
+    """True when a float32 attribute holds a number as exactly as ``x`` computes with it."""
+    return dtype_of(graph, x) != dtypes.float64 or float32_holds(float(value))
+
+
+def float32_holds(value: float) -> bool:
+    """True for a number that float32 has; NaN and infinities are among them."""
+    with np.errstate(over="ignore"):
+        return not math.isfinite(value) or float(np.float32(value)) == value
+
+
+def is_wide(graph: Graph, x: Result) -> Bool:
+    """True for float32 and float64: in a narrower type, two roundings instead of one are more than
+    rounding."""
+    return graph.has_type(x) and graph.get_type(x) in (dtypes.float32, dtypes.float64)

@@ -15,28 +15,28 @@ Shape = tuple[Dim, ...]
 Rules = tuple[tuple[int | None, Shape | None], ...]
 
 
-def known_shape(graph: Graph, value: Any) -> Shape | None:
+def shape_or_none(graph: Graph, value: Any) -> Shape | None:
     """The shape of a result; ``()`` for a number; None when it is unknown."""
     if type(value) is str:
         return graph.get_shape(value) if graph.has_shape(value) else None
     if type(value) is ComplexValue:
-        return known_shape(graph, value.real)
+        return shape_or_none(graph, value.real)
     return None if value is None else ()
 
 
-def known_shapes(graph: Graph, values: Sequence[Any]) -> list[Shape | None]:
+def shapes_or_none(graph: Graph, values: Sequence[Any]) -> list[Shape | None]:
     """The shapes of a list of results."""
-    return [known_shape(graph, value) for value in values]
+    return [shape_or_none(graph, value) for value in values]
 
 
-def known_dtype(graph: Graph, value: Any) -> int | None:
+def dtype_or_none(graph: Graph, value: Any) -> int | None:
     """The dtype of a result; torch's default for a number; that of the first one for a list."""
     if type(value) is str:
         return graph.get_type(value) if graph.has_type(value) else None
     if type(value) is ComplexValue:
         return value.dtype
     if isinstance(value, list | tuple):
-        return known_dtype(graph, value[0]) if value else None
+        return dtype_or_none(graph, value[0]) if value else None
     return None if value is None else number_dtype(value)
 
 

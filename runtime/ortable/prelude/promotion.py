@@ -1,8 +1,10 @@
 """Type promotion: torch's ELEMENTWISE_TYPE_PROMOTION_KIND, with tensors, 0-d tensors and numbers at
-their priorities.
+their priorities, and the dtypes in which torch computes.
 
-Source: torch/_prims_common (``elementwise_dtypes``) and c10's ``TypeAndSize``/``result_type``.
-"""
+In come results and numbers, out go dtypes or the values cast to one. Called by generated
+converters, before their first statement (``promote:``) and as words.
+
+Source: torch/_prims_common (``elementwise_dtypes``) and c10's ``TypeAndSize``/``result_type``."""
 
 from __future__ import annotations
 
@@ -15,8 +17,18 @@ from ortable.inference import promote_types
 from ortable.ir import Graph
 
 from .complex_value import ComplexValue
+from .facts import Dtype, Float, Result, Results, Scalar, static
 from .metadata import default_float, number_dtype
 from .values import cast, const
+
+__all__ = [
+    "as_float",
+    "common_dtype",
+    "in_dtype",
+    "machine_epsilon",
+    "opmath",
+    "wide_dtype",
+]
 
 
 def promote_values(graph: Graph, kind: str, values: Sequence[Any]) -> list[Any]:
@@ -115,3 +127,44 @@ def _complex_of(real: int) -> int:
     if real == dtypes.float16:
         raise UnsupportedCase("float16 with a complex number is complex32, which ONNX cannot hold")
     return dtypes.complex128 if real == dtypes.float64 else dtypes.complex64
+
+
+def wide_dtype(dtype: Dtype) -> Dtype:
+    """The dtype in which torch accumulates: float32 for the 16 bit floats, the dtype itself for
+    others."""
+    return dtypes.float32 if dtype in (dtypes.float16, dtypes.bfloat16) else dtype
+
+
+def as_float(value: Scalar) -> Float:
+    """A Scalar that must be known while converting, as a Python float.
+
+    Raises:
+        UnsupportedCase: only the running model knows it.
+    """
+    if isinstance(value, str):
+        raise UnsupportedCase("a number in an attribute that only the running model knows")
+    return float(static(value))
+
+
+def machine_epsilon(dtype: Dtype) -> Float:
+    """The distance from 1 to the next number of a float dtype, which torch adds where ``eps`` is
+    None."""
+    return {dtypes.float16: 2.0**-10, dtypes.bfloat16: 2.0**-7, dtypes.float32: 2.0**-23}.get(
+        dtype, 2.0**-52
+    )
+
+
+def opmath(graph: Graph, x: Result) -> Result:
+    """``x`` in the dtype in which torch computes: float32 for half floats, else its own."""
+    half = graph.get_type(x) in (dtypes.float16, dtypes.bfloat16)
+    return cast(graph, x, dtypes.float32) if half else x
+
+
+def in_dtype(graph: Graph, value: Any, dtype: Dtype) -> Result:
+    """A tensor, number or symbolic int as a result of ``dtype``."""
+    return cast(graph, value, dtype) if type(value) is str else const(graph, value, dtype)
+
+
+def common_dtype(graph: Graph, values: Results) -> Dtype:
+    """``torch.result_type`` of a list of results and numbers."""
+    return result_type(graph, values)

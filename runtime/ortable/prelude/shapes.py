@@ -1,77 +1,37 @@
-"""Lower-case words about pieces of tensors: sizes of views, places of indices, pads, permutations.
+"""Words about the shapes of tensors: sizes of views, permutations, pads, slices, broadcasting.
 
-The first group answers while converting and adds no node; the second one gives results of the
-graph.
-"""
+In come results and sizes. The first group answers while converting and adds no node; the second one
+gives results of the graph. Called by generated converters and by lowerings."""
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import Any
-
 from ortable import dims, dtypes
 from ortable.dims import SymDim
-from ortable.errors import BuilderError, UnsupportedCase
+from ortable.errors import BuilderError
 from ortable.inference import normalize_axis
-from ortable.inference.shape import broadcast
 from ortable.ir import Graph
 
-from .facts import (
-    Bool,
-    Dtype,
-    Int,
-    Ints,
-    Result,
-    Results,
-    SymInt,
-    SymInts,
-    dim_of,
-    is_static,
-    rank_of,
-    shape_of,
-)
-from .metadata import known_shape
-from .promotion import result_type
-from .values import as_scalar, as_vec, at_least_1d, cast, const, consts, reshape_to, unsqueezed
+from .facts import Dtype, Int, Ints, Result, SymInt, SymInts, dim_of, is_static, rank_of, shape_of
+from .metadata import shape_or_none
+from .values import as_scalar, as_vec, const, consts, reshape_to, unsqueezed
 
 __all__ = [
-    "all_but",
     "along_axis",
-    "as_column",
     "as_flat",
     "at_least_2d",
     "at_least_3d",
-    "cat_list",
-    "chunk_count",
-    "clamped_bound",
-    "common_sizes",
     "counting",
-    "diagonal_length",
-    "even_sizes",
     "flat_sizes",
-    "flipped_along",
-    "full_pads",
     "grown_sizes",
-    "insert_at",
     "moved_axes",
-    "neighbours",
-    "no_crop",
-    "numbered",
-    "on_grid",
-    "ones_axes",
     "other_axes",
-    "replaced_at",
-    "rolled_along",
-    "sizes_but",
     "sliced",
-    "stretch_end",
     "stretched",
-    "stretches",
     "torch_pads",
-    "unflat_sizes",
-    "wrapped_index",
+    "without",
     "zeros_of",
 ]
+
 
 # -- sizes ----------------------------------------------------------------------------------------
 
@@ -86,15 +46,6 @@ def flat_sizes(graph: Graph, x: Result, first: Int, last: Int) -> SymInts:
     return [*shape[:start], dims.prod(shape[start : end + 1]), *shape[end + 1 :]]
 
 
-def unflat_sizes(graph: Graph, x: Result, axis: Int, sizes: SymInts) -> SymInts:
-    """The shape of ``x`` with one dimension replaced by ``sizes``, of which one may be -1."""
-    shape = list(shape_of(graph, x))
-    place = normalize_axis(axis, len(shape))
-    rest = dims.prod([size for size in sizes if not _is_hole(size)])
-    found = [shape[place] // rest if _is_hole(size) else size for size in sizes]
-    return [*shape[:place], *found, *shape[place + 1 :]]
-
-
 def grown_sizes(graph: Graph, x: Result, sizes: SymInts) -> SymInts:
     """The shape that torch.expand gives: ``sizes`` with -1 replaced by the dimension of ``x`` that
     stands there."""
@@ -104,7 +55,7 @@ def grown_sizes(graph: Graph, x: Result, sizes: SymInts) -> SymInts:
         raise BuilderError(
             f"a result of rank {len(shape)} cannot be expanded to {len(sizes)} sizes: {list(sizes)}"
         )
-    return [shape[place - lead] if _is_hole(size) else size for place, size in enumerate(sizes)]
+    return [shape[place - lead] if is_inferred(size) else size for place, size in enumerate(sizes)]
 
 
 def stretches(graph: Graph, x: Result, sizes: SymInts) -> SymInts:
@@ -118,88 +69,9 @@ def stretches(graph: Graph, x: Result, sizes: SymInts) -> SymInts:
     ]
 
 
-def all_but(values: SymInts, axes: Ints) -> SymInts:
-    """The values that do not stand at ``axes`` (counted from the front)."""
-    return [value for place, value in enumerate(values) if place not in axes]
-
-
 def other_axes(rank: Int, axes: Ints) -> Ints:
     """The axes of ``rank`` that are not among ``axes``, in order."""
     return [axis for axis in range(rank) if axis not in axes]
-
-
-def replaced_at(values: SymInts, axis: Int, value: SymInt) -> SymInts:
-    """``values`` with another one at ``axis``."""
-    found = list(values)
-    found[axis] = value
-    return found
-
-
-def insert_at(values: SymInts, place: Int, value: SymInt) -> SymInts:
-    """``values`` with one more before the one at ``place``."""
-    return [*values[:place], value, *values[place:]]
-
-
-def ones_axes(graph: Graph, x: Result, axes: Ints) -> Ints:
-    """Those of ``axes`` that have size 1. A dynamic dimension is never squeezed: torch makes a size
-    of 1 static."""
-    shape = shape_of(graph, x)
-    return [axis for axis in axes if type(shape[axis]) is int and shape[axis] == 1]
-
-
-def chunk_count(graph: Graph, x: Result, axis: Int, size: SymInt, otherwise: Int) -> Int:
-    """How many pieces of ``size`` an axis gives; ``otherwise`` (torch's own count) when a size is
-    dynamic."""
-    have = dim_of(graph, x, axis)
-    if not (isinstance(have, int) and isinstance(size, int)):
-        return otherwise
-    return max(-(-have // size), 1) if size else 1
-
-
-def even_sizes(graph: Graph, x: Result, axis: Int, count: Int) -> SymInts:
-    """Sizes of ``count`` parts of an axis that differ by at most one, the longer ones first."""
-    have = dim_of(graph, x, axis)
-    return [(have + (count - 1 - place)) // count for place in range(count)]
-
-
-def diagonal_length(graph: Graph, x: Result, first: Int, second: Int, offset: Int) -> SymInt:
-    """How many elements the diagonal ``offset`` of two axes has."""
-    rows, columns = dim_of(graph, x, first), dim_of(graph, x, second)
-    if offset >= 0:
-        columns = columns - offset
-    else:
-        rows = rows + offset
-    return dims.maximum(dims.minimum(rows, columns), 0)
-
-
-# -- places ---------------------------------------------------------------------------------------
-
-
-def wrapped_index(index: SymInt, size: SymInt) -> SymInt:
-    """``index`` counted from the front of an axis of ``size``; torch lets a negative one count from
-    the end."""
-    if index >= 0:
-        return index
-    return index + size if index <= -1 else index % size
-
-
-def clamped_bound(place: SymInt | None, size: SymInt, otherwise: SymInt) -> SymInt:
-    """A start or end of a slice, counted from the front and clamped to ``[0, size]``; ``otherwise``
-    for None."""
-    if place is None:
-        return otherwise
-    if place >= 0:
-        return size if _is_end(place) else dims.minimum(place, size)
-    if place <= -1:
-        return dims.maximum(place + size, 0)
-    # from -size to size; the quotient is -1 for a place that counts from the end, else 0
-    near = dims.maximum(dims.minimum(place, size), -size)
-    return near - size * dims.floordiv(near, size + 1)
-
-
-def stretch_end(start: SymInt, end: SymInt) -> SymInt:
-    """``end``, but not before ``start``: a slice whose end comes first is empty."""
-    return dims.maximum(start, end)
 
 
 def moved_axes(rank: Int, source: Ints, destination: Ints) -> Ints:
@@ -218,16 +90,6 @@ def moved_axes(rank: Int, source: Ints, destination: Ints) -> Ints:
     ]
 
 
-def neighbours(values: SymInts) -> Any:
-    """Neighbours: (first, second), (second, third), ..."""
-    return list(pairwise(values))
-
-
-def numbered(items: Any) -> Any:
-    """(0, first), (1, second), ...: Python's enumerate."""
-    return list(enumerate(items))
-
-
 def torch_pads(rank: Int, pads: SymInts) -> SymInts:
     """torch's pads, [before, after] of the last axis first, as ONNX's of every axis: all begins,
     then all ends, first axis first.
@@ -238,43 +100,6 @@ def torch_pads(rank: Int, pads: SymInts) -> SymInts:
     rest: list[SymInt] = [0] * (rank - len(pads) // 2)
     begins, ends = list(pads[0::2])[::-1], list(pads[1::2])[::-1]
     return [*rest, *begins, *rest, *ends]
-
-
-def full_pads(rank: Int, axis: Int, before: SymInt, after: SymInt) -> SymInts:
-    """ONNX pads for every axis of a rank that pad one axis only."""
-    begins: list[SymInt] = [0] * rank
-    ends: list[SymInt] = [0] * rank
-    begins[axis], ends[axis] = before, after
-    return [*begins, *ends]
-
-
-def cat_list(graph: Graph, xs: Results) -> Results:
-    """The results that torch.cat joins, in their common dtype: empty 1-d ones are skipped next to
-    others."""
-    wanted = result_type(graph, xs)
-    kept = [x for x in xs if known_shape(graph, x) != (0,)]
-    return [cast(graph, x, wanted) for x in kept or xs[:1]]
-
-
-def sizes_but(graph: Graph, x: Result, y: Result, axis: Int) -> SymInts:
-    """The shape of ``x`` broadcast against that of ``y`` (one rank) along every axis but one."""
-    own = list(shape_of(graph, x))
-    found = broadcast(tuple(all_but(own, [axis])), tuple(all_but(shape_of(graph, y), [axis])))
-    if found is None:
-        raise UnsupportedCase("shapes whose common shape depends on which dynamic size is 1")
-    return insert_at(list(found), axis, own[axis])
-
-
-def common_sizes(graph: Graph, xs: Results) -> SymInts:
-    """The shape to which results broadcast together.
-
-    Raises:
-        UnsupportedCase: two dynamic sizes meet of which either could be the 1 that stretches.
-    """
-    found = broadcast(*(tuple(shape_of(graph, x)) for x in xs))
-    if found is None:
-        raise UnsupportedCase("shapes whose common shape depends on which dynamic size is 1")
-    return list(found)
 
 
 # -- results --------------------------------------------------------------------------------------
@@ -301,7 +126,7 @@ def sliced(
     """``x[start:end:step]`` along one axis, with ONNX's clamping; no node when it takes the whole
     axis."""
     # sys.maxsize and its like mean the end, also of an axis whose size is not known
-    whole = _is_end(end) or (graph.has_shape(x) and end >= dim_of(graph, x, axis))
+    whole = is_open_end(end) or (graph.has_shape(x) and end >= dim_of(graph, x, axis))
     if isinstance(start, int) and start == 0 and isinstance(step, int) and step == 1 and whole:
         return x
     steps = None if isinstance(step, int) and step == 1 else as_vec(graph, step)
@@ -312,7 +137,7 @@ def sliced(
 
 def stretched(graph: Graph, x: Result, sizes: SymInts) -> Result:
     """``x`` broadcast to ``sizes``; no node when it has them."""
-    shape = known_shape(graph, x)
+    shape = shape_or_none(graph, x)
     if shape is not None and len(shape) == len(sizes) and all(map(dims.same, shape, sizes)):
         return x
     if is_static(list(sizes)) and 0 in sizes:
@@ -321,21 +146,6 @@ def stretched(graph: Graph, x: Result, sizes: SymInts) -> Result:
     found = graph.make_node("Expand", [x, as_vec(graph, stretches(graph, x, sizes))])
     graph.set_shape(found, tuple(sizes))
     return found
-
-
-def flipped_along(graph: Graph, x: Result, axes: Ints) -> Result:
-    """``x`` with the order of the elements along ``axes`` (counted from the front) turned round."""
-    count = len(axes)
-    return graph.make_node(
-        "Slice",
-        [
-            x,
-            *(
-                consts(graph, each, dtypes.int64)
-                for each in ([-1] * count, [-(2**63)] * count, list(axes), [-1] * count)
-            ),
-        ],
-    )
 
 
 def at_least_2d(graph: Graph, x: Result) -> Result:
@@ -348,53 +158,9 @@ def at_least_3d(graph: Graph, x: Result) -> Result:
     return unsqueezed(graph, x, {0: [0, 1, 2], 1: [0, 2], 2: [2]}.get(rank_of(graph, x), []))
 
 
-def as_column(graph: Graph, x: Result) -> Result:
-    """A 0-d or 1-d result as one column; others as they are."""
-    return reshape_to(graph, x, [*flat_sizes(graph, x, 0, -1), 1]) if rank_of(graph, x) < 2 else x
-
-
-def on_grid(graph: Graph, x: Result, xs: Results, place: Int, turned: Bool) -> Result:
-    """One result of torch.meshgrid: the vector ``x`` along axis ``place``, the same along those of
-    the others.
-
-    ``turned`` exchanges the first two axes (``indexing="xy"``).
-    """
-    axes = list(range(len(xs)))
-    if turned and len(xs) > 1:
-        axes[:2] = [1, 0]
-    sizes = [flat_sizes(graph, xs[axis], 0, -1)[0] for axis in axes]
-    wide = unsqueezed(
-        graph, at_least_1d(graph, x), [axis for axis in range(len(xs)) if axis != axes[place]]
-    )
-    return stretched(graph, wide, sizes)
-
-
 def along_axis(graph: Graph, vector: Result, axis: Int, rank: Int) -> Result:
     """A vector of values for one axis as a result that broadcasts against others of ``rank``."""
     return unsqueezed(graph, vector, list(range(1, rank - axis)))
-
-
-def rolled_along(graph: Graph, x: Result, shifts: SymInts, axes: Ints) -> Result:
-    """``x`` with the elements of each axis moved by its shift; what leaves at one end comes back at
-    the other."""
-    for shift, axis in zip(shifts, axes, strict=True):
-        size = dim_of(graph, x, axis)
-        if isinstance(size, int) and size == 0:
-            continue
-        cut = -shift % size
-        if isinstance(cut, int) and cut == 0:
-            continue
-        place = normalize_axis(axis, rank_of(graph, x))
-        parts = [sliced(graph, x, place, cut, 2**63 - 1), sliced(graph, x, place, 0, cut)]
-        shape = tuple(shape_of(graph, x))
-        x = graph.make_node("Concat", parts, axis=place)
-        graph.set_shape(x, shape)
-    return x
-
-
-def no_crop(pads: SymInts) -> Bool:
-    """True when no pad can be negative."""
-    return all(pad >= 0 for pad in pads)
 
 
 def as_flat(graph: Graph, x: Result) -> Result:
@@ -410,9 +176,16 @@ def zeros_of(graph: Graph, sizes: SymInts, dtype: Dtype) -> Result:
     return zero if not sizes else graph.make_node("Expand", [zero, as_vec(graph, list(sizes))])
 
 
-def _is_end(place: SymInt) -> bool:
+def is_open_end(place: SymInt) -> bool:
+    """True for an end of a slice that is beyond every size: torch writes 2**63 - 1."""
     return isinstance(place, int) and place >= 2**31
 
 
-def _is_hole(size: SymInt) -> bool:
+def is_inferred(size: SymInt) -> bool:
+    """True for a size of -1, which follows from the others."""
     return type(size) is int and size == -1
+
+
+def without(axes: Ints, rank: Int) -> Ints:
+    """The axes of a tensor of ``rank`` that are not in ``axes``."""
+    return [axis for axis in range(rank) if axis not in axes]

@@ -1,11 +1,12 @@
-"""Words of the spec language for sums, means, variances and products over axes, as exact as torch's
-and in the forms that ONNX Runtime computes fastest.
+"""Words for sums and lengths over axes, as exact as torch's and in the forms that ONNX Runtime
+computes fastest.
 
 ONNX Runtime adds the elements of a row one after the other in float32, so that a sum of a million
 elements has lost a digit or two, and reduces int64 in double. Long sums of float32 are therefore
 sums of equal parts, which are added up in float64, and sums of int64 are products of matrices,
-which wrap around as torch's do.
-"""
+which wrap around as torch's do. In come a result and axes counted from the front, out goes the name
+of the sum. Called by generated converters and by lowerings; means, variances and products are in
+`lowerings.reductions`."""
 
 from __future__ import annotations
 
@@ -14,43 +15,32 @@ import math
 from ortable import dims, dtypes
 from ortable.ir import Graph
 
-from .facts import (
-    Bool,
-    Dtype,
-    Ints,
-    Result,
-    Results,
-    Scalar,
-    SymInt,
-    SymInts,
-    dim_of,
-    is_static,
-    shape_of,
-)
-from .values import as_scalar, cast, const, consts, filled, permuted, reshape_to
+from .facts import Bool, Ints, Result, SymInts, dim_of, is_static, shape_of
+from .values import cast, const, consts, filled, permuted, reshape_to
 
 __all__ = [
-    "centred_over",
-    "freedom",
     "length_over",
-    "log_of_sums",
-    "magnitude_over",
     "marks_over",
-    "mean_over",
-    "moments_over",
-    "product_over",
-    "spread_over",
-    "sum_dtype",
     "summed_over",
 ]
 
+
 _FEW_ROWS = 8  # below, a sum and a product cost the same
+
 # How many elements one kernel adds up as exactly as torch: along the last axes it has eight sums
 # or more at a time, elsewhere one for each result. The parts of a longer sum are smaller still.
 _MOST_LAST, _MOST_ALL, _PART_LAST = 4096, 512, 1024
+
+
 _MOST, _PART = 256, 128
+
+
 _FEWEST = 16  # parts that are smaller leave too much to float64
+
+
 _FEW_COLUMNS = 64  # below, sums are as good as alone
+
+
 _EXACT = 2**53  # up to here, double holds every int
 
 
@@ -67,31 +57,7 @@ def summed_over(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
         return _int_sum(graph, x, axes, keepdim)
     if kind in (dtypes.float16, dtypes.bfloat16):
         return cast(graph, summed_over(graph, cast(graph, x, dtypes.float32), axes, keepdim), kind)
-    return cast(graph, _float_sum(graph, x, axes, keepdim, False), kind)
-
-
-def sum_dtype(dtype: Dtype) -> Dtype:
-    """The dtype in which torch adds up what it adds up one by one."""
-    if dtype in (dtypes.float16, dtypes.bfloat16):
-        return dtypes.float32
-    return dtypes.float64 if dtype == dtypes.float32 else dtype
-
-
-def mean_over(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
-    """The mean of floats over non-negative ``axes``; NaN for no elements, where ONNX Runtime's
-    ReduceMean gives 0."""
-    kind = graph.get_type(x)
-    if not axes:
-        return x
-    if kind in (dtypes.float16, dtypes.bfloat16):
-        return cast(graph, mean_over(graph, cast(graph, x, dtypes.float32), axes, keepdim), kind)
-    count = dims.prod([dim_of(graph, x, axis) for axis in axes])
-    if count >= 1 and is_static(count) and not _is_long(graph, x, axes):
-        over = consts(graph, axes, dtypes.int64)
-        return graph.make_node("ReduceMean", [x, over], keepdims=int(keepdim))
-    total = _float_sum(graph, x, axes, keepdim, False)
-    mean = graph.make_node("Div", [total, const(graph, count, graph.get_type(total))])
-    return cast(graph, mean, kind)
+    return cast(graph, float_sum(graph, x, axes, keepdim, False), kind)
 
 
 def marks_over(graph: Graph, marks: Result, axes: Ints, keepdim: Bool) -> Result:
@@ -123,83 +89,6 @@ def magnitude_over(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result
     return summed_over(graph, graph.make_node("Abs", [x]), axes, keepdim)
 
 
-def spread_over(
-    graph: Graph, x: Result, axes: Ints, correction: Scalar | None, keepdim: Bool
-) -> Results:
-    """[mean, variance] of floats over non-negative ``axes``, both in float64, in which torch
-    computes them; the mean keeps its axes. The variance is the sum of the squared differences from
-    the mean over the count less ``correction`` (1 for None), and NaN or infinite for too few."""
-    wide = cast(graph, x, dtypes.float64)
-    mean = mean_over(graph, wide, axes, True)
-    away = graph.make_node("Sub", [wide, mean])
-    total = summed_over(graph, graph.make_node("Mul", [away, away]), axes, keepdim)
-    count = dims.prod([dim_of(graph, x, axis) for axis in axes])
-    less = 1 if correction is None else correction
-    return [mean, graph.make_node("Div", [total, freedom(graph, count, less, dtypes.float64)])]
-
-
-def centred_over(graph: Graph, x: Result, axes: Ints) -> Results:
-    """[x less its mean, mean, sum of the squared differences] over non-negative ``axes``, which are
-    kept as 1, in the dtype of ``x``. The differences add up to nothing but for the rounding of the
-    mean: what they do add up to corrects the others, else a mean of 1e5 deviations costs digits."""
-    make, kind = graph.make_node, graph.get_type(x)
-    count = dims.prod([dim_of(graph, x, axis) for axis in axes])
-    first = _exact_mean(graph, x, axes, count)
-    rough = make("Sub", [x, cast(graph, first, kind)])
-    slip = _exact_mean(graph, rough, axes, count)
-    away = make("Sub", [rough, cast(graph, slip, kind)])
-    total = _float_sum(graph, make("Mul", [away, away]), axes, True, True)
-    mean = make("Add", [cast(graph, cast(graph, first, kind), graph.get_type(slip)), slip])
-    return [away, cast(graph, mean, kind), cast(graph, total, kind)]
-
-
-def moments_over(graph: Graph, x: Result, axes: Ints) -> Results:
-    """[mean, sum of the squared differences from it] of ``centred_over``, without a pass over all
-    elements to correct each of them."""
-    make, kind = graph.make_node, graph.get_type(x)
-    count = dims.prod([dim_of(graph, x, axis) for axis in axes])
-    first = cast(graph, _exact_mean(graph, x, axes, count), kind)
-    rough = make("Sub", [x, first])
-    slip = _exact_mean(graph, rough, axes, count)
-    squares = _float_sum(graph, make("Mul", [rough, rough]), axes, True, True)
-    wide = graph.get_type(slip)
-    excess = make("Mul", [make("Mul", [slip, slip]), const(graph, count, wide)])
-    mean = make("Add", [cast(graph, first, wide), slip])
-    return [cast(graph, mean, kind), cast(graph, make("Sub", [squares, excess]), kind)]
-
-
-def _exact_mean(graph: Graph, x: str, axes: Ints, count: SymInt) -> str:
-    """The mean with ``axes`` kept as 1, in float64 for float32."""
-    total = _float_sum(graph, x, axes, True, True)
-    return graph.make_node("Div", [total, const(graph, count, graph.get_type(total))])
-
-
-def freedom(graph: Graph, count: SymInt, correction: Scalar, dtype: Dtype) -> Result:
-    """``max(count - correction, 0)`` as a 0-d result: the divisor of a variance (torch's
-    ``correction``)."""
-    if isinstance(count, int):
-        return const(graph, max(count - correction, 0), dtype)
-    total = cast(graph, as_scalar(graph, count), dtype)
-    if correction == 0:
-        return total
-    left = graph.make_node("Sub", [total, const(graph, correction, dtype)])
-    return graph.make_node("Max", [left, const(graph, 0, dtype)])
-
-
-def log_of_sums(graph: Graph, scores: Result, probs: Result, mask: Result | None) -> Result:
-    """The logarithm of the sum of exponentials over the last axis, where ``probs`` is the softmax
-    of ``scores``: the largest score less the logarithm of its probability, which takes a tenth of
-    ReduceLogSumExp's time. 0 for a row that a mask hides altogether, as torch keeps it."""
-    make, last = graph.make_node, consts(graph, [len(shape_of(graph, scores)) - 1], dtypes.int64)
-    top, most = (make("ReduceMax", [x, last], keepdims=0) for x in (scores, probs))
-    sums = make("Sub", [top, make("Log", [most])])
-    if mask is None:
-        return sums
-    kind = graph.get_type(sums)
-    hidden = make("Equal", [top, const(graph, float("-inf"), kind)])
-    return make("Where", [hidden, const(graph, 0, kind), sums])
-
-
 def _plain_sum(graph: Graph, x: str, axes: Ints, keepdim: bool) -> str:
     over = consts(graph, axes, dtypes.int64)
     return graph.make_node("ReduceSum", [x, over], keepdims=int(keepdim))
@@ -218,7 +107,7 @@ def _product_sum(graph: Graph, x: str, axes: Ints, keepdim: bool) -> str:
 # -- long sums of floats ------------------------------------------------------------------------
 
 
-def _float_sum(graph: Graph, x: str, axes: Ints, keepdim: bool, fine: bool) -> str:
+def float_sum(graph: Graph, x: str, axes: Ints, keepdim: bool, fine: bool) -> str:
     """The sum of float32 or float64 over ``axes``, in float64 where a sum of float32 is long: then
     parts of it are added up in float32, and those in float64. ``fine`` does so in any case."""
     if not graph.has_shape(x):
@@ -241,7 +130,7 @@ def _float_sum(graph: Graph, x: str, axes: Ints, keepdim: bool, fine: bool) -> s
     return _plain_sum(graph, x, axes, keepdim)
 
 
-def _is_long(graph: Graph, x: str, axes: Ints) -> bool:
+def is_long_sum(graph: Graph, x: str, axes: Ints) -> bool:
     """Whether a sum over ``axes`` is added up in parts."""
     sizes = shape_of(graph, x) if graph.has_shape(x) else ()
     return any(
@@ -335,24 +224,6 @@ def _ends_open(graph: Graph, x: str, axes: Ints) -> bool:
     )
 
 
-# -- sums and products of ints ------------------------------------------------------------------
-
-
-def product_over(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
-    """The product over non-negative ``axes`` in the dtype of ``x``; ints wrap around, and of bools
-    it is whether all are true."""
-    kind = graph.get_type(x)
-    if not axes:
-        return x
-    if kind == dtypes.boolean:
-        whole = cast(graph, x, dtypes.int64)
-        return cast(graph, product_over(graph, whole, axes, keepdim), kind)
-    if not dtypes.is_float_type(kind) and _bound(graph, x) > 1:
-        return _int_product(graph, x, axes, keepdim)
-    over = consts(graph, axes, dtypes.int64)
-    return graph.make_node("ReduceProd", [x, over], keepdims=int(keepdim))
-
-
 def _int_sum(graph: Graph, x: str, axes: Ints, keepdim: bool) -> str:
     """ONNX Runtime's ReduceSum computes in double and ends at the largest int; its product of
     int64 matrices wraps around as torch does, and takes a fourth of the time."""
@@ -361,7 +232,7 @@ def _int_sum(graph: Graph, x: str, axes: Ints, keepdim: bool) -> str:
         return cast(graph, _int_sum(graph, cast(graph, x, dtypes.int64), axes, keepdim), kind)
     count = dims.prod([dim_of(graph, x, axis) for axis in axes])
     # no tensor has more than 2**37 elements of 1 or 2 bytes
-    if _bound(graph, x) * (count if isinstance(count, int) else 2**37) <= _EXACT:
+    if largest_int(graph, x) * (count if isinstance(count, int) else 2**37) <= _EXACT:
         return _plain_sum(graph, x, axes, keepdim)
     sizes = list(shape_of(graph, x))
     kept = [axis for axis in range(len(sizes)) if axis not in axes]
@@ -377,7 +248,7 @@ def _int_sum(graph: Graph, x: str, axes: Ints, keepdim: bool) -> str:
     return reshape_to(graph, graph.make_node("MatMul", pair), wanted)
 
 
-def _bound(graph: Graph, x: str) -> int:
+def largest_int(graph: Graph, x: str) -> int:
     """What the absolute values of an int result are at most, by the dtypes that it is cast from."""
     found = 2**64
     while True:
@@ -393,7 +264,7 @@ def _bound(graph: Graph, x: str) -> int:
         x = node.inputs[0]
 
 
-def _int_product(graph: Graph, x: str, axes: Ints, keepdim: bool) -> str:
+def int_product(graph: Graph, x: str, axes: Ints, keepdim: bool) -> str:
     """The halves of the rows multiplied by each other until one column is left: ONNX Runtime's
     ReduceProd computes in double."""
     sizes = list(shape_of(graph, x))

@@ -16,7 +16,7 @@ from ortable.dims import SymDim
 from ortable.errors import UnsupportedCase
 from ortable.ir import Graph
 
-from .facts import Bool, Dtype, Int, Ints, Result, Results, Scalar, SymInts, rank_of, shape_of
+from .facts import Dtype, Ints, Result, Results, Scalar, SymInts, rank_of, shape_of
 from .metadata import number_dtype
 
 __all__ = [
@@ -24,21 +24,18 @@ __all__ = [
     "as_tensor",
     "as_vec",
     "at_least_1d",
-    "attention_mask",
     "cast",
     "cast_all",
     "const",
     "consts",
-    "cropped",
     "filled",
-    "per_channel",
     "permuted",
     "reshape_to",
     "squeezed",
-    "uninitialized",
     "unsqueezed",
     "with_rank_of",
 ]
+
 
 _E5M2_ROUNDS_UP = 61440  # the first number that float8_e5m2 rounds to infinity
 
@@ -187,20 +184,6 @@ def filled(graph: Graph, shape: SymInts, value: Scalar, dtype: Dtype) -> Result:
     return one if len(shape) == 0 else graph.make_node("Expand", [one, as_vec(graph, list(shape))])
 
 
-def uninitialized(dtype: Dtype) -> Scalar:
-    """What new memory holds: 0, or under ``torch.use_deterministic_algorithms`` what torch fills it
-    with: NaN, the largest int, True."""
-    import torch
-    from torch.utils import deterministic
-
-    fills = getattr(deterministic, "fill_uninitialized_memory", True)  # torch gives it no type
-    if not (torch.are_deterministic_algorithms_enabled() and fills):
-        return 0
-    if dtype in dtypes.INT_TYPES:
-        return int(torch.iinfo(dtypes.to_torch(dtype)).max)
-    return True if dtype == dtypes.boolean else float("nan")
-
-
 def permuted(graph: Graph, x: Result, perm: Ints) -> Result:
     """``x`` with permuted axes; no node when the order stays. Of a transposed result, the source is
     permuted: the first Transpose is left to its other readers."""
@@ -242,11 +225,6 @@ def with_rank_of(graph: Graph, x: Result, like: Result) -> Result:
     return squeezed(graph, x, [0]) if rank_of(graph, like) == 0 else x
 
 
-def per_channel(graph: Graph, x: Result, rank: Int) -> Result:
-    """A 1-d result of C values as [C, 1, ...], to broadcast against [N, C, ...] of that rank."""
-    return unsqueezed(graph, x, list(range(1, rank - 1)))
-
-
 def cast_all(graph: Graph, xs: Results, dtype: Dtype) -> Results:
     """Every result of a list in one dtype."""
     return [cast(graph, x, dtype) for x in xs]
@@ -263,22 +241,3 @@ def cropped(graph: Graph, x: Result, sizes: SymInts) -> Result:
         "Slice",
         [x, consts(graph, [0] * len(sizes), dtypes.int64), as_vec(graph, list(sizes)), axes],
     )
-
-
-def attention_mask(
-    graph: Graph, scores: Result, mask: Result | None, causal: Bool, sizes: SymInts
-) -> Result:
-    """Attention scores with a bool mask (False is left out), a float mask (added), a causal mask,
-    or none of them."""
-    if causal:
-        kept = graph.make_node("Trilu", [filled(graph, sizes, True, dtypes.boolean)], upper=0)
-        scores = graph.make_node(
-            "Where", [kept, scores, const(graph, -np.inf, graph.get_type(scores))]
-        )
-    if mask is None:
-        return scores
-    if graph.get_type(mask) == dtypes.boolean:
-        return graph.make_node(
-            "Where", [mask, scores, const(graph, -np.inf, graph.get_type(scores))]
-        )
-    return graph.make_node("Add", [scores, cast(graph, mask, graph.get_type(scores))])

@@ -28,12 +28,15 @@ def errors_of(path: Path) -> str:
 
 
 def python_of(path: Path) -> str:
-    """The generated files of a good spec, as one text."""
+    """The generated files of a good spec, as one text; the module of traits where it has some."""
     with tempfile.TemporaryDirectory() as folder:
         shutil.copy(path, folder)
         diagnostics = Diagnostics()
-        files = emit_onnx_rules(load_onnx_rules(Path(folder), diagnostics))
+        model = load_onnx_rules(Path(folder), diagnostics)
+        files = emit_onnx_rules(model)
     diagnostics.raise_if_any()
+    if not any(entry.traits for entry in model.entries):
+        del files["ortable_generated/onnx/traits.py"]
     return "".join(
         f"#### {name}\n{text}" for name, text in sorted(files.items()) if "__init__" not in name
     )

@@ -22,9 +22,7 @@ from ortable.errors import OptionError
 from ortable.interpreter.complex_numbers import transposed
 from ortable.interpreter.control_flow import refuse_effects
 from ortable.interpreter.numbers import numbers
-from ortable.passes.rewrite.choose import rules as chosen_rules
-from ortable.passes.rewrite.optimize import optimize
-from ortable.passes.rewrite.record import RewriteRecord
+from ortable.passes import pipeline
 from ortable.prelude.complex_value import join_pair, part_type
 
 from .inputs import InputPlan, check_inputs, check_type, declare_inputs, shape_of, strides_of
@@ -75,9 +73,8 @@ def compile_graph(
         for node, name in zip(outputs.fetched, outputs.names, strict=True)
     )
     converted = time.perf_counter()
-    rewrites = RewriteRecord()
-    if options.optimize:
-        optimize(builder, chosen_rules(options.rewrites), record=rewrites)
+    passes = pipeline.chosen(options.optimize, options.rewrites)
+    rewrites = pipeline.run_passes(builder, passes).rewrites
     optimized = time.perf_counter()
     # what runs is what the options ask for, and nothing else
     proto = builder.to_onnx(optimize=False)

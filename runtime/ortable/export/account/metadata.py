@@ -12,7 +12,7 @@ from torch.fx import GraphModule
 from ortable.export.request.program import Program
 from ortable.interpreter.records import InputRecord
 from ortable.ir.initializers import storage_key
-from ortable.passes.equal_nodes import TURNED
+from ortable.passes.weight_transposes import TRANSPOSED
 
 DEFAULT_NAME = "ortable"
 
@@ -49,8 +49,8 @@ def annotate(model: Any, program: Program) -> None:
         names = program.initializers.get(initializer.name)
         if names is not None:
             initializer.doc_string = names[0]
-        elif initializer.name.endswith(TURNED):
-            names = program.initializers.get(initializer.name.removesuffix(TURNED))
+        elif initializer.name.endswith(TRANSPOSED):
+            names = program.initializers.get(initializer.name.removesuffix(TRANSPOSED))
             if names is not None:
                 initializer.doc_string = f"{names[0]}, transposed"
 

@@ -20,7 +20,7 @@ from ortable.interpreter.mutation.mutation import first_write
 from ortable.interpreter.outputs import flatten_output
 from ortable.interpreter.tables import Tables
 from ortable.ir.local_functions import FunctionTable
-from ortable.passes.rewrite.rule import Rule
+from ortable.passes.pipeline import PassOptions
 
 from .plans import Output, Plan, PlanMaker, fill
 from .regions import Region, fx_type, value_type
@@ -34,6 +34,7 @@ class FunctionBodies:
     Args:
         dispatcher: the user's, asked first; None when there is none.
         tables: converters and decompositions for what the bodies call.
+        passes: what the bodies are optimized with.
         inline: convert the bodies where they are called, without functions.
     """
 
@@ -41,13 +42,13 @@ class FunctionBodies:
         self,
         dispatcher: Any,
         tables: Tables,
+        passes: PassOptions,
         inline: bool = False,
-        rules: tuple[Rule, ...] = (),
     ) -> None:
         self.dispatcher = dispatcher
         self.tables = tables
         self.inline = inline
-        self.rules = rules
+        self.passes = passes
         self.functions = FunctionTable()
         self.plans: dict[Hashable, Plan] = {}
 
@@ -71,7 +72,7 @@ class FunctionBodies:
         leaves, _ = pytree.tree_flatten((list(args), kwargs))
         single = not isinstance(results.node_value(node), (list, tuple))
         if self.inline:
-            found = graph.convert_into(graph, self.trace(target, body, node), leaves)
+            found = graph.ctx.convert_into(graph, self.trace(target, body, node), leaves)
             return found[0] if single else found
         order: dict[str, int] = {}
         types = tuple(value_type(graph, leaf, order) for leaf in leaves)
@@ -129,7 +130,7 @@ class FunctionBodies:
         maker.body.origin = None
         (output,) = [n for n in graph_module.graph.nodes if n.op == "output"]
         maker.return_values([inner.values.get(n, n) for n in flatten_output(output.args[0])])
-        return maker.finish(self.functions, optimize=True, folding=False, rules=self.rules)
+        return maker.finish(self.functions, self.passes)
 
     def trace(self, target: Any, body: Callable[..., Any], node: Node) -> GraphModule:
         """The graph of the body, without writes; its inputs are the leaves of the arguments."""

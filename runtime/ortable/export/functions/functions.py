@@ -263,7 +263,6 @@ class FunctionInterpreter(DynamoInterpreter):
 
     def make_plan(self, region: Region) -> Plan:
         """Convert the nodes of a region into a function."""
-        choices = self.shared.choices
         maker = PlanMaker(self.builder, region, DOMAIN)
         inner = FunctionInterpreter(
             maker.body,
@@ -276,9 +275,7 @@ class FunctionInterpreter(DynamoInterpreter):
         inner.has_complex, inner._harmless = self.has_complex, self._harmless
         inner.graph_module, inner.module = self.graph_module, self.module
         inner.calls, inner.maker = (*self.calls, region.call), maker
-        maker.body.convert_subgraph = inner.convert_subgraph
-        maker.body.convert_into = inner.convert_into
-        maker.body.find_converter = inner.find_converter
+        inner.plant(maker.body)
         maker.body.debug_sections.extend(self.builder.debug_sections)
         for place, node in enumerate(region.externals):
             if node not in self.shared.weights:
@@ -288,7 +285,7 @@ class FunctionInterpreter(DynamoInterpreter):
         maker.body.origin = None
         values = [inner.values[node] for node in region.returned]
         maker.return_values(values)
-        return maker.finish(self.shared.table, choices.optimize, choices.folding, choices.rules)
+        return maker.finish(self.shared.table, self.shared.choices.passes)
 
     def emit_call(self, region: Region, plan: Plan) -> None:
         """A node that calls the function, and what the returned nodes of the region became."""

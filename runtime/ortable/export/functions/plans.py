@@ -14,8 +14,7 @@ from ortable.builder import GraphBuilder
 from ortable.dims import SymDim
 from ortable.export.request.module_calls import function_name, map_leaves
 from ortable.ir.local_functions import FunctionTable, drop_unused_inputs
-from ortable.passes.rewrite.optimize import optimize as optimize_graph
-from ortable.passes.rewrite.rule import Rule
+from ortable.passes.pipeline import PassOptions, run_passes
 
 from .regions import Region
 
@@ -193,16 +192,14 @@ class PlanMaker:
 
     # -- the function
 
-    def finish(
-        self, table: FunctionTable, optimize: bool, folding: bool, rules: tuple[Rule, ...] = ()
-    ) -> Plan:
+    def finish(self, table: FunctionTable, passes: PassOptions) -> Plan:
         """Clean the body, leave out inputs that nothing reads, and add the function to ``table``.
 
         Weights come after all other inputs.
         """
         body, plan = self.body, self.plan
-        if optimize:
-            optimize_graph(body, rules, folding=folding)
+        if passes.optimize:
+            run_passes(body, passes)
             self._pass_on_copies()
         drop_unused_inputs(body)
         body.inputs.sort(key=lambda info: info.name in self._weights)

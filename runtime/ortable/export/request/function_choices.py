@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ortable.errors import OptionError
-from ortable.passes.rewrite.rule import Rule
+from ortable.passes.pipeline import PassOptions
 
 from .module_calls import CallReader, checked_classes
 
@@ -20,17 +20,15 @@ class FunctionChoices:
     """What becomes a function, and how.
 
     ``subgraphs``: whether regions of ``nested_compile_region`` do. ``weights``: one of ``WEIGHTS``;
-    those of ``largest_constant`` bytes or more are always inputs (None: no limit). ``rules``: the
-    rewrites of the bodies.
+    those of ``largest_constant`` bytes or more are always inputs (None: no limit). ``passes``:
+    what the bodies are optimized with.
     """
 
     reader: CallReader
     subgraphs: bool = False
     weights: str = "auto"
     largest_constant: int | None = None
-    optimize: bool = True
-    folding: bool = False
-    rules: tuple[Rule, ...] = ()
+    passes: PassOptions = field(default_factory=PassOptions)
 
     def takes_weights(self, kind: str) -> bool:
         """Whether the function of a class has its weights as inputs."""
@@ -40,10 +38,9 @@ class FunctionChoices:
 def function_choices(
     modules: Any,
     options: Any,
-    optimize: bool,
+    passes: PassOptions,
     inline: bool,
     largest_constant: int | None,
-    rules: tuple[Rule, ...] = (),
 ) -> FunctionChoices | None:
     """The choices of one conversion, None when nothing becomes a function.
 
@@ -61,9 +58,7 @@ def function_choices(
         subgraphs,
         options.function_weights,
         largest_constant,
-        optimize,
-        options.constant_folding,
-        rules,
+        passes,
     )
 
 

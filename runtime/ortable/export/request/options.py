@@ -8,11 +8,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from torch._ops import OperatorBase
-
 from ortable.errors import OptionError
 from ortable.ir.versions import ORT_MAX_OPSET
 
+from . import decompositions
 from .bypass_state import bypassing
 from .function_choices import checked_functions
 
@@ -21,7 +20,6 @@ DEFAULT_OPSET = 18
 RUNTIME_OPSET = 23  # the first with Attention, which rewrites for ONNX Runtime use
 TARGETS = (None, "onnxruntime")
 GUARDS = ("warn", "error", "ignore")
-DECOMPOSITIONS = (None, "none", "default", "all")
 INITIALIZER_NAMES = ("placeholders", "state_dict")
 
 
@@ -34,7 +32,7 @@ class ExportOptions:
             reads it with dynamo; None, the default, reads it only when torch cannot run it.
         decomposition_table: None or ``"none"`` keeps every operator that has a converter whole;
             ``"default"`` is torch.export's own table; ``"all"`` adds every decomposition that
-            torch registers; a dict maps overloads to functions.
+            torch registers; a dict maps overloads to functions. The backend reads it so too.
         constant_folding: compute at export what depends on constants only (with ``optimize``), up
             to 1 MiB a result. A weight that is only read transposed is stored transposed, under
             ``<name>_transposed``, and rules of rewriting compute weights of others, of any size,
@@ -98,15 +96,7 @@ class ExportOptions:
                 )
         if self.strict is not None and not isinstance(self.strict, bool):
             raise OptionError(f"ExportOptions.strict is True, False or None, not {self.strict!r}")
-        table = self.decomposition_table
-        if isinstance(table, Mapping):
-            _check_table(table)
-        elif table not in DECOMPOSITIONS:
-            raise OptionError(
-                f"ExportOptions.decomposition_table is one of {DECOMPOSITIONS} or a dict from "
-                "overload to function, "
-                f"not {table!r}"
-            )
+        decompositions.check(self.decomposition_table)
         if self.save_ep is not None and not (
             isinstance(self.save_ep, (str, os.PathLike)) and os.fspath(self.save_ep)
         ):
@@ -144,30 +134,8 @@ class ExportOptions:
         return tuple(field.name for field in fields(cls))
 
     def table(self) -> dict[Any, Callable[..., Any]] | None:
-        """The decompositions to apply, None when the graph stays as torch.export leaves it."""
-        chosen = self.decomposition_table
-        if chosen is None or chosen == "none":
-            return None
-        if isinstance(chosen, Mapping):
-            return dict(chosen)
-        import torch
-
-        table = torch.export.default_decompositions()
-        if chosen == "default":
-            return table
-        registered = torch._decomp.decomposition_table
-        return {**registered, **dict(table.items())}
-
-
-def _check_table(table: Mapping[Any, Any]) -> None:
-    """Raises OptionError unless ``table`` maps overloads of operators to functions."""
-    for overload, function in table.items():
-        if not isinstance(overload, OperatorBase) or not callable(function):
-            raise OptionError(
-                "ExportOptions.decomposition_table as a dict maps overloads to functions, for "
-                "example {torch.ops.aten.relu.default: f}, not "
-                f"{overload!r} to {function!r}"
-            )
+        """The decompositions to apply, None where what has a converter stays whole."""
+        return decompositions.resolved(self.decomposition_table)
 
 
 def checked_options(options: Any) -> ExportOptions:

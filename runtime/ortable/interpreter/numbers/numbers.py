@@ -15,8 +15,9 @@ from torch.fx import Node
 
 from ortable import dims, dtypes
 from ortable.errors import ConversionError
+from ortable.lowerings.bits import shifted_left, shifted_right
+from ortable.lowerings.pointwise import floor_quotient, remainder_of
 from ortable.prelude.metadata import default_float
-from ortable.prelude.pointwise import floor_quotient, remainder_of, shifted_left, shifted_right
 from ortable.prelude.values import as_scalar, as_tensor, cast
 
 _NUMBERS = frozenset({bool, int, float, dims.SymDim})

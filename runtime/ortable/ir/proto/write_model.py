@@ -12,6 +12,7 @@ from ortable.errors import BuilderError
 from ortable.ir import initializers, versions
 from ortable.ir.graph import Graph
 from ortable.ir.state import GraphState
+from ortable_generated.onnx.traits import HAS_SUBGRAPH
 
 from .function_protos import settle_function
 from .large_model import LargeModel
@@ -67,16 +68,13 @@ def weight_bytes(graph: Any) -> int:
     """Bytes of the constants of a model: initializers, those of subgraphs, and functions."""
     total = sum(initializers.nbytes_of(value) for value in graph.initializers_dict.values())
     for node in graph.nodes:
-        if node.op_type in _WITH_GRAPHS:
+        if node.key in HAS_SUBGRAPH:
             inner = [value for value in node.attrs.values() if isinstance(value, GraphState)]
             total += sum(map(weight_bytes, inner))
     if graph.parent is None:
         total += sum(function.ByteSize() for function in graph.functions.values())
         total += sum(initializers.nbytes_of(value) for value in graph.function_tensors.values())
     return total
-
-
-_WITH_GRAPHS = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 
 
 def _check_size(graph: Graph) -> None:

@@ -7,17 +7,12 @@ from typing import Any
 
 from ortable import dtypes
 from ortable.ir import Graph
+from ortable.lowerings.pointwise import expm1_of
+from ortable.prelude.complex_arithmetic import Complex, c_abs, c_conj, c_exp, c_times
 from ortable.prelude.complex_value import ComplexValue
-from ortable.prelude.pointwise import (
-    atan2_of,
-    const_like,
-    expm1_of,
-    hypot_of,
-    is_sign_set,
-    log1p_of,
-)
+from ortable.prelude.pointwise import atan2_of, const_like, hypot_of, is_sign_set, log1p_of
 
-from .arithmetic import Complex, c_abs, c_angle, c_conj, c_polar, c_times
+from .arithmetic import c_angle
 
 __all__ = [
     "c_acos",
@@ -25,7 +20,6 @@ __all__ = [
     "c_asin",
     "c_atanh",
     "c_cosh",
-    "c_exp",
     "c_expm1",
     "c_log",
     "c_log1p",
@@ -34,18 +28,6 @@ __all__ = [
     "c_sqrt",
     "c_tanh",
 ]
-
-
-def c_exp(graph: Graph, x: Complex) -> Complex:
-    """The exponential; a real argument keeps its zero imaginary part."""
-    make = graph.make_node
-    found = c_polar(graph, make("Exp", [x.real]), x.imag)
-    flat = make("Equal", [x.imag, const_like(graph, 0, x.imag)])
-    return ComplexValue(
-        make("Where", [flat, make("Exp", [x.real]), found.real]),
-        make("Where", [flat, x.imag, found.imag]),
-        x.dtype,
-    )
 
 
 def c_log(graph: Graph, x: Complex) -> Complex:

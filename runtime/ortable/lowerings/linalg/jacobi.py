@@ -9,9 +9,9 @@ from __future__ import annotations
 from ortable import dtypes
 from ortable.dims import Dim
 from ortable.ir import Graph
-from ortable.lowerings.nn import machine_epsilon
 from ortable.prelude.facts import dim_of
 from ortable.prelude.pointwise import const_like
+from ortable.prelude.promotion import machine_epsilon
 from ortable.prelude.shapes import stretched
 from ortable.prelude.values import as_scalar, as_vec, cast, const, consts
 

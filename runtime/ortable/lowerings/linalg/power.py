@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from ortable import dtypes
 from ortable.errors import UnsupportedCase
 from ortable.ir import Graph, Res
-from ortable.lowerings.products import matrix_product
 from ortable.prelude.facts import dim_of
+from ortable.prelude.matrices import matrix_product
 from ortable.prelude.pointwise import const_like
 from ortable.prelude.shapes import zeros_of
 from ortable.prelude.values import cast, const, consts

@@ -12,9 +12,6 @@ from ortable import dims, dtypes
 from ortable.errors import UnsupportedCase
 from ortable.inference.shape import broadcast
 from ortable.ir import Graph
-from ortable.lowerings.loss_words import power_norm
-from ortable.lowerings.nn import machine_epsilon, reduced_extreme
-from ortable.lowerings.products import matrix_product
 from ortable.prelude.facts import (
     Bool,
     Dtype,
@@ -29,7 +26,10 @@ from ortable.prelude.facts import (
     rank_of,
     shape_of,
 )
+from ortable.prelude.matrices import matrix_product
 from ortable.prelude.pointwise import const_like
+from ortable.prelude.promotion import machine_epsilon
+from ortable.prelude.reductions import power_norm, reduced_extreme
 from ortable.prelude.shapes import counting, sliced, stretched, zeros_of
 from ortable.prelude.values import (
     cast,
@@ -47,16 +47,12 @@ from . import factor, jacobi, matrix
 __all__ = [
     "cholesky_factor",
     "determinant",
-    "diagonal_elements",
-    "flipped_matrix",
     "kept_factors",
-    "leading_part",
     "log_determinant",
     "longer_side",
     "lu_factors",
     "lu_info",
     "lu_permutation",
-    "lu_sign",
     "lu_solved",
     "matrix_norm",
     "noise_floor",
@@ -66,22 +62,13 @@ __all__ = [
     "reflectors_of",
     "singular_lengths",
     "singular_parts",
-    "smaller_side",
     "solved",
     "symmetric_parts",
     "triangular_solved",
     "unit_like",
     "unit_matrix",
-    "upper_part",
     "vector_norm",
 ]
-
-# -- matrices ------------------------------------------------------------------------------------
-
-
-def flipped_matrix(graph: Graph, x: Result) -> Result:
-    """``x`` with its last two dimensions exchanged."""
-    return matrix.turned(graph, x)
 
 
 def unit_matrix(graph: Graph, rows: SymInt, columns: SymInt, dtype: Dtype) -> Result:
@@ -94,21 +81,6 @@ def unit_like(graph: Graph, x: Result) -> Result:
     """Unit matrices for a batch of square matrices ``x``, in its shape."""
     unit = unit_matrix(graph, dim_of(graph, x, -2), dim_of(graph, x, -1), graph.get_type(x))
     return stretched(graph, unit, shape_of(graph, x))
-
-
-def upper_part(graph: Graph, x: Result, wanted: Bool = True) -> Result:
-    """The upper triangle of matrices, or the lower one."""
-    return graph.make_node("Trilu", [x], upper=int(wanted))
-
-
-def leading_part(graph: Graph, x: Result, rows: SymInt, columns: SymInt) -> Result:
-    """The first rows and columns of matrices."""
-    return cropped(graph, x, [rows, columns])
-
-
-def smaller_side(graph: Graph, x: Result) -> SymInt:
-    """How many rows or columns matrices have, whichever is less."""
-    return matrix.fewer(graph, x)
 
 
 def longer_side(graph: Graph, x: Result) -> SymInt:

@@ -7,11 +7,12 @@ from __future__ import annotations
 import math
 
 from ortable.ir import Graph
+from ortable.prelude.error_functions import ratio_of
 from ortable.prelude.facts import Bool, Float, Result, Str
 from ortable.prelude.pointwise import const_like, polynomial
+from ortable.prelude.rational_tables import TABLES
 
-from .error_functions import chebyshev_sum, ratio_of
-from .tables import TABLES
+from .error_functions import chebyshev_sum
 
 __all__ = [
     "airy_left",

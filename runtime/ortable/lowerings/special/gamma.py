@@ -12,10 +12,10 @@ from ortable import dtypes
 from ortable.ir import Graph
 from ortable.prelude.facts import Float, Int, Result
 from ortable.prelude.pointwise import const_like, polynomial
+from ortable.prelude.rational_tables import TABLES, ZETA
 from ortable.prelude.values import cast, const
 
 from .loops import while_any
-from .tables import TABLES, ZETA
 
 __all__ = ["digamma_of", "gcd_of", "lgamma_of", "signed_factorial", "trigamma_of", "zeta_of"]
 

@@ -13,13 +13,13 @@ import numpy as np
 
 from ortable import dtypes
 from ortable.ir import Graph, Res
+from ortable.prelude.error_functions import erfc_wide
 from ortable.prelude.pointwise import const_like, log1p_of, polynomial
+from ortable.prelude.rational_tables import TEMME
 from ortable.prelude.values import cast, consts, unsqueezed
 
-from .error_functions import erfc_wide
 from .gamma import lgamma_of
 from .loops import while_any
-from .tables import TEMME
 
 # enough for the slowest element outside of Temme's region: a = 200, x next to it
 _ROUNDS = 400

@@ -6,7 +6,7 @@ from __future__ import annotations
 from ortable.dims import Dim, same
 from ortable.inference.shape import normalize_axis
 from ortable.ir import Graph, Node
-from ortable.prelude.metadata import known_shape
+from ortable.prelude.metadata import shape_or_none
 
 from .constants import small_constant
 from .memo import Transfer, Walk, by_operator
@@ -22,7 +22,7 @@ def iota_of(graph: Graph, x: str) -> Iota | None:
 
 def _range(walk: Walk[str, Iota | None], node: Node) -> Iota | None:
     graph = walk.graph
-    length = known_shape(graph, node.outputs[0])
+    length = shape_or_none(graph, node.outputs[0])
     bounds = [small_constant(graph, node.inputs[index]) for index in (0, 2)]
     if length is None or any(b is None or b.dtype.kind != "i" for b in bounds):
         return None
@@ -50,7 +50,7 @@ def _unsqueezed(walk: Walk[str, Iota | None], node: Node) -> Iota | None:
 
 
 def _shapes(graph: Graph, node: Node) -> tuple[tuple[Dim, ...] | None, tuple[Dim, ...] | None]:
-    return known_shape(graph, node.inputs[0]), known_shape(graph, node.outputs[0])
+    return shape_or_none(graph, node.inputs[0]), shape_or_none(graph, node.outputs[0])
 
 
 _TRANSFERS: dict[str, Transfer[Iota | None]] = {

@@ -4,10 +4,10 @@ analyses of masks."""
 from __future__ import annotations
 
 from ortable.ir import Graph, Node
+from ortable_generated.onnx.traits import GATHERS, MOVES_ELEMENTS
 
 from .constants import small_constant
 from .memo import Transfer, Walk, by_operator, same_as_input
-from .operators import MOVES_ELEMENTS
 
 
 def lower_bound(graph: Graph, x: str) -> int | None:
@@ -65,7 +65,7 @@ def _unsqueezed(walk: Walk[str, int | None], node: Node) -> int | None:
 
 
 _LOWER_TRANSFERS: dict[str, Transfer[int | None]] = {
-    **dict.fromkeys(MOVES_ELEMENTS, same_as_input),
+    **dict.fromkeys(MOVES_ELEMENTS | GATHERS, same_as_input),
     "Add": _sum,
     "Range": _start,
     "Shape": lambda walk, node: 0,

@@ -9,10 +9,15 @@ import numpy as np
 from ortable import dtypes
 from ortable.errors import BuilderError
 from ortable.ir import Graph, Node, initializers
+from ortable_generated.onnx.traits import (
+    GATHERS,
+    IDEMPOTENT_REDUCTION,
+    MOVES_ELEMENTS,
+    ORDERING,
+)
 
 from .constants import small_constant, whole_constant
 from .memo import Transfer, Walk, by_operator, same_as_input
-from .operators import COMPARES, MOVES_ELEMENTS
 from .ranges import adds_last_axis, first_column_bound, lower_bound
 
 _NAN = float("nan")
@@ -97,9 +102,11 @@ def _ordered(walk: Walk[str, float], node: Node) -> float:
 
 def _sides(node: Node) -> tuple[str, str, bool]:
     """Of a comparison: what must be larger, what must be smaller, whether equals count."""
-    larger_first, or_equal = COMPARES[node.key]
     first, second = node.inputs
-    return (first, second, or_equal) if larger_first else (second, first, or_equal)
+    or_equal = node.key.endswith("OrEqual")
+    return (
+        (first, second, or_equal) if node.key.startswith("Greater") else (second, first, or_equal)
+    )
 
 
 def _fill(walk: Walk[str, float], node: Node) -> float:
@@ -113,15 +120,14 @@ def _fill(walk: Walk[str, float], node: Node) -> float:
 
 
 _UNIFORM_TRANSFERS: dict[str, Transfer[float]] = {
-    **dict.fromkeys(MOVES_ELEMENTS, same_as_input),
-    **dict.fromkeys(COMPARES, _ordered),
+    **dict.fromkeys(MOVES_ELEMENTS | GATHERS, same_as_input),
+    **dict.fromkeys(IDEMPOTENT_REDUCTION, _extreme),
+    **dict.fromkeys(ORDERING, _ordered),
     "And": _junction(0.0),
     "Cast": _cast,
     "ConstantOfShape": _fill,
     "Not": _not,
     "Or": _junction(1.0),
-    "ReduceMax": _extreme,
-    "ReduceMin": _extreme,
 }
 _UNIFORM = by_operator(_NAN, _constant_value, _UNIFORM_TRANSFERS)
 
@@ -151,7 +157,7 @@ def _first_ordered(walk: Walk[str, bool], node: Node) -> bool:
 
 
 _FIRST_TRUE_TRANSFERS: dict[str, Transfer[bool]] = {
-    **dict.fromkeys(COMPARES, _first_ordered),
+    **dict.fromkeys(ORDERING, _first_ordered),
     "And": lambda walk, node: all(map(walk.fact, node.inputs)),
     "Expand": _expanded,
     "Or": lambda walk, node: any(map(walk.fact, node.inputs)),

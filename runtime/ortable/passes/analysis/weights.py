@@ -6,6 +6,7 @@ from __future__ import annotations
 from ortable import dims, dtypes
 from ortable.ir import Graph, initializers
 from ortable.ir.constants import is_constant
+from ortable_generated.onnx.traits import KEEPS_WEIGHTS
 
 from .constants import small_constant
 from .memo import Analysis, Walk
@@ -38,7 +39,7 @@ def _step(walk: Walk[str, bool], x: str) -> bool:
     producer = graph.values[x].producer
     if producer is None:
         return small_constant(graph, x) is not None
-    if producer.op_type == "Transpose":
+    if producer.key in KEEPS_WEIGHTS:
         return False  # of a weight that others read as it is: folding leaves it alone
     return all(walk.fact(name) for name in producer.inputs if name)
 

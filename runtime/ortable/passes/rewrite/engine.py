@@ -12,10 +12,10 @@ from operator import itemgetter
 from typing import Any
 
 from ortable.errors import BuilderError, OrtableError, RewriteError
+from ortable.ir import editing
 from ortable.ir.captures import subgraphs
 from ortable.ir.node import Node
 from ortable.ir.state import GraphState
-from ortable.passes import basic
 
 from .index import GraphIndex
 from .record import Fired, RewriteRecord
@@ -186,4 +186,4 @@ class _Run:
         self.graph.readers = None
         self.graph.analysed = None
         if self.fired:
-            basic.forget(self.graph)
+            editing.forget(self.graph)

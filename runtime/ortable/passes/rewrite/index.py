@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ortable.ir import editing
 from ortable.ir.captures import captured, captured_by_protos
 from ortable.ir.node import Node
-from ortable.passes import basic
 
 from .matcher import Matcher
 
@@ -108,7 +108,7 @@ class GraphIndex:
             node, key = self.removed.pop(name)
             for each in node.outputs:
                 self.removed.pop(each, None)
-            basic.replace_inputs(node, self.aliases)
+            editing.replace_inputs(node, self.aliases)
             self.add(node, key)
             for each in self.reads(node):
                 self.revive(each)
@@ -137,7 +137,7 @@ class GraphIndex:
         """Every reader of a result reads another one; these readers."""
         readers = self.matcher.uses.pop(name, {})
         for node in readers:
-            basic.replace_inputs(node, {name: other})
+            editing.replace_inputs(node, {name: other})
         self.matcher.uses.setdefault(other, {}).update(readers)
         self.aliases = {old: other if new == name else new for old, new in self.aliases.items()}
         self.aliases[name] = other

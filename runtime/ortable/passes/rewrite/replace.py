@@ -7,11 +7,11 @@ from ortable import dims
 from ortable.dtypes import name as dtype_name
 from ortable.errors import OrtableError
 from ortable.inference.value_info import ValueInfo
+from ortable.ir import editing
 from ortable.ir.node import Node
 from ortable.ir.origins import Rewritten
 from ortable.ir.result import Res
 from ortable.ir.state import describe_shape
-from ortable.passes import basic
 
 from .index import GraphIndex
 from .rule import Match, Rule
@@ -101,7 +101,7 @@ class Replacement:
         there: what was made of weights only for a node far below, for instance."""
         own = {name for node in nodes for name in node.outputs}
         for node in nodes:
-            basic.replace_inputs(node, self.index.aliases)
+            editing.replace_inputs(node, self.index.aliases)
             for name in self.index.reads(node) - own:
                 self.index.revive(name)
                 if not self.index.bring_before(name, self.place, self.roots):
@@ -162,7 +162,7 @@ class Replacement:
         info.name = name
         values[name] = info
         for node in nodes:
-            basic.replace_inputs(node, {made: name})
+            editing.replace_inputs(node, {made: name})
             node.outputs = [name if each == made else each for each in node.outputs]
         if made in self.graph._constants:
             self.graph._constants.discard(made)

@@ -12,7 +12,7 @@ from ortable.ir import Graph
 from ortable.passes.analysis.constants import small_constant, whole_constant
 from ortable.passes.analysis.iota import iota_of
 from ortable.prelude.facts import Bool, Int, Opaque, Result
-from ortable.prelude.metadata import known_shape
+from ortable.prelude.metadata import shape_or_none
 
 __all__ = [
     "as_scalar_index",
@@ -68,7 +68,7 @@ def index_constant(graph: Graph, indices: Opaque) -> Result:
 def enumerates_elements(graph: Graph, x: Result, indices: Result) -> Bool:
     """Whether the indices of a GatherND are those of every element of the leading axes of ``x``,
     in order, and no other ones."""
-    shape, grid = known_shape(graph, x), known_shape(graph, indices)
+    shape, grid = shape_or_none(graph, x), shape_or_none(graph, indices)
     if shape is None or grid is None or not grid or not isinstance(grid[-1], int):
         return False
     array = small_constant(graph, indices)
@@ -107,7 +107,7 @@ def _is_grid(array: np.ndarray, shape: Shape) -> bool:
 def class_axis(graph: Graph, classes: Result, indices: Result) -> Int:
     """The axis of ``indices`` along which a constant ``classes`` is 0, 1, 2, ... while ``indices``
     has one element there; -1 when there is none."""
-    shape, wide = known_shape(graph, indices), known_shape(graph, classes)
+    shape, wide = shape_or_none(graph, indices), shape_or_none(graph, classes)
     if shape is None or wide is None or len(wide) > len(shape):
         return -1
     long = [axis for axis, size in enumerate(wide) if not dims.same(size, 1)]
@@ -134,7 +134,7 @@ def has_index_per_class(
 ) -> Bool:
     """Whether ``x`` has one element for each class along the axis, and elsewhere the sizes of
     ``indices``."""
-    shape, where = known_shape(graph, x), known_shape(graph, indices)
+    shape, where = shape_or_none(graph, x), shape_or_none(graph, indices)
     if shape is None or where is None or len(shape) != len(where):
         return False
     if not dims.same(shape[axis], _count(graph, classes)):
@@ -144,7 +144,7 @@ def has_index_per_class(
 
 
 def _count(graph: Graph, x: str) -> Dim:
-    return dims.prod(known_shape(graph, x) or ())
+    return dims.prod(shape_or_none(graph, x) or ())
 
 
 def class_count(graph: Graph, classes: Result) -> Int:

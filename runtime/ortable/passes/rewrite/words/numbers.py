@@ -11,9 +11,8 @@ import numpy as np
 from ortable import dtypes
 from ortable.ir import Graph
 from ortable.passes.analysis.constants import small_constant
-from ortable.passes.analysis.operators import MATRIX_PRODUCTS
-from ortable.prelude.factors import float32_holds
-from ortable.prelude.facts import Bool, Dtype, Float, Int, Ints, Opaque, Result
+from ortable.prelude.facts import Bool, Dtype, Float, Int, Ints, Opaque, Result, float32_holds
+from ortable_generated.onnx.traits import MATMUL
 
 from .shapes import is_scalar
 
@@ -160,7 +159,7 @@ def is_rounded_in_float32(graph: Graph, c: Result, x: Result, scaled: Result) ->
 def _is_product(graph: Graph, x: Result) -> bool:
     value = graph.values.get(x)
     node = None if value is None else value.producer
-    return node is not None and node.key in MATRIX_PRODUCTS
+    return node is not None and node.key in MATMUL
 
 
 def _feeds_product(graph: Graph, x: Result) -> bool:
@@ -168,7 +167,7 @@ def _feeds_product(graph: Graph, x: Result) -> bool:
     readers = graph.readers or {}
     for node in readers.get(x, ()):
         moved = readers.get(node.outputs[0], ()) if node.op_type == "Transpose" else ()
-        if any(each.key in MATRIX_PRODUCTS for each in (node, *moved)):
+        if any(each.key in MATMUL for each in (node, *moved)):
             return True
     return False
 

@@ -11,7 +11,7 @@ from ortable.inference.shape import Shape, normalize_axis
 from ortable.ir import Graph
 from ortable.passes.analysis.constants import small_constant
 from ortable.prelude.facts import Bool, Int, Ints, Opaque, Result, Results
-from ortable.prelude.metadata import known_shape
+from ortable.prelude.metadata import shape_or_none
 
 __all__ = [
     "broadcasts_into",
@@ -72,7 +72,7 @@ def is_scalar(graph: Graph, x: Result) -> Bool:
 def is_one_element(graph: Graph, x: Result, like: Result) -> Bool:
     """Whether a result has one element and no more axes than ``like``, so that no operator gives
     more than ``like`` for it."""
-    shape, wide = known_shape(graph, x), known_shape(graph, like)
+    shape, wide = shape_or_none(graph, x), shape_or_none(graph, like)
     if shape is None or wide is None or len(shape) > len(wide):
         return False
     return all(dims.same(size, 1) for size in shape)
@@ -91,7 +91,7 @@ def one_axis(graph: Graph, axes: Result, x: Result) -> Int:
 
 def constant_is_axis(graph: Graph, axes: Result, axis: Int, x: Result) -> Bool:
     """Whether a constant of axes of ``x`` names this one alone."""
-    given, shape = small_constant(graph, axes), known_shape(graph, x)
+    given, shape = small_constant(graph, axes), shape_or_none(graph, x)
     if given is None or given.size != 1 or shape is None:
         return False
     return normalize_axis(int(given.reshape(-1)[0]), len(shape)) == axis
@@ -110,7 +110,7 @@ def is_axis(graph: Graph, y: Result, axes: Ints, axis: Int) -> Bool:
 
 def same_axes(graph: Graph, x: Result, axes: Result, others: Result) -> Bool:
     """Whether two constants name the same axes of ``x``."""
-    shape = known_shape(graph, x)
+    shape = shape_or_none(graph, x)
     given = [small_constant(graph, each) for each in (axes, others)]
     if shape is None or any(each is None for each in given):
         return False
@@ -127,7 +127,7 @@ def same_axes(graph: Graph, x: Result, axes: Result, others: Result) -> Bool:
 
 def broadcasts_into(graph: Graph, x: Result, y: Result) -> Bool:
     """Whether broadcasting ``x`` and ``y`` gives the shape of ``y``."""
-    shape, wide = known_shape(graph, x), known_shape(graph, y)
+    shape, wide = shape_or_none(graph, x), shape_or_none(graph, y)
     if shape is None or wide is None or len(shape) > len(wide):
         return False
     pairs = zip(shape, wide[len(wide) - len(shape) :], strict=True)
@@ -136,7 +136,7 @@ def broadcasts_into(graph: Graph, x: Result, y: Result) -> Bool:
 
 def is_broadcast(graph: Graph, x: Result, y: Result) -> Bool:
     """Whether ``x`` has fewer elements than ``y``, to whose shape it is broadcast."""
-    shape, wide = known_shape(graph, x), known_shape(graph, y)
+    shape, wide = shape_or_none(graph, x), shape_or_none(graph, y)
     if shape is None or wide is None or not broadcasts_into(graph, x, y):
         return False
     tail = wide[len(wide) - len(shape) :]
@@ -147,8 +147,8 @@ def is_broadcast(graph: Graph, x: Result, y: Result) -> Bool:
 
 def broadcasts_to(graph: Graph, y: Result, xs: Results) -> Bool:
     """Whether results in the place of its inputs give ``y`` its shape, by broadcasting alone."""
-    shapes = [known_shape(graph, x) for x in xs]
-    wanted = known_shape(graph, y)
+    shapes = [shape_or_none(graph, x) for x in xs]
+    wanted = shape_or_none(graph, y)
     if wanted is None or any(shape is None for shape in shapes):
         return False
     known: list[Shape] = [shape for shape in shapes if shape is not None]
@@ -177,7 +177,7 @@ def _gives(shapes: Sequence[Shape], wanted: Shape) -> bool:
 
 def expands_to(graph: Graph, x: Result, shape: Result, y: Result) -> Bool:
     """Whether Expand gives ``x`` the shape of ``y`` when it is told ``shape``."""
-    own, wanted = known_shape(graph, x), known_shape(graph, y)
+    own, wanted = shape_or_none(graph, x), shape_or_none(graph, y)
     told = graph.values[shape].value
     if own is None or wanted is None or not isinstance(told, tuple):
         return False
@@ -246,7 +246,7 @@ def joined_run(graph: Graph, xs: Results) -> Opaque:
 def run_of(graph: Graph, x: Result, sizes: Result) -> Ints:
     """The bounds that Shape takes of ``x`` to give the known content of ``sizes``; [] when ``x``
     has no such dimensions side by side, or all of them are known."""
-    wanted, shape = graph.values[sizes].value, known_shape(graph, x)
+    wanted, shape = graph.values[sizes].value, shape_or_none(graph, x)
     if not isinstance(wanted, tuple) or shape is None or all(type(d) is int for d in wanted):
         return []
     for start in range(len(shape) - len(wanted) + 1):

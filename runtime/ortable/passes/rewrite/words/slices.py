@@ -20,7 +20,7 @@ from ortable.ir import Graph
 from ortable.passes.analysis.constants import small_constant
 from ortable.passes.analysis.uniformity import uniform_value
 from ortable.prelude.facts import Bool, Int, Ints, Opaque, Result, Results
-from ortable.prelude.metadata import known_shape
+from ortable.prelude.metadata import shape_or_none
 from ortable.prelude.values import const, consts
 
 __all__ = [
@@ -137,7 +137,7 @@ def sliced(graph: Graph, taken: Opaque) -> Result:
 def composed_slice(graph: Graph, x: Result, inner: Opaque, outer: Opaque) -> Opaque:
     """What is taken from ``x`` by ``inner``, and from that by ``outer``; None when it is not
     known."""
-    shape = known_shape(graph, x)
+    shape = shape_or_none(graph, x)
     if inner is None or outer is None or shape is None:
         return None
     spans = dict(inner.spans)
@@ -191,7 +191,7 @@ def _bounds(span: Span, size: Dim) -> tuple[Dim, Dim] | None:
 def split_sizes(graph: Graph, x: Result, slices: Any) -> Ints:
     """The sizes of slices that are all of ``x`` along one axis, in order; [] when they are
     not."""
-    shape = known_shape(graph, x)
+    shape = shape_or_none(graph, x)
     if shape is None or any(taken is None or len(taken.spans) != 1 for taken in slices):
         return []
     axes = {axis for taken in slices for axis in taken.spans}
@@ -220,7 +220,7 @@ def _ints(graph: Graph, x: Result) -> list[int] | None:
 def is_single_index(graph: Graph, x: Result, taken: Opaque, y: Result, squeezed: Ints) -> Bool:
     """Whether ``y``, the slice, has one element along its only axis, which is the one that is
     squeezed."""
-    shape = known_shape(graph, y)
+    shape = shape_or_none(graph, y)
     if (
         taken is None
         or shape is None
@@ -230,7 +230,7 @@ def is_single_index(graph: Graph, x: Result, taken: Opaque, y: Result, squeezed:
     ):
         return False
     (axis,) = taken.spans
-    size, whole = shape[axis], known_shape(graph, x)
+    size, whole = shape[axis], shape_or_none(graph, x)
     if normalize_axis(squeezed[0], len(shape)) != axis or not (isinstance(size, int) and size == 1):
         return False
     start = taken.spans[axis].start
@@ -387,7 +387,7 @@ def adjacent_pads(
 ) -> Opaque:
     """How two tensors lie whose pads leave room for one another; None when they overlap, do not
     touch, or that is not known."""
-    shape, other = known_shape(graph, first), known_shape(graph, second)
+    shape, other = shape_or_none(graph, first), shape_or_none(graph, second)
     one, two = _padded(graph, shape, pads, axes), _padded(graph, other, more, others)
     if shape is None or other is None or one is None or two is None or len(shape) != len(other):
         return None

@@ -12,7 +12,7 @@ from ortable.inference.shape import Shape
 from ortable.ir import Graph
 from ortable.passes.analysis.constants import small_constant
 from ortable.prelude.facts import Bool, Int, Ints, Opaque, Result, SymInts
-from ortable.prelude.metadata import known_shape
+from ortable.prelude.metadata import shape_or_none
 from ortable.prelude.values import consts
 
 __all__ = [
@@ -42,13 +42,13 @@ class View(NamedTuple):
 def view_between(graph: Graph, x: Result, y: Result) -> Opaque:
     """How ``y``, which has the elements of ``x`` in their order, is made from ``x`` by one node
     whose parameters are known; None when a size would have to be computed at run time."""
-    after = known_shape(graph, y)
+    after = shape_or_none(graph, y)
     return None if after is None else view_to(graph, x, after)
 
 
 def view_to(graph: Graph, x: Result, sizes: SymInts) -> Opaque:
     """As `view_between`, to a shape."""
-    before, after = known_shape(graph, x), tuple(sizes)
+    before, after = shape_or_none(graph, x), tuple(sizes)
     if before is None:
         return None
     if _same_shapes(before, after):
@@ -156,7 +156,7 @@ def is_identity_perm(perm: Ints) -> Bool:
 
 def moves_unit_axes_only(graph: Graph, x: Result, perm: Ints) -> Bool:
     """Whether the axes of ``x`` that are not known to be 1 keep their order."""
-    shape = known_shape(graph, x)
+    shape = shape_or_none(graph, x)
     if shape is None or len(shape) != len(perm):
         return False
     kept = [axis for axis in perm if not (isinstance(shape[axis], int) and shape[axis] == 1)]

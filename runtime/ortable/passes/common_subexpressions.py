@@ -1,22 +1,19 @@
-"""Passes that make a graph smaller without computing anything: nodes that compute the same become
-one, and a weight that is only read transposed is kept transposed (a view: nothing is copied before
-the model is written)."""
+"""Common subexpressions: nodes that compute the same become one, and so do initializers that hold
+the same."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 from typing import Any
 
-import numpy as np
-
-from ortable.ir import Graph, constants, initializers
-from ortable.ir.captures import captured, captured_by_protos, subgraphs
+from ortable.ir import Graph, editing, initializers
+from ortable.ir.captures import captured_by_protos, subgraphs
 from ortable.ir.node import Node
 from ortable.ir.state import GraphState
+from ortable_generated.onnx.traits import RANDOM
 
-from . import basic
+from .weight_transposes import TRANSPOSED
 
-TURNED = "_transposed"  # behind the name of a weight that is kept transposed
 COMPARED = 1 << 20  # bytes up to which the contents of initializers are compared
 _PLAIN = (int, float, str, bool, bytes)
 
@@ -32,7 +29,7 @@ def merge_equal_nodes(graph: Graph) -> int:
     kept: list[Node] = []
     for node in graph.nodes:
         if readers:
-            basic.replace_inputs(node, readers)
+            editing.replace_inputs(node, readers)
         for inner in subgraphs(node) if node.attrs else ():
             if isinstance(inner, GraphState):
                 merged += merge_equal_nodes(inner)  # type: ignore[arg-type]
@@ -44,17 +41,17 @@ def merge_equal_nodes(graph: Graph) -> int:
         for source, copy in zip(first.outputs, node.outputs, strict=True):
             if copy:
                 readers[copy] = source
-                basic.merge_knowledge(graph, source, copy)
+                editing.merge_knowledge(graph, source, copy)
         merged += 1
     if readers:
         graph.nodes[:] = kept
-        basic.forget(graph)
+        editing.forget(graph)
     return merged
 
 
 def _key(node: Node) -> Hashable | None:
     """What two nodes that compute the same have in common; None for a node that is left alone."""
-    if node.domain or not node.inputs or node.op_type in constants.RANDOM:
+    if node.domain or not node.inputs or node.op_type in RANDOM:
         return None
     attributes: list[Hashable] = []
     for name, value in node.attrs.items():
@@ -81,23 +78,23 @@ def merge_equal_initializers(graph: Graph, buffers: bool = False) -> int:
     for names in _alike(graph.initializers_dict, fixed):
         for name in names:
             value = graph.initializers_dict[name]
-            contents = buffers and not name.endswith(TURNED) and not _is_parameter(value)
+            contents = buffers and not name.endswith(TRANSPOSED) and not _is_parameter(value)
             key = _content(value, contents)
             other = name if key is None else first.setdefault(key, name)
             if other != name:
                 readers[name] = other
-                basic.merge_knowledge(graph, other, name)
+                editing.merge_knowledge(graph, other, name)
     merged = len(readers)
     for node in graph.nodes:
         if readers:
-            basic.replace_inputs(node, readers)
+            editing.replace_inputs(node, readers)
         for inner in subgraphs(node) if node.attrs else ():
             if isinstance(inner, GraphState):
                 merged += merge_equal_initializers(inner, buffers)  # type: ignore[arg-type]
     for name in readers:
         del graph.initializers_dict[name]
     if readers:
-        basic.forget(graph)
+        editing.forget(graph)
     return merged
 
 
@@ -125,63 +122,3 @@ def _content(value: Any, contents: bool) -> Hashable | None:
     if initializers.nbytes_of(value) < COMPARED and (contents or not torch_value):
         return initializers.content_key(initializers.to_numpy(value))
     return initializers.storage_key(value) if torch_value else ("object", id(value))
-
-
-def turn_weights(graph: Graph) -> int:
-    """Transposes of an initializer that nothing else reads become the transposed initializer,
-    ``<name>_transposed``."""
-    turned = _turned(graph)
-    if not turned:
-        return 0
-    readers: dict[str, str] = {}
-    made: dict[str, str] = {}
-    kept: list[Node] = []
-    for node in graph.nodes:
-        if readers:
-            basic.replace_inputs(node, readers)
-        source = node.inputs[0] if node.op_type == "Transpose" and not node.domain else ""
-        if source not in turned:
-            kept.append(node)
-            continue
-        if source not in made:
-            made[source] = _transposed(graph, source, turned[source])
-        readers[node.outputs[0]] = made[source]
-        basic.merge_knowledge(graph, made[source], node.outputs[0])
-    graph.nodes[:] = kept
-    for source in made:
-        del graph.initializers_dict[source]
-    basic.forget(graph)
-    return len(readers)
-
-
-def _turned(graph: Graph) -> dict[str, tuple[int, ...]]:
-    """Initializers that are read by Transposes alone, all with the same permutation."""
-    found: dict[str, tuple[int, ...]] = {}
-    others = {info.name for info in (*graph.inputs, *graph.outputs)}
-    for node in graph.nodes:
-        if node.op_type == "Transpose" and not node.domain:
-            source, order = node.inputs[0], tuple(node.attrs.get("perm") or ())
-            if source in graph.initializers_dict and order:
-                if found.setdefault(source, order) != order or node.outputs[0] in others:
-                    others.add(source)
-                continue
-        others.update(node.inputs)
-        if node.attrs:
-            others |= captured(node)
-    return {
-        name: order
-        for name, order in found.items()
-        if name not in others and _can_turn(graph.initializers_dict[name])
-    }
-
-
-def _can_turn(value: Any) -> bool:
-    return (
-        isinstance(value, np.ndarray) or initializers.is_torch(value)
-    ) and initializers.is_readable(value)
-
-
-def _transposed(graph: Graph, source: str, order: tuple[int, ...]) -> str:
-    value = graph.initializers_dict[source]
-    view = value.transpose(order) if isinstance(value, np.ndarray) else value.permute(order)
-    return graph.make_initializer(graph.unique_name(f"{source}{TURNED}"), view)

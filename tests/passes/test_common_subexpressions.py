@@ -11,7 +11,7 @@ import torch
 
 import ortable
 from ortable import GraphBuilder, dtypes
-from ortable.passes import equal_nodes
+from ortable.passes import common_subexpressions
 
 X = np.array([-1.0, 2.0, 3.0], dtype=np.float32)
 
@@ -34,7 +34,7 @@ def use(gr: GraphBuilder, *values: Any) -> list[str]:
 def test_equal_arrays_become_the_first_of_them(gr, ort):
     use(gr, X, X.copy(), X + 1, X.astype(np.float64).astype(np.float32))
     expected = [a.tolist() for a in ort(gr, {"x": X})]
-    assert equal_nodes.merge_equal_initializers(gr) == 2
+    assert common_subexpressions.merge_equal_initializers(gr) == 2
     assert list(gr.initializers_dict) == ["w0", "w2"]
     assert not gr.has_name("w1")
     assert [a.tolist() for a in ort(gr, {"x": X})] == expected
@@ -44,14 +44,14 @@ def test_bytes_decide_and_not_numbers(gr):
     zeros = np.zeros(3, dtype=np.float32)
     nan = np.full(3, np.nan, dtype=np.float32)
     use(gr, zeros, -zeros, zeros.reshape(1, 3), nan, nan.copy())
-    assert equal_nodes.merge_equal_initializers(gr) == 1
+    assert common_subexpressions.merge_equal_initializers(gr) == 1
     assert list(gr.initializers_dict) == ["w0", "w1", "w2", "w3"]
 
 
 def test_large_arrays_are_not_looked_into(gr):
-    large = np.zeros((equal_nodes.COMPARED // 12 + 1, 3), dtype=np.float32)
+    large = np.zeros((common_subexpressions.COMPARED // 12 + 1, 3), dtype=np.float32)
     use(gr, large, large.copy(), large)
-    assert equal_nodes.merge_equal_initializers(gr) == 1
+    assert common_subexpressions.merge_equal_initializers(gr) == 1
     assert list(gr.initializers_dict) == ["w0", "w1"]
 
 
@@ -59,8 +59,8 @@ def test_parameters_keep_their_names_and_buffers_are_compared_when_asked(gr):
     ones = torch.ones(3)
     weights = [torch.nn.Parameter(ones.clone(), requires_grad=False) for _ in range(2)]
     use(gr, *weights, ones.clone(), ones.clone())
-    assert equal_nodes.merge_equal_initializers(gr) == 0
-    assert equal_nodes.merge_equal_initializers(gr, buffers=True) == 1
+    assert common_subexpressions.merge_equal_initializers(gr) == 0
+    assert common_subexpressions.merge_equal_initializers(gr, buffers=True) == 1
     assert list(gr.initializers_dict) == ["w0", "w1", "w2"]
 
 
@@ -70,13 +70,13 @@ def test_tensors_without_data_stay(gr):
     with FakeTensorMode() as mode:
         fakes = [mode.from_tensor(torch.ones(3)) for _ in range(2)]
     use(gr, *fakes)
-    assert equal_nodes.merge_equal_initializers(gr, buffers=True) == 0
+    assert common_subexpressions.merge_equal_initializers(gr, buffers=True) == 0
 
 
 def test_inputs_and_outputs_keep_theirs(gr):
     use(gr, X, X.copy())
     gr.make_tensor_output("w1")
-    assert equal_nodes.merge_equal_initializers(gr) == 0
+    assert common_subexpressions.merge_equal_initializers(gr) == 0
 
 
 def test_graphs_inside_read_the_one_that_stays(gr, ort):
@@ -85,7 +85,7 @@ def test_graphs_inside_read_the_one_that_stays(gr, ort):
     inner.make_tensor_output(inner.make_node("Neg", ["w1"]))
     other.make_tensor_output(other.make_node("Exp", ["w0"]))
     gr.make_tensor_output(gr.op.If(np.array(True), then_branch=inner, else_branch=other))
-    assert equal_nodes.merge_equal_initializers(gr) == 1
+    assert common_subexpressions.merge_equal_initializers(gr) == 1
     assert inner.nodes[0].inputs == ["w0"]
     assert ort(gr, {"x": X})[2].tolist() == (-X).tolist()
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from ortable import dims, dtypes
 from ortable.ir import Graph, Res
-from ortable.prelude.facts import dim_of, dtype_of
+from ortable.prelude.facts import Result, dim_of, dtype_of
+from ortable.prelude.promotion import wide_dtype
 from ortable.prelude.shapes import counting, sliced
 from ortable.prelude.values import (
     as_scalar,
@@ -22,10 +23,16 @@ from ortable.prelude.values import (
     unsqueezed,
 )
 
-from .nn import wide_dtype
+__all__ = [
+    "bag_places",
+]
+
 
 SUM, MEAN, MAX = 0, 1, 2
+
+
 NOWHERE = 2**62
+
 # A table of bags that is at most this many times as large as what is in them is summed at once.
 ROOM = 4
 
@@ -303,3 +310,15 @@ def _reduced(graph: Any, bag: _Bags, owner: str, values: str, start: Any, how: s
     found = sliced(graph, found, 0, 0, bag.bags)
     graph.set_shape(found, (bag.bags, width))
     return found
+
+
+def bag_places(graph: Graph, offsets: Result, count: Result) -> Result:
+    """int64[n]: which bag each of ``count`` indices is in; ``offsets`` say where bags begin."""
+    make, one = graph.make_node, consts(graph, [1], dtypes.int64)
+    starts = cast(graph, offsets, dtypes.int64)
+    zeros = make("Expand", [consts(graph, [0], dtypes.int64), make("Add", [count, one])])
+    ones = make("Expand", [one, make("Shape", [starts])])
+    marks = make("ScatterElements", [zeros, starts, ones], axis=0, reduction="add")
+    numbers = make("CumSum", [marks, const(graph, 0, dtypes.int64)])
+    inside = make("Slice", [numbers, consts(graph, [0], dtypes.int64), count])
+    return make("Sub", [inside, one])

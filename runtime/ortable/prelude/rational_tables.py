@@ -1,8 +1,4 @@
-"""Coefficients of the published approximations of special functions, highest power first.
-
-The tables of Cephes (S. Moshier) are those of torch's ATen/native/Math.h: results agree with torch
-to a few ulp.
-"""
+"""TODO"""
 
 from __future__ import annotations
 
@@ -256,6 +252,7 @@ TABLES: dict[str, tuple[float, ...]] = {
     ),
 }
 
+
 # Temme's uniform expansion of the incomplete gamma functions (DLMF 8.12.4; SciPy, torch): powers of
 # eta along a row, powers of 1 / a down the rows; enough for a > 200
 TEMME: tuple[tuple[float, ...], ...] = (
@@ -341,6 +338,7 @@ TEMME: tuple[tuple[float, ...], ...] = (
         1.0865561947091654e-12,
     ),
 )  # fmt: skip
+
 
 # Denominators (2k)! / B_2k of the Euler-Maclaurin sum of the Hurwitz zeta function: Cephes zeta.c
 ZETA: tuple[float, ...] = (

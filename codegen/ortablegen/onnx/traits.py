@@ -1,0 +1,97 @@
+"""The traits that operators of specs/onnx may have: a closed list, each with its meaning and with
+what it demands of an operator's schemas. ``read`` checks entries with it, ``emit`` writes one set
+of operators per trait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from ortablegen.schemas.onnx import OnnxSchema
+
+_BOOL = ("tensor(bool)",)
+
+
+@dataclass(frozen=True)
+class Trait:
+    """What a trait says of an operator; ``refuses`` tells why an operator of this schema cannot
+    have it, in words that follow the operator's name."""
+
+    meaning: str
+    refuses: Callable[[OnnxSchema], str | None] = lambda schema: None
+
+
+def has_graph(schema: OnnxSchema) -> bool:
+    """Whether an attribute of the operator is a graph."""
+    return any(attribute.type in ("GRAPH", "GRAPHS") for attribute in schema.attributes)
+
+
+def _two_alike(schema: OnnxSchema) -> str | None:
+    types = [formal.type for formal in schema.inputs]
+    if len(types) == 1 and schema.inputs[0].variadic:
+        return None
+    return None if len(types) == 2 and types[0] == types[1] else "has no two inputs of one type"
+
+
+def _no_graph(schema: OnnxSchema) -> str | None:
+    return None if has_graph(schema) else "has no attribute that is a graph"
+
+
+def _same_type(schema: OnnxSchema) -> str | None:
+    inputs, outputs = schema.inputs, schema.outputs
+    alike = bool(inputs) and inputs[0].type == outputs[0].type
+    return None if alike else "makes another type than its first input has"
+
+
+def _no_two_inputs(schema: OnnxSchema) -> str | None:
+    return None if len(schema.inputs) >= 2 else "has no input of indices"
+
+
+def _compares(schema: OnnxSchema) -> str | None:
+    if schema.allowed(schema.outputs[0].type) != _BOOL:
+        return "does not make booleans"
+    return _two_alike(schema)
+
+
+def _not_boolean(schema: OnnxSchema) -> str | None:
+    formals = (*schema.inputs, *schema.outputs)
+    boolean = all(schema.allowed(formal.type) == _BOOL for formal in formals)
+    return None if boolean else "is not one of booleans alone"
+
+
+TRAITS: Mapping[str, Trait] = MappingProxyType(
+    {
+        "commutative": Trait("two inputs may change places", _two_alike),
+        "comparison": Trait("compares two numbers at each place", _compares),
+        "elementwise": Trait(
+            "an element of the result depends on the elements at its place alone, inputs broadcast"
+        ),
+        "gathers": Trait(
+            "every element of the result is one of the first input, chosen by indices",
+            lambda schema: _no_two_inputs(schema) or _same_type(schema),
+        ),
+        "has_subgraph": Trait(
+            "an attribute is a graph, which may read results around it", _no_graph
+        ),
+        "idempotent_reduction": Trait("folds axes, and equal elements to that element", _same_type),
+        "keeps_weights": Trait(
+            "its result on a stored weight is computed at run time, and not stored beside it"
+        ),
+        "logical": Trait("computes with booleans alone", _not_boolean),
+        "matmul": Trait("multiplies the matrices in the last two axes of two inputs"),
+        "moves_elements": Trait(
+            "every element of the result is one of the first input, wherever sizes say",
+            _same_type,
+        ),
+        "ordering": Trait("says which of two numbers is the larger", _compares),
+        "random": Trait("draws anew at every run"),
+        "rearranges": Trait(
+            "the result has every element of the first input once: shape and order change at most",
+            _same_type,
+        ),
+        "type_is_meaning": Trait(
+            "computes something else in a wider type, so no input may be cast for a kernel"
+        ),
+    }
+)

@@ -1,0 +1,91 @@
+"""What lowerings get besides the graph: what the model is for, the conversion of graphs inside the
+graph, other converters, and the account of the conversion. `interpreter` fills it in, the exporter
+adds its record; converters, words and algorithms reach it as ``graph.ctx``, which the children of a
+graph share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
+
+from ortable.errors import BuilderError
+
+if TYPE_CHECKING:
+    from torch._ops import HigherOrderOperator, OpOverload
+    from torch.fx import GraphModule
+
+# The class of graph: this module says what a graph carries, so it cannot import it.
+G = TypeVar("G")
+G_co = TypeVar("G_co", covariant=True)
+G_contra = TypeVar("G_contra", contravariant=True)
+
+# converter(graph, res, *args, **kwargs) -> the result, or a list of results
+Converter = Callable[..., Any]
+
+
+class ConvertSubgraph(Protocol[G_co]):
+    """Makes a branch: a child graph whose outputs are those of ``graph_module`` for ``operands``,
+    which are results of the graph around it, numbers and dimensions."""
+
+    def __call__(
+        self, graph_module: GraphModule, operands: Sequence[Any], *, name: str = "subgraph"
+    ) -> G_co: ...
+
+
+class ConvertInto(Protocol[G_contra]):
+    """Returns what ``graph_module`` computes of ``operands``, by nodes of ``graph``: results,
+    numbers and dimensions; no output is declared. ``rename`` gives symbols of the graph module
+    names of their own in ``graph``."""
+
+    def __call__(
+        self,
+        graph: G_contra,
+        graph_module: GraphModule,
+        operands: Sequence[Any],
+        rename: Mapping[str, str] | None = None,
+    ) -> list[Any]: ...
+
+
+class FindConverter(Protocol):
+    """The converter of an operator that is an argument of another one; None when it has none."""
+
+    def __call__(self, target: OpOverload | HigherOrderOperator) -> Converter | None: ...
+
+
+class ConversionRecord(Protocol):
+    """What the exporter wrote down (``export.request.record.ExportRecord`` says what each is)."""
+
+    strategy: str
+    steps: list[str]
+    seconds: dict[str, float]
+    assertions: list[str]
+
+    def phase(self, name: str) -> AbstractContextManager[None]:
+        """Adds the seconds of the block to a phase."""
+        ...
+
+    def say(self, phase: str, *parts: str) -> None:
+        """Prints a line about a phase that has ended, when the user asked for it."""
+        ...
+
+
+def _not_converting(*args: object, **kwargs: object) -> NoReturn:
+    raise BuilderError(
+        "This graph is not being converted from a torch graph, so nothing can convert a graph "
+        "inside it or find the converter of a torch operator; DynamoInterpreter does both."
+    )
+
+
+@dataclass(frozen=True)
+class LoweringContext(Generic[G]):
+    """``target`` is what the model is made for (None: any runtime). The three callables are the
+    interpreter's; they raise BuilderError on a graph that no interpreter fills. ``record`` is the
+    exporter's account, None elsewhere."""
+
+    target: str | None = None
+    convert_subgraph: ConvertSubgraph[G] = _not_converting
+    convert_into: ConvertInto[G] = _not_converting
+    find_converter: FindConverter = _not_converting
+    record: ConversionRecord | None = None

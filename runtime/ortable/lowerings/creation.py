@@ -1,0 +1,95 @@
+"""Tensors made from numbers: linspace, windows of a signal, memory that torch leaves as is.
+
+In come numbers, sizes and a dtype, out go known numbers or the name of a result. Called by
+generated converters of factories."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ortable import dtypes
+from ortable.dims import SymDim
+from ortable.errors import UnsupportedCase
+from ortable.ir import Graph
+from ortable.prelude.facts import Bool, Dtype, Float, Floats, Int, Result, Scalar, Str
+from ortable.prelude.promotion import in_dtype
+from ortable.prelude.shapes import stretched
+from ortable.prelude.values import cast, const, consts
+
+__all__ = [
+    "linspace_values",
+    "spaced",
+    "spacing_dtype",
+    "uninitialized",
+    "window_values",
+]
+
+
+def window_values(name: Str, count: Int, periodic: Bool, first: Float, second: Float) -> Floats:
+    """The numbers of torch's window functions; ``first`` and ``second`` are alpha and beta of
+    ``hamming``, ``first`` is beta of ``kaiser``."""
+    if count <= 1:
+        return [1.0] * count
+    places = np.arange(count) / (count if periodic else count - 1)
+    turn = 2 * math.pi * places
+    if name == "blackman":
+        values = 0.42 - 0.5 * np.cos(turn) + 0.08 * np.cos(2 * turn)
+    elif name == "bartlett":
+        values = 1 - np.abs(2 * places - 1)
+    elif name == "kaiser":
+        values = np.i0(first * np.sqrt(np.maximum(1 - (2 * places - 1) ** 2, 0))) / np.i0(first)
+    else:
+        values = first - second * np.cos(turn)
+    return [float(value) for value in values]
+
+
+def spacing_dtype(dtype: Dtype) -> Dtype:
+    """The dtype in which torch.linspace counts: float32 for half floats, float64 for ints."""
+    if not dtypes.is_float_type(dtype):
+        return dtypes.float64
+    return dtypes.float64 if dtype == dtypes.float64 else dtypes.float32
+
+
+def spaced(graph: Graph, start: Any, end: Any, steps: Int, dtype: Dtype) -> Result:
+    """``torch.linspace`` between numbers or 0-d results, counted from the nearer end."""
+    make, wide = graph.make_node, spacing_dtype(dtype)
+    low, high = (in_dtype(graph, in_dtype(graph, each, dtype), wide) for each in (start, end))
+    if steps < 2:
+        return stretched(graph, cast(graph, low, dtype), [steps])
+    half = steps // 2
+    step = make("Div", [make("Sub", [high, low]), const(graph, steps - 1, wide)])
+    up = make("Mul", [consts(graph, np.arange(half), wide), step])
+    down = make("Mul", [consts(graph, np.arange(steps - half - 1, -1, -1), wide), step])
+    found = make("Concat", [make("Add", [low, up]), make("Sub", [high, down])], axis=0)
+    return cast(graph, found, dtype)
+
+
+def linspace_values(start: Scalar, end: Scalar, steps: Int, dtype: Dtype) -> Floats:
+    """The numbers of ``torch.linspace``: counted from both ends, so that the last one is exact."""
+    if isinstance(start, SymDim) or isinstance(end, SymDim):
+        raise UnsupportedCase("linspace from or to a dynamic dimension")
+    if dtypes.is_int_type(dtype):
+        start, end = int(start), int(end)
+    step = (end - start) / (steps - 1) if steps > 1 else 0.0
+    found = [
+        start + step * i if i < steps // 2 or steps == 1 else end - step * (steps - 1 - i)
+        for i in range(steps)
+    ]
+    return [math.trunc(value) for value in found] if dtypes.is_int_type(dtype) else found
+
+
+def uninitialized(dtype: Dtype) -> Scalar:
+    """What new memory holds: 0, or under ``torch.use_deterministic_algorithms`` what torch fills it
+    with: NaN, the largest int, True."""
+    import torch
+    from torch.utils import deterministic
+
+    fills = getattr(deterministic, "fill_uninitialized_memory", True)  # torch gives it no type
+    if not (torch.are_deterministic_algorithms_enabled() and fills):
+        return 0
+    if dtype in dtypes.INT_TYPES:
+        return int(torch.iinfo(dtypes.to_torch(dtype)).max)
+    return True if dtype == dtypes.boolean else float("nan")

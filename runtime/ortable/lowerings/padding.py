@@ -1,0 +1,79 @@
+"""Padding that ONNX's Pad has not: circular, with edges cropped, of one dimension.
+
+In come a tensor and torch's pads (last axis first), out goes the name of the result or pads for
+ONNX. Called by generated converters of pads and of slices that are written."""
+
+from __future__ import annotations
+
+from ortable import dims, dtypes
+from ortable.ir import Graph
+from ortable.prelude.facts import (
+    Bool,
+    Int,
+    Result,
+    SymInt,
+    SymInts,
+    dim_of,
+    is_static,
+    rank_of,
+    static,
+)
+from ortable.prelude.shapes import counting
+from ortable.prelude.values import as_scalar, as_vec, const, consts
+
+__all__ = [
+    "edge_pad",
+    "full_pads",
+    "no_crop",
+    "wrapped_pad",
+]
+
+
+def wrapped_pad(graph: Graph, x: Result, pads: SymInts) -> Result:
+    """``x`` padded with what comes from its other end (torch's circular mode), last axis first in
+    ``pads``. Negative pads crop first; the others repeat what is left."""
+    for place in range(len(pads) // 2):
+        before, after = pads[2 * place], pads[2 * place + 1]
+        axis = rank_of(graph, x) - 1 - place
+        if is_static([before, after]) and before == 0 and after == 0:
+            continue
+        cut = -dims.minimum(before, 0)
+        size = dim_of(graph, x, axis) - cut + dims.minimum(after, 0)
+        before, after = dims.maximum(before, 0), dims.maximum(after, 0)
+        if is_static([before, after, cut, size]):
+            low, have, high, less = static([before, size, after, cut])
+            span = [each % have + less for each in range(-low, have + high)]
+            index = consts(graph, span, dtypes.int64)
+        else:
+            ramp = counting(graph, -before, size + before + after, 1)
+            index = graph.make_node("Mod", [ramp, as_vec(graph, size)])
+            index = graph.make_node("Add", [index, as_vec(graph, cut)])
+        x = graph.make_node("Gather", [x, index], axis=axis)
+    return x
+
+
+def edge_pad(graph: Graph, x: Result, pads: SymInts) -> Result:
+    """``x`` padded with its first and last elements, cropped where a pad is negative; last axis
+    first in ``pads``."""
+    for place in range(len(pads) // 2):
+        before, after = pads[2 * place], pads[2 * place + 1]
+        axis = rank_of(graph, x) - 1 - place
+        size = dim_of(graph, x, axis)
+        ramp = counting(graph, -before, size + before + after, 1)
+        least, most = const(graph, 0, dtypes.int64), as_scalar(graph, size - 1)
+        index = graph.make_node("Min", [graph.make_node("Max", [ramp, least]), most])
+        x = graph.make_node("Gather", [x, index], axis=axis)
+    return x
+
+
+def full_pads(rank: Int, axis: Int, before: SymInt, after: SymInt) -> SymInts:
+    """ONNX pads for every axis of a rank that pad one axis only."""
+    begins: list[SymInt] = [0] * rank
+    ends: list[SymInt] = [0] * rank
+    begins[axis], ends[axis] = before, after
+    return [*begins, *ends]
+
+
+def no_crop(pads: SymInts) -> Bool:
+    """True when no pad can be negative."""
+    return all(pad >= 0 for pad in pads)

@@ -1,0 +1,188 @@
+"""Words of single pointwise operators: divisions and remainders, integer powers, isclose,
+activations, and facts about numbers.
+
+Each follows torch's CPU kernel where ONNX has no operator, or one that rounds or treats NaN
+differently. In come results and numbers, out goes a fact or the name of a result. Called by
+generated converters of unary, binary and division operators, and by `interpreter` for divisions of
+numbers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ortable import dtypes
+from ortable.ir import Graph
+from ortable.prelude.facts import Bool, Float, Int, Result, Scalar, dtype_of
+from ortable.prelude.pointwise import const_like, filled_like
+from ortable.prelude.promotion import opmath
+from ortable.prelude.values import cast, const
+
+__all__ = [
+    "close_to",
+    "expm1_of",
+    "floor_quotient",
+    "fmod_of",
+    "int_power",
+    "is_nan",
+    "is_number",
+    "is_signed",
+    "leaky",
+    "natural_log",
+    "remainder_of",
+    "trunc_quotient",
+    "truncated",
+]
+
+
+def leaky(graph: Graph, x: Result, slope: Float) -> Result:
+    """``x`` where it is positive, else ``x`` times the slope."""
+    kind = graph.get_type(x)
+    if kind != dtypes.float64:
+        return graph.make_node("LeakyRelu", [x], alpha=slope)
+    positive = graph.make_node("Greater", [x, const(graph, 0, kind)])
+    low = graph.make_node("Mul", [x, const(graph, slope, kind)])
+    return graph.make_node("Where", [positive, x, low])
+
+
+def close_to(graph: Graph, x: Result, y: Result, rtol: Float, atol: Float, nan_too: Bool) -> Result:
+    """torch.isclose of two results of one dtype: equal, or ``|x - y| <= atol + rtol * |y|``, both
+    finite."""
+    make, dtype = graph.make_node, graph.get_type(x)
+    wide = dtype if dtypes.is_float_type(dtype) else dtypes.float64
+    a, b = cast(graph, x, wide), cast(graph, y, wide)
+    gap = make("Abs", [make("Sub", [a, b])])
+    slack = make("Mul", [const(graph, rtol, wide), make("Abs", [b])])
+    near = make("LessOrEqual", [gap, make("Add", [const(graph, atol, wide), slack])])
+    finite = make("Not", [make("IsInf", [gap])])
+    found = make("Or", [make("Equal", [x, y]), make("And", [near, finite])])
+    if not nan_too:
+        return found
+    both = make("And", [make("IsNaN", [a]), make("IsNaN", [b])])
+    return make("Or", [found, both])
+
+
+def is_nan(graph: Graph, x: Result | None) -> Bool:
+    """True for a constant of one element that is NaN; False for None."""
+    if x is None or not graph.is_constant(x):
+        return False
+    array = graph.get_constant(x)
+    return array.size == 1 and bool(np.isnan(array.astype(np.float64)).item())
+
+
+def is_signed(graph: Graph, x: Result) -> Bool:
+    """True for a dtype that has negative values."""
+    kinds = (dtypes.uint8, dtypes.uint16, dtypes.uint32, dtypes.uint64, dtypes.boolean)
+    return dtype_of(graph, x) not in kinds
+
+
+def is_number(value: Scalar) -> Bool:
+    """True when a scalar is a known Python number, not a symbolic int."""
+    return isinstance(value, bool | int | float | complex)
+
+
+def natural_log(value: Float) -> Float:
+    """The natural logarithm of a positive number."""
+    return math.log(value)
+
+
+def truncated(graph: Graph, x: Result) -> Result:
+    """``x`` rounded towards zero; ints as they are."""
+    if not dtypes.is_float_type(graph.get_type(x)):
+        return x
+    negative = graph.make_node("Less", [x, const_like(graph, 0, x)])
+    return graph.make_node(
+        "Where", [negative, graph.make_node("Ceil", [x]), graph.make_node("Floor", [x])]
+    )
+
+
+def trunc_quotient(graph: Graph, a: Result, b: Result) -> Result:
+    """``a / b`` rounded towards zero, both of one dtype; ints stay ints and exact."""
+    dtype = graph.get_type(a)
+    found = graph.make_node("Div", [opmath(graph, a), opmath(graph, b)])
+    return cast(graph, truncated(graph, found), dtype)
+
+
+def floor_quotient(graph: Graph, a: Result, b: Result) -> Result:
+    """``a / b`` rounded down, both of one dtype, as Python does; ints stay exact."""
+    dtype = graph.get_type(a)
+    if dtypes.is_float_type(dtype):
+        return cast(graph, _float_floor(graph, opmath(graph, a), opmath(graph, b)), dtype)
+    quotient = graph.make_node("Div", [a, b])
+    if dtype == dtypes.uint8:
+        return quotient
+    # ONNX Div truncates; the remainders of both roundings differ where that is not the floor
+    rest = _trunc_rest(graph, a, b, quotient)
+    same = graph.make_node("Equal", [graph.make_node("Mod", [a, b]), rest])
+    over = cast(graph, graph.make_node("Not", [same]), dtype)
+    return graph.make_node("Sub", [quotient, over])
+
+
+def _trunc_rest(graph: Graph, a: str, b: str, quotient: str) -> str:
+    """What truncating division of ints leaves; fmod=1 of ONNX Runtime's Mod goes through double."""
+    return graph.make_node("Sub", [a, graph.make_node("Mul", [quotient, b])])
+
+
+def fmod_of(graph: Graph, a: Result, b: Result) -> Result:
+    """``a`` modulo ``b`` with the sign of ``a``, both of one dtype."""
+    if dtypes.is_float_type(graph.get_type(a)):
+        return graph.make_node("Mod", [a, b], fmod=1)
+    return _trunc_rest(graph, a, b, graph.make_node("Div", [a, b]))
+
+
+def _float_floor(graph: Graph, a: str, b: str) -> str:
+    """c10::div_floor_floating: CPython's algorithm, exact where floor(a / b) is not."""
+    make, zero, one = graph.make_node, const_like(graph, 0, a), const_like(graph, 1, a)
+    plain = make("Div", [a, b])
+    rest = make("Mod", [a, b], fmod=1)
+    quotient = make("Div", [make("Sub", [a, rest]), b])
+    quotient = make("Where", [_other_sign(graph, rest, b), make("Sub", [quotient, one]), quotient])
+    floor = make("Floor", [quotient])
+    low = make("Greater", [make("Sub", [quotient, floor]), const_like(graph, 0.5, a)])
+    floor = make("Where", [low, make("Add", [floor, one]), floor])
+    return make("Where", [make("Equal", [b, zero]), plain, floor])
+
+
+def _other_sign(graph: Graph, rest: str, divisor: str) -> str:
+    """Where a remainder is not zero and has not the sign of its divisor."""
+    make, zero = graph.make_node, const_like(graph, 0, rest)
+    signs = [make("Less", [each, zero]) for each in (rest, divisor)]
+    return make("And", [make("Not", [make("Equal", [rest, zero])]), make("Xor", signs)])
+
+
+def remainder_of(graph: Graph, a: Result, b: Result) -> Result:
+    """``a`` modulo ``b`` with the sign of ``b``, both of one dtype."""
+    dtype = graph.get_type(a)
+    if not dtypes.is_float_type(dtype):
+        return graph.make_node("Mod", [a, b])
+    a, b = opmath(graph, a), opmath(graph, b)
+    rest = graph.make_node("Mod", [a, b], fmod=1)
+    moved = graph.make_node("Add", [rest, b])
+    return cast(graph, graph.make_node("Where", [_other_sign(graph, rest, b), moved, rest]), dtype)
+
+
+def int_power(graph: Graph, x: Result, times: Int) -> Result:
+    """``x`` to a known power >= 0 by repeated squaring.
+
+    Exact for ints, where ONNX Runtime's Pow goes through double.
+    """
+    if times == 0:
+        return filled_like(graph, x, 1, graph.get_type(x))
+    found: str | None = None
+    while times:
+        if times & 1:
+            found = x if found is None else graph.make_node("Mul", [found, x])
+        times >>= 1
+        x = graph.make_node("Mul", [x, x]) if times else x
+    assert found is not None
+    return found
+
+
+def expm1_of(graph: Graph, x: Result) -> Result:
+    """``exp(x) - 1`` without cancellation near 0: 2t / (1 - t) with t = tanh(x / 2)."""
+    make, one = graph.make_node, const_like(graph, 1, x)
+    t = make("Tanh", [make("Mul", [x, const_like(graph, 0.5, x)])])
+    near = make("Div", [make("Add", [t, t]), make("Sub", [one, t])])
+    small = make("Less", [make("Abs", [x]), one])
+    return make("Where", [small, near, make("Sub", [make("Exp", [x]), one])])

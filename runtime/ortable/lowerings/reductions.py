@@ -1,0 +1,176 @@
+"""Reductions beyond sums: means, variances and moments, products, indices of extremes, and the
+derivative of a norm.
+
+In come a result and axes counted from the front, out go names of results. Called by generated
+converters of reductions and statistics; the exact sums underneath are in `prelude.sums`."""
+
+from __future__ import annotations
+
+import math
+
+from ortable import dims, dtypes
+from ortable.ir import Graph
+from ortable.prelude.facts import (
+    Bool,
+    Dtype,
+    Float,
+    Int,
+    Ints,
+    Result,
+    Results,
+    Scalar,
+    SymInt,
+    dim_of,
+    is_static,
+)
+from ortable.prelude.pointwise import const_like, filled_like
+from ortable.prelude.reductions import nan_bytes
+from ortable.prelude.sums import float_sum, int_product, is_long_sum, largest_int, summed_over
+from ortable.prelude.values import as_scalar, cast, const, consts
+
+__all__ = [
+    "distance_slope",
+    "extreme_index",
+    "mean_over",
+    "product_over",
+    "spread_over",
+]
+
+
+def distance_slope(graph: Graph, away: Result, dist: Result, grad: Result, p: Float) -> Result:
+    """``grad`` times the derivative of a p-norm ``dist`` by the differences ``away``; 0 where
+    torch defines it so (no distance)."""
+    make, zero = graph.make_node, const_like(graph, 0, away)
+    if p == 0:
+        return filled_like(graph, away, 0, graph.get_type(away))
+    sign, size = make("Sign", [away]), make("Abs", [away])
+    if p == 1:
+        return make("Mul", [grad, sign])
+    if math.isinf(p):
+        most = make("Equal", [size, dist])
+        return make("Where", [most, make("Mul", [grad, sign]), zero])
+    if p == 2:
+        found = make("Div", [make("Mul", [grad, away]), dist])
+    else:
+        steep = const_like(graph, p - 1, away)
+        part = make("Mul", [make("Mul", [sign, make("Pow", [size, steep])]), grad])
+        found = make("Div", [part, make("Pow", [dist, steep])])
+    lost = make("Equal", [dist, zero])
+    if p < 1:
+        lost = make("Or", [lost, make("Equal", [away, zero])])
+    return make("Where", [lost, zero, found])
+
+
+def extreme_index(graph: Graph, x: Result, axis: Int, keepdim: Bool, largest: Bool) -> Result:
+    """The int64 index of the first largest (or smallest) element along ``axis``; the first NaN
+    counts as both."""
+    dtype = graph.get_type(x)
+    op = "ArgMax" if largest else "ArgMin"
+    value = cast(graph, x, dtypes.uint8) if dtype == dtypes.boolean else x
+    if dtype in (dtypes.int16, dtypes.bfloat16, dtypes.float16):
+        # ONNX allows them, ONNX Runtime has no kernel; the wider type orders them alike
+        value = cast(graph, x, dtypes.int32 if dtype == dtypes.int16 else dtypes.float32)
+    found = graph.make_node(op, [value], axis=axis, keepdims=int(keepdim))
+    if not dtypes.is_float_type(dtype):
+        return found
+    lost = nan_bytes(graph, x)
+    first = graph.make_node("ArgMax", [lost], axis=axis, keepdims=int(keepdim))
+    some = graph.make_node(
+        "ReduceMax", [lost, consts(graph, [axis], dtypes.int64)], keepdims=int(keepdim)
+    )
+    return graph.make_node("Where", [cast(graph, some, dtypes.boolean), first, found])
+
+
+def mean_over(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
+    """The mean of floats over non-negative ``axes``; NaN for no elements, where ONNX Runtime's
+    ReduceMean gives 0."""
+    kind = graph.get_type(x)
+    if not axes:
+        return x
+    if kind in (dtypes.float16, dtypes.bfloat16):
+        return cast(graph, mean_over(graph, cast(graph, x, dtypes.float32), axes, keepdim), kind)
+    count = dims.prod([dim_of(graph, x, axis) for axis in axes])
+    if count >= 1 and is_static(count) and not is_long_sum(graph, x, axes):
+        over = consts(graph, axes, dtypes.int64)
+        return graph.make_node("ReduceMean", [x, over], keepdims=int(keepdim))
+    total = float_sum(graph, x, axes, keepdim, False)
+    mean = graph.make_node("Div", [total, const(graph, count, graph.get_type(total))])
+    return cast(graph, mean, kind)
+
+
+def spread_over(
+    graph: Graph, x: Result, axes: Ints, correction: Scalar | None, keepdim: Bool
+) -> Results:
+    """[mean, variance] of floats over non-negative ``axes``, both in float64, in which torch
+    computes them; the mean keeps its axes. The variance is the sum of the squared differences from
+    the mean over the count less ``correction`` (1 for None), and NaN or infinite for too few."""
+    wide = cast(graph, x, dtypes.float64)
+    mean = mean_over(graph, wide, axes, True)
+    away = graph.make_node("Sub", [wide, mean])
+    total = summed_over(graph, graph.make_node("Mul", [away, away]), axes, keepdim)
+    count = dims.prod([dim_of(graph, x, axis) for axis in axes])
+    less = 1 if correction is None else correction
+    return [mean, graph.make_node("Div", [total, freedom(graph, count, less, dtypes.float64)])]
+
+
+def centred_over(graph: Graph, x: Result, axes: Ints) -> Results:
+    """[x less its mean, mean, sum of the squared differences] over non-negative ``axes``, which are
+    kept as 1, in the dtype of ``x``. The differences add up to nothing but for the rounding of the
+    mean: what they do add up to corrects the others, else a mean of 1e5 deviations costs digits."""
+    make, kind = graph.make_node, graph.get_type(x)
+    count = dims.prod([dim_of(graph, x, axis) for axis in axes])
+    first = _exact_mean(graph, x, axes, count)
+    rough = make("Sub", [x, cast(graph, first, kind)])
+    slip = _exact_mean(graph, rough, axes, count)
+    away = make("Sub", [rough, cast(graph, slip, kind)])
+    total = float_sum(graph, make("Mul", [away, away]), axes, True, True)
+    mean = make("Add", [cast(graph, cast(graph, first, kind), graph.get_type(slip)), slip])
+    return [away, cast(graph, mean, kind), cast(graph, total, kind)]
+
+
+def moments_over(graph: Graph, x: Result, axes: Ints) -> Results:
+    """[mean, sum of the squared differences from it] of ``centred_over``, without a pass over all
+    elements to correct each of them."""
+    make, kind = graph.make_node, graph.get_type(x)
+    count = dims.prod([dim_of(graph, x, axis) for axis in axes])
+    first = cast(graph, _exact_mean(graph, x, axes, count), kind)
+    rough = make("Sub", [x, first])
+    slip = _exact_mean(graph, rough, axes, count)
+    squares = float_sum(graph, make("Mul", [rough, rough]), axes, True, True)
+    wide = graph.get_type(slip)
+    excess = make("Mul", [make("Mul", [slip, slip]), const(graph, count, wide)])
+    mean = make("Add", [cast(graph, first, wide), slip])
+    return [cast(graph, mean, kind), cast(graph, make("Sub", [squares, excess]), kind)]
+
+
+def _exact_mean(graph: Graph, x: str, axes: Ints, count: SymInt) -> str:
+    """The mean with ``axes`` kept as 1, in float64 for float32."""
+    total = float_sum(graph, x, axes, True, True)
+    return graph.make_node("Div", [total, const(graph, count, graph.get_type(total))])
+
+
+def freedom(graph: Graph, count: SymInt, correction: Scalar, dtype: Dtype) -> Result:
+    """``max(count - correction, 0)`` as a 0-d result: the divisor of a variance (torch's
+    ``correction``)."""
+    if isinstance(count, int):
+        return const(graph, max(count - correction, 0), dtype)
+    total = cast(graph, as_scalar(graph, count), dtype)
+    if correction == 0:
+        return total
+    left = graph.make_node("Sub", [total, const(graph, correction, dtype)])
+    return graph.make_node("Max", [left, const(graph, 0, dtype)])
+
+
+def product_over(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
+    """The product over non-negative ``axes`` in the dtype of ``x``; ints wrap around, and of bools
+    it is whether all are true."""
+    kind = graph.get_type(x)
+    if not axes:
+        return x
+    if kind == dtypes.boolean:
+        whole = cast(graph, x, dtypes.int64)
+        return cast(graph, product_over(graph, whole, axes, keepdim), kind)
+    if not dtypes.is_float_type(kind) and largest_int(graph, x) > 1:
+        return int_product(graph, x, axes, keepdim)
+    over = consts(graph, axes, dtypes.int64)
+    return graph.make_node("ReduceProd", [x, over], keepdims=int(keepdim))

@@ -1,0 +1,277 @@
+"""Words of single operators that view, join, split, repeat and flip tensors.
+
+In come results and sizes; most answer with sizes, axes or indices and add no node. Called by
+generated converters of shape operators; shared ones are in `prelude.shapes`."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from ortable import dims, dtypes
+from ortable.errors import UnsupportedCase
+from ortable.inference import broadcast, normalize_axis
+from ortable.ir import Graph
+from ortable.prelude.facts import (
+    Bool,
+    Dtype,
+    Int,
+    Ints,
+    Result,
+    Results,
+    SymInt,
+    SymInts,
+    dim_of,
+    dtype_of,
+    rank_of,
+    shape_of,
+)
+from ortable.prelude.metadata import shape_or_none
+from ortable.prelude.promotion import result_type
+from ortable.prelude.shapes import flat_sizes, is_inferred, sliced, stretched
+from ortable.prelude.values import at_least_1d, cast, const, consts, reshape_to, unsqueezed
+
+__all__ = [
+    "alike",
+    "all_but",
+    "as_column",
+    "cat_list",
+    "ceil_div",
+    "chunk_count",
+    "chunk_sizes",
+    "common_sizes",
+    "diagonal_length",
+    "even_sizes",
+    "flipped_along",
+    "insert_at",
+    "neighbours",
+    "numbered",
+    "on_grid",
+    "ones_axes",
+    "repeated_places",
+    "replaced_at",
+    "rolled_along",
+    "sizes_but",
+    "stretched_axes",
+    "summed_dtype",
+    "unflat_sizes",
+    "wrapped_index",
+]
+
+
+def stretched_axes(graph: Graph, x: Result, sizes: SymInts) -> Ints:
+    """The axes over which ``x`` must be added up to have ``sizes`` again, after it was broadcast
+    from them."""
+    shape = list(shape_of(graph, x))
+    lead = len(shape) - len(sizes)
+    kept = [
+        lead + place for place, size in enumerate(sizes) if dims.same(size, shape[lead + place])
+    ]
+    return [axis for axis in range(len(shape)) if axis not in kept]
+
+
+def summed_dtype(graph: Graph, x: Result, sizes: SymInts) -> Dtype | None:
+    """int64 for ints and bools that torch.sum_to_size adds up; None where the dtype stays."""
+    dtype = dtype_of(graph, x)
+    if (
+        dtypes.is_float_type(dtype)
+        or dtypes.is_complex_type(dtype)
+        or (sizes and not stretched_axes(graph, x, sizes))
+    ):
+        return None
+    return dtypes.int64
+
+
+def alike(graph: Graph, x: Result, other: Result) -> Result:
+    """``x`` broadcast against ``other``; by their shapes at run time, where which of two dynamic
+    sizes is the 1 that stretches cannot be told."""
+    sizes = broadcast(tuple(shape_of(graph, x)), tuple(shape_of(graph, other)))
+    if sizes is not None:
+        return stretched(graph, x, list(sizes))
+    found = graph.make_node("Expand", [x, graph.make_node("Shape", [other])])
+    if not graph.has_rank(found):
+        graph.set_rank(found, max(rank_of(graph, x), rank_of(graph, other)))
+    return found
+
+
+def repeated_places(graph: Graph, counts: Result) -> Result:
+    """The int64 vector in which each place ``i`` of the 1-d ``counts`` stands ``counts[i]``
+    times."""
+    if shape_or_none(graph, counts) == (0,):
+        return consts(graph, [], dtypes.int64)
+    most = graph.make_node("ReduceMax", [cast(graph, counts, dtypes.int64)], keepdims=0)
+    ramp = graph.make_node(
+        "Range", [const(graph, 0, dtypes.int64), most, const(graph, 1, dtypes.int64)]
+    )
+    rows = unsqueezed(graph, cast(graph, counts, dtypes.int64), [1])
+    found = graph.make_node("NonZero", [graph.make_node("Less", [ramp, rows])])
+    return graph.make_node("Gather", [found, const(graph, 0, dtypes.int64)], axis=0)
+
+
+def unflat_sizes(graph: Graph, x: Result, axis: Int, sizes: SymInts) -> SymInts:
+    """The shape of ``x`` with one dimension replaced by ``sizes``, of which one may be -1."""
+    shape = list(shape_of(graph, x))
+    place = normalize_axis(axis, len(shape))
+    rest = dims.prod([size for size in sizes if not is_inferred(size)])
+    found = [shape[place] // rest if is_inferred(size) else size for size in sizes]
+    return [*shape[:place], *found, *shape[place + 1 :]]
+
+
+def all_but(values: SymInts, axes: Ints) -> SymInts:
+    """The values that do not stand at ``axes`` (counted from the front)."""
+    return [value for place, value in enumerate(values) if place not in axes]
+
+
+def replaced_at(values: SymInts, axis: Int, value: SymInt) -> SymInts:
+    """``values`` with another one at ``axis``."""
+    found = list(values)
+    found[axis] = value
+    return found
+
+
+def insert_at(values: SymInts, place: Int, value: SymInt) -> SymInts:
+    """``values`` with one more before the one at ``place``."""
+    return [*values[:place], value, *values[place:]]
+
+
+def ones_axes(graph: Graph, x: Result, axes: Ints) -> Ints:
+    """Those of ``axes`` that have size 1. A dynamic dimension is never squeezed: torch makes a size
+    of 1 static."""
+    shape = shape_of(graph, x)
+    return [axis for axis in axes if type(shape[axis]) is int and shape[axis] == 1]
+
+
+def chunk_count(graph: Graph, x: Result, axis: Int, size: SymInt, otherwise: Int) -> Int:
+    """How many pieces of ``size`` an axis gives; ``otherwise`` (torch's own count) when a size is
+    dynamic."""
+    have = dim_of(graph, x, axis)
+    if not (isinstance(have, int) and isinstance(size, int)):
+        return otherwise
+    return max(-(-have // size), 1) if size else 1
+
+
+def even_sizes(graph: Graph, x: Result, axis: Int, count: Int) -> SymInts:
+    """Sizes of ``count`` parts of an axis that differ by at most one, the longer ones first."""
+    have = dim_of(graph, x, axis)
+    return [(have + (count - 1 - place)) // count for place in range(count)]
+
+
+def diagonal_length(graph: Graph, x: Result, first: Int, second: Int, offset: Int) -> SymInt:
+    """How many elements the diagonal ``offset`` of two axes has."""
+    rows, columns = dim_of(graph, x, first), dim_of(graph, x, second)
+    if offset >= 0:
+        columns = columns - offset
+    else:
+        rows = rows + offset
+    return dims.maximum(dims.minimum(rows, columns), 0)
+
+
+def wrapped_index(index: SymInt, size: SymInt) -> SymInt:
+    """``index`` counted from the front of an axis of ``size``; torch lets a negative one count from
+    the end."""
+    if index >= 0:
+        return index
+    return index + size if index <= -1 else index % size
+
+
+def neighbours(values: SymInts) -> Any:
+    """Neighbours: (first, second), (second, third), ..."""
+    return list(pairwise(values))
+
+
+def numbered(items: Any) -> Any:
+    """(0, first), (1, second), ...: Python's enumerate."""
+    return list(enumerate(items))
+
+
+def cat_list(graph: Graph, xs: Results) -> Results:
+    """The results that torch.cat joins, in their common dtype: empty 1-d ones are skipped next to
+    others."""
+    wanted = result_type(graph, xs)
+    kept = [x for x in xs if shape_or_none(graph, x) != (0,)]
+    return [cast(graph, x, wanted) for x in kept or xs[:1]]
+
+
+def sizes_but(graph: Graph, x: Result, y: Result, axis: Int) -> SymInts:
+    """The shape of ``x`` broadcast against that of ``y`` (one rank) along every axis but one."""
+    own = list(shape_of(graph, x))
+    found = broadcast(tuple(all_but(own, [axis])), tuple(all_but(shape_of(graph, y), [axis])))
+    if found is None:
+        raise UnsupportedCase("shapes whose common shape depends on which dynamic size is 1")
+    return insert_at(list(found), axis, own[axis])
+
+
+def common_sizes(graph: Graph, xs: Results) -> SymInts:
+    """The shape to which results broadcast together.
+
+    Raises:
+        UnsupportedCase: two dynamic sizes meet of which either could be the 1 that stretches.
+    """
+    found = broadcast(*(tuple(shape_of(graph, x)) for x in xs))
+    if found is None:
+        raise UnsupportedCase("shapes whose common shape depends on which dynamic size is 1")
+    return list(found)
+
+
+def flipped_along(graph: Graph, x: Result, axes: Ints) -> Result:
+    """``x`` with the order of the elements along ``axes`` (counted from the front) turned round."""
+    count = len(axes)
+    return graph.make_node(
+        "Slice",
+        [
+            x,
+            *(
+                consts(graph, each, dtypes.int64)
+                for each in ([-1] * count, [-(2**63)] * count, list(axes), [-1] * count)
+            ),
+        ],
+    )
+
+
+def as_column(graph: Graph, x: Result) -> Result:
+    """A 0-d or 1-d result as one column; others as they are."""
+    return reshape_to(graph, x, [*flat_sizes(graph, x, 0, -1), 1]) if rank_of(graph, x) < 2 else x
+
+
+def on_grid(graph: Graph, x: Result, xs: Results, place: Int, turned: Bool) -> Result:
+    """One result of torch.meshgrid: the vector ``x`` along axis ``place``, the same along those of
+    the others.
+
+    ``turned`` exchanges the first two axes (``indexing="xy"``).
+    """
+    axes = list(range(len(xs)))
+    if turned and len(xs) > 1:
+        axes[:2] = [1, 0]
+    sizes = [flat_sizes(graph, xs[axis], 0, -1)[0] for axis in axes]
+    wide = unsqueezed(
+        graph, at_least_1d(graph, x), [axis for axis in range(len(xs)) if axis != axes[place]]
+    )
+    return stretched(graph, wide, sizes)
+
+
+def rolled_along(graph: Graph, x: Result, shifts: SymInts, axes: Ints) -> Result:
+    """``x`` with the elements of each axis moved by its shift; what leaves at one end comes back at
+    the other."""
+    for shift, axis in zip(shifts, axes, strict=True):
+        size = dim_of(graph, x, axis)
+        if isinstance(size, int) and size == 0:
+            continue
+        cut = -shift % size
+        if isinstance(cut, int) and cut == 0:
+            continue
+        place = normalize_axis(axis, rank_of(graph, x))
+        parts = [sliced(graph, x, place, cut, 2**63 - 1), sliced(graph, x, place, 0, cut)]
+        shape = tuple(shape_of(graph, x))
+        x = graph.make_node("Concat", parts, axis=place)
+        graph.set_shape(x, shape)
+    return x
+
+
+def chunk_sizes(graph: Graph, x: Result, axis: Int, size: SymInt, count: Int) -> SymInts:
+    """Sizes of ``count`` chunks of ``size`` along ``axis``; the last one holds what is left."""
+    return [size] * (count - 1) + [dim_of(graph, x, axis) - size * (count - 1)]
+
+
+def ceil_div(value: SymInt, divisor: SymInt) -> SymInt:
+    """``value / divisor`` rounded up."""
+    return dims.ceildiv(value, divisor)

@@ -1,0 +1,114 @@
+"""Constant folding: nodes on constants become initializers, up to a size."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ortable import dims, dtypes
+from ortable.errors import BuilderError
+from ortable.ir import Graph, constants, editing, initializers
+from ortable.ir.captures import subgraphs
+from ortable.ir.node import Node
+from ortable.ir.origins import Rewritten
+from ortable.ir.state import GraphState
+from ortable_generated.onnx.traits import KEEPS_WEIGHTS
+
+_NO_LIMIT = float("inf")
+_QUANTISED = frozenset(
+    {
+        dtypes.int8,
+        dtypes.uint8,
+        dtypes.float8e4m3fn,
+        dtypes.float8e4m3fnuz,
+        dtypes.float8e5m2,
+        dtypes.float8e5m2fnuz,
+        *dtypes.SUB_BYTE,
+    }
+)
+
+
+def constant_folding(graph: Graph, max_bytes: int, weights: bool = False) -> int:
+    """Replaces nodes whose inputs are constants by initializers of at most ``max_bytes``.
+
+    ``weights``: those that rules made in place of a weight may be of any size. Results read by
+    nobody else than folded nodes vanish in `remove_unused`. Random operators stay, and so does
+    what would store a weight once more, or quantised weights as floats."""
+    folded = 0
+    kept: list[Node] = []
+    stay: set[str] = set()
+    outputs = {info.name for info in graph.outputs}
+    for node in graph.nodes:
+        for inner in subgraphs(node) if node.attrs else ():
+            if isinstance(inner, GraphState):
+                folded += constant_folding(inner, max_bytes, weights)  # type: ignore[arg-type]
+        limit = _NO_LIMIT if weights and isinstance(node.origin, Rewritten) else max_bytes
+        if _stores_more(graph, node) or not stay.isdisjoint(node.inputs):
+            stay.update(node.outputs)
+            stay.discard("")
+        elif outputs.isdisjoint(node.outputs) and _can_fold(graph, node, limit):
+            try:
+                arrays = [constants.get_constant(graph, n) if n else None for n in node.outputs]
+            except BuilderError:
+                kept.append(node)  # the reference implementation lacks it: the runtime has it
+                continue
+            if all(a is None or a.nbytes <= limit for a in arrays):
+                for name, array in zip(node.outputs, arrays, strict=True):
+                    if name and array is not None:
+                        _become_initializer(graph, name, array)
+                folded += 1
+                continue
+        kept.append(node)
+    if folded:
+        graph.nodes[:] = kept
+        editing.rebuild_history(graph)
+    return folded
+
+
+def _stores_more(graph: Graph, node: Node) -> bool:
+    """Whether the node reads a weight of 8 bits or less, or turns one: what others read as it is
+    would be stored twice (see `weight_transposes`)."""
+    if node.key in KEEPS_WEIGHTS:
+        return any(name in graph.initializers_dict for name in node.inputs)
+    for name in node.inputs:
+        value = graph.initializers_dict.get(name)
+        if value is not None and initializers.dtype_of(value) in _QUANTISED:
+            size = initializers.size_of(value)
+            return size > 1 and any(_bytes_of(graph, each) >= size for each in node.outputs)
+    return False
+
+
+def _bytes_of(graph: Graph, name: str) -> float:
+    """How many bytes a result takes; infinity when that is not known."""
+    info = graph.values.get(name) if name else None
+    if info is None or info.shape is None:
+        return 0 if not name else float("inf")
+    size = dims.prod(info.shape)
+    if not isinstance(size, int):
+        return float("inf")
+    return size * dtypes.ITEMSIZE.get(info.dtype or 0, 1)
+
+
+def _can_fold(graph: Graph, node: Node, max_bytes: float) -> bool:
+    if not all(name in graph._constants for name in node.outputs if name):
+        return False
+    for name in node.outputs:
+        info = graph.values.get(name) if name else None
+        size = 1 if info is None or info.shape is None else dims.prod(info.shape)
+        if info is None or not isinstance(size, int):
+            continue
+        if size * dtypes.ITEMSIZE.get(info.dtype or 0, 1) > max_bytes:
+            return False
+    return True
+
+
+def _become_initializer(graph: Graph, name: str, array: np.ndarray) -> None:
+    info = graph.values[name]
+    graph.initializers_dict[name] = array
+    graph._computed.pop(name, None)
+    info.producer = None
+    info.shape, info.rank = array.shape, array.ndim
+    info.dtype = info.dtype or dtypes.from_numpy(array.dtype)
+    if array.size <= initializers.SMALL:
+        info.constant = array
+        if info.value is None:
+            info.value = initializers.known_value(array)

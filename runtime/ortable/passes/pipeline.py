@@ -1,0 +1,185 @@
+"""The passes that make a converted graph smaller or faster, as one list in the order in which they
+run, and the one function that runs it.
+
+In comes a graph and `PassOptions`, out goes the same graph, changed in place, and a `PassResult`.
+Called by `builder` (GraphBuilder.optimize), `export` (models and the bodies of local functions) and
+`backend`: which passes run follows from the options alone, never from the caller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import common_subexpressions, folding, identities, qdq, unused, weight_transposes
+from .rewrite import choose
+from .rewrite.engine import rewrite
+from .rewrite.record import RewriteRecord
+from .rewrite.rule import Rule
+
+FOLDED_BYTES = 1 << 20  # the largest result that constant folding stores
+
+
+@dataclass(frozen=True)
+class PassOptions:
+    """Which passes run.
+
+    ``optimize``: False runs none of them, whatever the other options say: the graph stays as the
+    converters made it. ``rules``: the rules of rewriting, none leaves the basic passes.
+    ``quantized``: arrange QDQ parts as ONNX Runtime fuses them. ``folding``: compute what depends
+    on constants only, up to `FOLDED_BYTES` a result. ``weight_transposes``: store weights that are
+    only read transposed transposed, and, with ``folding``, what rules compute of weights.
+    ``equal_initializers``: keep one of the initializers that hold the same."""
+
+    optimize: bool = True
+    rules: tuple[Rule, ...] = ()
+    quantized: bool = False
+    folding: bool = False
+    weight_transposes: bool = False
+    equal_initializers: bool = True
+
+    @property
+    def stores_weights(self) -> bool:
+        """Whether rules may store weights that they compute of others."""
+        return self.folding and self.weight_transposes
+
+
+def chosen(
+    optimize: bool,
+    rewrites: str | Sequence[str],
+    *,
+    folding: bool = False,
+    weight_transposes: bool = False,
+) -> PassOptions:
+    """The options that the arguments ``optimize`` and ``rewrites`` of to_onnx and of the backend
+    stand for: without a rule, quantized parts stay as the model has them too.
+
+    Raises what `choose.rules` raises for names that it does not know."""
+    rules = choose.rules(rewrites)
+    return PassOptions(optimize, rules, bool(rules), folding, weight_transposes)
+
+
+@dataclass(frozen=True)
+class PassResult:
+    """What passes did: ``counts`` of what each removed, made or rewrote, by its name, and the
+    account of the rules."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+    rewrites: RewriteRecord = field(default_factory=RewriteRecord)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A run over one graph, as the passes see it."""
+
+    graph: Any
+    options: PassOptions
+    result: PassResult
+
+
+def _always(_: _Run) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One step: ``run`` changes the graph and says how much of it, where ``when`` says so.
+
+    ``name`` is the key of its count; steps of one name add up. A count of zero is left out of the
+    result where the step is ``quiet``."""
+
+    name: str
+    run: Callable[[_Run], int]
+    when: Callable[[_Run], bool] = _always
+    quiet: bool = False
+
+
+def _apply_rules(run: _Run) -> int:
+    record = run.result.rewrites
+    before = len(record.fired)
+    run.graph.stores_weights = run.options.stores_weights
+    rewrite(run.graph, run.options.rules, record)
+    return len(record.fired) - before
+
+
+def _has_rules(run: _Run) -> bool:
+    return bool(run.options.rules)
+
+
+def _rewritten(run: _Run) -> bool:
+    return bool(run.result.counts.get("rewrites"))
+
+
+_IDENTITIES = Pass("remove_identity_nodes", lambda run: identities.remove_identity_nodes(run.graph))
+_EQUAL_NODES = Pass(
+    "merge_equal_nodes", lambda run: common_subexpressions.merge_equal_nodes(run.graph)
+)
+_UNUSED = Pass("remove_unused", lambda run: unused.remove_unused(run.graph))
+
+PASSES: tuple[Pass, ...] = (
+    _IDENTITIES,
+    Pass(
+        "fold_weight_transposes",
+        lambda run: weight_transposes.fold_weight_transposes(run.graph),
+        when=lambda run: run.options.weight_transposes,
+    ),
+    Pass(
+        "constant_folding",
+        lambda run: folding.constant_folding(run.graph, FOLDED_BYTES),
+        when=lambda run: run.options.folding,
+    ),
+    Pass(_EQUAL_NODES.name, _EQUAL_NODES.run, when=_has_rules),
+    Pass(_UNUSED.name, _UNUSED.run, when=_has_rules),  # what nobody reads would be a reader
+    Pass("rewrites", _apply_rules, when=_has_rules),
+    Pass(_IDENTITIES.name, _IDENTITIES.run, when=_rewritten),
+    Pass(
+        "constant_folding",
+        lambda run: folding.constant_folding(
+            run.graph, FOLDED_BYTES, weights=run.options.weight_transposes
+        ),
+        when=lambda run: _rewritten(run) and run.options.folding,
+    ),
+    Pass(  # after the rules: gemm_add would undo it
+        "arrange_quantized",
+        lambda run: qdq.arrange_quantized(run.graph),
+        when=lambda run: run.options.quantized,
+        quiet=True,
+    ),
+    _UNUSED,
+    Pass(
+        "merge_equal_initializers",
+        lambda run: common_subexpressions.merge_equal_initializers(
+            run.graph, buffers=run.options.weight_transposes
+        ),
+        when=lambda run: run.options.equal_initializers,
+        quiet=True,
+    ),
+    _EQUAL_NODES,
+    _UNUSED,
+    Pass(
+        "remove_unused_functions",
+        lambda run: unused.remove_unused_functions(run.graph),
+        when=lambda run: bool(run.graph.functions) and run.graph.is_model,
+    ),
+)
+
+
+def run_passes(graph: Any, options: PassOptions, record: RewriteRecord | None = None) -> PassResult:
+    """Runs `PASSES` over a graph, in place.
+
+    Args:
+        graph: the graph.
+        options: which of them run.
+        record: takes the account of the rules; a new one without it.
+    """
+    result = PassResult(rewrites=record if record is not None else RewriteRecord())
+    if not options.optimize:
+        return result
+    run, counts = _Run(graph, options, result), result.counts
+    for step in PASSES:
+        if not step.when(run):
+            continue
+        count = step.run(run)
+        if count or not step.quiet:
+            counts[step.name] = counts.get(step.name, 0) + count
+    return result

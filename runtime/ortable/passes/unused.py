@@ -1,0 +1,53 @@
+"""Removes what no output needs: nodes, initializers, local functions that nobody calls."""
+
+from __future__ import annotations
+
+from ortable.ir import Graph, editing
+from ortable.ir.captures import captured, subgraphs
+from ortable.ir.local_functions import called_by_nodes, called_by_protos
+from ortable.ir.node import Node
+from ortable.ir.state import GraphState
+
+
+def remove_unused(graph: Graph) -> int:
+    """Removes nodes none of whose outputs is needed, then initializers that nobody reads."""
+    needed = {info.name for info in graph.outputs}
+    kept: list[Node] = []
+    removed = 0
+    for node in reversed(graph.nodes):
+        if not any(name in needed for name in node.outputs if name):
+            removed += 1
+            continue
+        for inner in subgraphs(node) if node.attrs else ():
+            if isinstance(inner, GraphState):
+                removed += remove_unused(inner)  # type: ignore[arg-type]
+        kept.append(node)
+        needed.update(node.inputs)
+        needed |= captured(node)
+    if removed:
+        kept.reverse()
+        graph.nodes[:] = kept
+    inputs = {info.name for info in graph.inputs}
+    for name in [n for n in graph.initializers_dict if n not in needed and n not in inputs]:
+        del graph.initializers_dict[name]
+        removed += 1
+    if removed:
+        editing.forget(graph)
+    return removed
+
+
+def remove_unused_functions(graph: Graph) -> int:
+    """Drop the functions that no node of the model calls, directly or through other functions;
+    returns how many."""
+    called: set[tuple[str, str]] = set()
+    waiting = called_by_nodes(graph.nodes)
+    while waiting:
+        key = waiting.pop()
+        function = graph.functions.get(key)
+        if function is not None and key not in called:
+            called.add(key)
+            waiting.extend(called_by_protos(function.node))
+    unused = [key for key in graph.functions if key not in called]
+    for key in unused:
+        del graph.functions[key]
+    return len(unused)

@@ -1,0 +1,192 @@
+"""Words for complex tensors, which are pairs of real results while a graph is converted: parts,
+arithmetic, casts.
+
+``Complex`` is the class of a tensor argument in a block of ``complex:``: a pair, or a real result
+where torch lets both stand. In come pairs and results, out goes a pair or a real result. Called by
+generated converters of many families; what one family needs alone is in `lowerings.complex`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ortable import dtypes
+from ortable.dims import SymDim
+from ortable.ir import Graph
+
+from .complex_value import ComplexValue, complex_type, part_type
+from .facts import Dtype, Ints, Result, Scalar
+from .matrices import matrix_product
+from .pointwise import const_like, filled_like, hypot_of
+from .values import as_tensor, cast, const, permuted
+
+__all__ = [
+    "as_complex",
+    "c_abs",
+    "c_cast",
+    "c_conj",
+    "c_exp",
+    "c_is_zero",
+    "c_over",
+    "c_permuted",
+    "c_polar",
+    "c_scaled",
+    "c_sum",
+    "c_times",
+    "c_truth",
+    "complex_of",
+    "im",
+    "part_dtype",
+    "re",
+]
+
+
+Complex = Any  # a ComplexValue, or the name of a real result
+
+
+Complexes = Any  # a list of them
+
+
+def re(graph: Graph, x: Complex) -> Result:
+    """The real part; a real result is its own."""
+    return x.real if type(x) is ComplexValue else x
+
+
+def im(graph: Graph, x: Complex) -> Result:
+    """The imaginary part; zeros for a real result."""
+    return x.imag if type(x) is ComplexValue else filled_like(graph, x, 0, graph.get_type(x))
+
+
+def complex_of(graph: Graph, a: Result, b: Result) -> Complex:
+    """The complex tensor with these parts, which are broadcast to one shape."""
+    if graph.has_shape(a) and graph.has_shape(b) and graph.get_shape(a) != graph.get_shape(b):
+        shape = graph.make_node("Shape", [graph.make_node("Add", [a, b])])
+        a, b = (graph.make_node("Expand", [part, shape]) for part in (a, b))
+    return ComplexValue(a, b, complex_type(graph.get_type(a)))
+
+
+def part_dtype(dtype: Dtype) -> Dtype:
+    """float32 for complex64, float64 for complex128; others as they are."""
+    return part_type(dtype)
+
+
+def as_complex(graph: Graph, x: Any, dtype: Dtype) -> Complex:
+    """A tensor or number as a complex tensor of ``dtype``; a real one gets zeros."""
+    wanted = part_type(dtype)
+    if type(x) is ComplexValue:
+        return ComplexValue(cast(graph, x.real, wanted), cast(graph, x.imag, wanted), dtype)
+    if type(x) is str:
+        return ComplexValue(cast(graph, x, wanted), filled_like(graph, x, 0, wanted), dtype)
+    number = complex(x) if not isinstance(x, SymDim) else x
+    parts = (number.real, number.imag) if isinstance(number, complex) else (number, 0)
+    return ComplexValue(const(graph, parts[0], wanted), const(graph, parts[1], wanted), dtype)
+
+
+def c_conj(graph: Graph, x: Complex) -> Complex:
+    """``x`` with the other sign of its imaginary part; a real result as it is."""
+    if type(x) is not ComplexValue:
+        return x
+    return ComplexValue(x.real, graph.make_node("Neg", [x.imag]), x.dtype)
+
+
+def c_sum(graph: Graph, a: Complex, b: Complex, sign: Scalar = 1) -> Complex:
+    """``a + b``, or ``a - b`` for a sign of -1."""
+    op = "Add" if sign == 1 else "Sub"
+    return ComplexValue(
+        graph.make_node(op, [a.real, b.real]), graph.make_node(op, [a.imag, b.imag]), a.dtype
+    )
+
+
+def c_times(graph: Graph, a: Complex, b: Complex) -> Complex:
+    """The product of two complex tensors, element by element."""
+    return complex_product(graph, "Mul", a, b)
+
+
+def c_scaled(graph: Graph, x: Complex, factor: Scalar) -> Complex:
+    """``x`` times a real or complex number; no node for 1."""
+    if not isinstance(factor, SymDim) and factor == 1:
+        return x
+    return complex_product(graph, "Mul", x, as_complex(graph, factor, x.dtype))
+
+
+def complex_product(graph: Graph, op: str, a: ComplexValue, b: ComplexValue) -> ComplexValue:
+    """The product of two pairs; ``op`` multiplies their parts: Mul or MatMul."""
+
+    def times(x: str, y: str) -> str:
+        return matrix_product(graph, x, y) if op == "MatMul" else graph.make_node(op, [x, y])
+
+    real = graph.make_node("Sub", [times(a.real, b.real), times(a.imag, b.imag)])
+    imag = graph.make_node("Add", [times(a.real, b.imag), times(a.imag, b.real)])
+    return ComplexValue(real, imag, a.dtype)
+
+
+def c_over(graph: Graph, a: Complex, b: Complex) -> Complex:
+    """The quotient of two complex tensors, scaled by the larger part of the divisor."""
+    make = graph.make_node
+    size = make("Max", [make("Abs", [b.real]), make("Abs", [b.imag])])
+    c, d = make("Div", [b.real, size]), make("Div", [b.imag, size])
+    x, y = make("Div", [a.real, size]), make("Div", [a.imag, size])
+    square = make("Add", [make("Mul", [c, c]), make("Mul", [d, d])])
+    real = make("Add", [make("Mul", [x, c]), make("Mul", [y, d])])
+    imag = make("Sub", [make("Mul", [y, c]), make("Mul", [x, d])])
+    return ComplexValue(make("Div", [real, square]), make("Div", [imag, square]), a.dtype)
+
+
+def c_abs(graph: Graph, x: Complex) -> Result:
+    """The absolute value of a complex tensor, without overflow of the squares."""
+    return hypot_of(graph, x.real, x.imag)
+
+
+def c_polar(graph: Graph, size: Result, angle: Result) -> Complex:
+    """``size * (cos(angle) + i sin(angle))``."""
+    make = graph.make_node
+    real = make("Mul", [size, make("Cos", [angle])])
+    imag = make("Mul", [size, make("Sin", [angle])])
+    return ComplexValue(real, imag, complex_type(graph.get_type(real)))
+
+
+def c_is_zero(graph: Graph, x: Complex) -> Result:
+    """True where both parts are 0."""
+    make, zero = graph.make_node, const_like(graph, 0, re(graph, x))
+    parts = [make("Equal", [part, zero]) for part in (re(graph, x), im(graph, x))]
+    return make("And", parts)
+
+
+def c_cast(graph: Graph, x: Complex, dtype: Dtype | None) -> Complex:
+    """``x`` in ``dtype``; a real dtype takes the real part, bool what is not 0."""
+    if dtype is None:
+        return x
+    if dtypes.is_complex_type(dtype):
+        return as_complex(graph, x, dtype)
+    if dtype == dtypes.boolean and type(x) is ComplexValue:
+        return graph.make_node("Not", [c_is_zero(graph, x)])
+    return cast(graph, re(graph, x), dtype)
+
+
+def c_truth(graph: Graph, x: Complex) -> Result:
+    """True where a complex or real tensor, or a number, is not 0."""
+    if type(x) is ComplexValue:
+        return graph.make_node("Not", [c_is_zero(graph, x)])
+    return as_tensor(graph, x, dtypes.boolean)
+
+
+def c_permuted(graph: Graph, x: Complex, perm: Ints) -> Complex:
+    """``x`` with permuted axes."""
+    return on_both_parts(graph, lambda part: permuted(graph, part, perm), x)
+
+
+def on_both_parts(graph: Graph, function: Any, *values: Any) -> Any:
+    """``function`` of the real parts and of the imaginary parts."""
+    real = function(*(value.real for value in values))
+    return ComplexValue(real, function(*(value.imag for value in values)), values[0].dtype)
+
+
+def c_exp(graph: Graph, x: Complex) -> Complex:
+    """The exponential; a real argument keeps its zero imaginary part."""
+    make = graph.make_node
+    found = c_polar(graph, make("Exp", [x.real]), x.imag)
+    flat = make("Equal", [x.imag, const_like(graph, 0, x.imag)])
+    return ComplexValue(
+        make("Where", [flat, make("Exp", [x.real]), found.real]),
+        make("Where", [flat, x.imag, found.imag]),
+        x.dtype,
+    )

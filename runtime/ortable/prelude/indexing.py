@@ -1,0 +1,212 @@
+"""Words that find indices, gather and scatter by them, and sort; each adds nodes.
+
+ONNX Runtime's gaps are closed here: reductions of half floats and bools, NaN in maxima and in
+sorted sequences. In come results, axes and indices, out go names of results. Called by generated
+converters and by the lowerings of sorting, scattering and advanced indexing."""
+
+from __future__ import annotations
+
+from math import inf, nan
+
+import numpy as np
+
+from ortable import dims, dtypes
+from ortable.inference import normalize_axis
+from ortable.ir import Graph
+
+from .facts import Bool, Dtype, Int, Result, Str, SymInt, dim_of, rank_of, shape_of
+from .shapes import along_axis, counting, stretched
+from .values import as_vec, at_least_1d, cast, const, consts, permuted, squeezed, unsqueezed
+
+__all__ = [
+    "gather_dtype",
+    "marked_places",
+    "nonzero_rows",
+    "put_along",
+    "put_elements",
+    "run_ids",
+    "sort_keys",
+    "sorted_places",
+    "taken_along",
+    "window_places",
+]
+
+
+def sorted_places(graph: Graph, x: Result, axis: Int) -> Result:
+    """The int64 places of the elements in ascending order along one axis (at least 1-d); equal ones
+    keep their order, NaN comes last."""
+    keys = sort_keys(graph, x)
+    parts = [keys, as_vec(graph, dim_of(graph, keys, axis))]
+    return graph.make_node("TopK", parts, 2, axis=axis, largest=0)[1]
+
+
+def run_ids(graph: Graph, starts: Result) -> Result:
+    """The number of the run in which each place stands, from the marks of ``run_starts``; along the
+    last axis."""
+    axis = const(graph, rank_of(graph, starts) - 1, dtypes.int64)
+    count = graph.make_node("CumSum", [cast(graph, starts, dtypes.int64), axis])
+    return graph.make_node("Sub", [count, const(graph, 1, dtypes.int64)])
+
+
+def window_places(graph: Graph, count: SymInt, window: Int, step: Int, spacing: Int) -> Result:
+    """The int64 matrix [count, window] of the places in each of ``count`` windows."""
+    inner = np.arange(window) * spacing
+    if isinstance(count, int):
+        return graph.make_initializer("", (np.arange(count)[:, None] * step + inner))
+    starts = unsqueezed(graph, counting(graph, 0, count, step), [1])
+    return graph.make_node("Add", [starts, consts(graph, inner, dtypes.int64)])
+
+
+def put_along(
+    graph: Graph, x: Result, axis: Int, index: Result, values: Result, how: Str
+) -> Result:
+    """``x`` with ``values`` written where the 1-d ``index`` points along one axis; ``how`` is
+    ScatterND's reduction, for which an index may occur twice."""
+    rank = rank_of(graph, x)
+    wide = _sum_dtype(graph, x, how)
+    base, updates = cast(graph, x, wide), cast(graph, values, wide)
+    if how != "none" and not names_each_once(graph, index):
+        wanted = graph.make_node("Shape", [updates])
+        places = graph.make_node("Expand", [along_axis(graph, index, axis, rank), wanted])
+        written = graph.make_node(
+            "ScatterElements", [base, places, updates], axis=axis, reduction=how
+        )
+        return cast(graph, written, graph.get_type(x))
+    order = [axis, *(each for each in range(rank) if each != axis)]
+    back = [order.index(each) for each in range(rank)]
+    rows = unsqueezed(graph, index, [1])
+    parts = [permuted(graph, base, order), rows, permuted(graph, updates, order)]
+    written = graph.make_node("ScatterND", parts, reduction=how)
+    return cast(graph, permuted(graph, written, back), graph.get_type(x))
+
+
+def names_each_once(graph: Graph, index: Result) -> Bool:
+    """Whether an index (or the tuples in the last axis of one) is known to name no place twice.
+
+    ONNX Runtime's ScatterND runs through its updates in several threads, and of two that add to one
+    place at a time it loses one; ScatterElements takes one after the other.
+    """
+    if not graph.is_constant(index):
+        return False
+    places = graph.get_constant(index)
+    rows = places.reshape(-1, places.shape[-1] if places.ndim > 1 else 1)
+    return bool((rows >= 0).all()) and len(np.unique(rows, axis=0)) == len(rows)
+
+
+def put_elements(
+    graph: Graph, x: Result, dim_: Int, index: Result, values: Result, how: Str
+) -> Result:
+    """torch.scatter: ``values`` (of the shape of ``index``, or larger, or 0-d) written into ``x``
+    where ``index`` points.
+
+    ``how`` is the reduction of ScatterElements.
+    """
+    if 0 in shape_of(graph, index):
+        return x
+    places = cast(graph, at_least_1d(graph, index), gather_dtype(graph, index))
+    wanted = list(shape_of(graph, places))
+    if rank_of(graph, values):
+        short = [
+            axis
+            for axis, size in enumerate(wanted)
+            if not dims.same(size, dim_of(graph, values, axis))
+        ]
+        if short:
+            ends = as_vec(graph, [wanted[axis] for axis in short])
+            zeros = consts(graph, [0] * len(short), dtypes.int64)
+            values = graph.make_node(
+                "Slice", [values, zeros, ends, consts(graph, short, dtypes.int64)]
+            )
+    else:
+        values = stretched(graph, values, wanted)
+    base = at_least_1d(graph, x)
+    axis = normalize_axis(dim_, rank_of(graph, base))
+    found = _reduced(graph, base, places, values, axis, how)
+    return squeezed(graph, found, [0]) if rank_of(graph, x) == 0 else found
+
+
+def marked_places(graph: Graph, x: Result, dim_: Int, index: Result) -> Result:
+    """A bool result that broadcasts against ``x``: True where ``index`` points along one axis."""
+    rank = rank_of(graph, x)
+    size = dim_of(graph, x, dim_) if rank else 1
+    axis = normalize_axis(dim_, rank) if rank else 0
+    nowhere = stretched(graph, const(graph, False, dtypes.boolean), [size])
+    places = unsqueezed(graph, cast(graph, at_least_1d(graph, index), dtypes.int64), [1])
+    count = dim_of(graph, places, 0)
+    yes = stretched(graph, const(graph, True, dtypes.boolean), [count])
+    found = graph.make_node("ScatterND", [nowhere, places, yes])
+    return along_axis(graph, found, axis, rank) if rank else squeezed(graph, found, [0])
+
+
+def nonzero_rows(graph: Graph, x: Result) -> Result:
+    """The coordinates of what is not zero, one row an element (torch.nonzero): int64 [count,
+    rank]."""
+    found = graph.make_node("NonZero", [cast(graph, at_least_1d(graph, x), dtypes.boolean)])
+    if rank_of(graph, x) == 0:
+        found = graph.make_node(
+            "Slice", [found, as_vec(graph, 0), as_vec(graph, 0), as_vec(graph, 0)]
+        )
+    return graph.make_node("Transpose", [found], perm=[1, 0])
+
+
+def sort_keys(graph: Graph, x: Result) -> Result:
+    """Numbers that sort in torch's order, in which NaN is the largest: at least 1-d, in a dtype
+    that TopK knows.
+
+    ONNX leaves open where NaN goes. Here +inf becomes a number that no finite value of the narrower
+    dtype of ``x``
+    reaches (for float64: the largest one), and NaN becomes +inf.
+    """
+    wide = at_least_1d(graph, x)
+    dtype = graph.get_type(wide)
+    if dtype == dtypes.boolean:
+        return cast(graph, wide, dtypes.uint8)
+    if not dtypes.is_float_type(dtype):
+        return wide
+    keys = cast(graph, wide, dtypes.float64 if dtypes.itemsize(dtype) > 2 else dtypes.float32)
+    large = {dtypes.float64: 1.7976931348623157e308, dtypes.float32: 1e300}.get(dtype, 3.4e38)
+    finite = graph.make_node("Min", [keys, const(graph, large, graph.get_type(keys))])
+    unordered = graph.make_node("IsNaN", [keys])
+    return graph.make_node("Where", [unordered, const(graph, inf, graph.get_type(keys)), finite])
+
+
+def taken_along(graph: Graph, x: Result, places: Result, axis: Int) -> Result:
+    """``x`` taken along one axis at ``places`` (GatherElements), at least 1-d."""
+    return graph.make_node("GatherElements", [at_least_1d(graph, x), places], axis=axis)
+
+
+def gather_dtype(graph: Graph, x: Result) -> Dtype:
+    """The dtype in which ONNX takes the indices ``x``: int32 stays, everything else becomes
+    int64."""
+    return dtypes.int32 if graph.get_type(x) == dtypes.int32 else dtypes.int64
+
+
+def _sum_dtype(graph: Graph, x: str, how: str) -> int:
+    """Where ONNX Runtime has no reduction: half floats are reduced in float32, bool (torch's or,
+    and) in int32."""
+    dtype = graph.get_type(x)
+    if how == "none":
+        return dtype
+    if dtype == dtypes.boolean:
+        return dtypes.int32
+    return dtypes.float32 if dtype in (dtypes.float16, dtypes.bfloat16) else dtype
+
+
+def _reduced(graph: Graph, base: str, places: str, values: str, axis: int, how: str) -> str:
+    """ScatterElements in a dtype that ONNX Runtime reduces, NaN included: there max and min pass
+    over it."""
+    dtype = graph.get_type(base)
+    wide = _sum_dtype(graph, base, how)
+    base, values = cast(graph, base, wide), cast(graph, values, wide)
+    found = graph.make_node("ScatterElements", [base, places, values], axis=axis, reduction=how)
+    if how in ("max", "min") and dtypes.is_float_type(wide):
+        flags = [
+            cast(graph, graph.make_node("IsNaN", [each]), dtypes.int32) for each in (base, values)
+        ]
+        marks = graph.make_node(
+            "ScatterElements", [flags[0], places, flags[1]], axis=axis, reduction="max"
+        )
+        found = graph.make_node(
+            "Where", [cast(graph, marks, dtypes.boolean), const(graph, nan, wide), found]
+        )
+    return cast(graph, found, dtype)

@@ -1,0 +1,176 @@
+"""Words for matrices: products that are as exact as torch's, triangles and blocks of matrices,
+linear maps of single axes taken backwards.
+
+In come results, sizes and matrices of known numbers, out go names of results or sizes. Called by
+generated converters of linear algebra, of recurrent cells and of gradients, and by lowerings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ortable import dims, dtypes
+from ortable.errors import UnsupportedCase
+from ortable.inference.shape import broadcast
+from ortable.ir import Graph
+from ortable.lowerings.linalg import matrix
+
+from .facts import Bool, Opaque, Result, SymInt, dim_of, rank_of, shape_of
+from .promotion import wide_dtype
+from .shapes import zeros_of
+from .sums import summed_over
+from .values import cast, consts, cropped, permuted, squeezed, unsqueezed
+
+__all__ = [
+    "flipped_matrix",
+    "leading_part",
+    "matrix_product",
+    "projected",
+    "smaller_side",
+    "summed_back",
+    "untransposed",
+    "upper_part",
+]
+
+
+# -- linear maps of one axis --------------------------------------------------------------------
+
+
+def summed_back(graph: Graph, grad: Result, weights: Opaque) -> Result:
+    """The gradient of linear maps of the last axes, one an axis, in the dtype of ``grad``: a matrix
+    [in, out], or for a dynamic size a function of the graph, the gradient and the axis.
+
+    Each element adds up the few elements of ``grad`` that read it. Only those are gathered, so
+    that an infinite gradient stays where it belongs.
+    """
+    own = graph.get_type(grad)
+    found = cast(graph, grad, wide_dtype(own))
+    first = rank_of(graph, grad) - len(weights)
+    for place, through in enumerate(weights):
+        if isinstance(through, np.ndarray):
+            found = _through_axis(graph, found, first + place, through)
+        else:
+            found = through(graph, found, first + place)
+    return cast(graph, found, own)
+
+
+def _through_axis(graph: Graph, x: str, axis: int, matrix: np.ndarray) -> str:
+    """``result[i] = sum of matrix[i, o] * x[o]`` along one axis."""
+    rows, columns = matrix.shape
+    if rows == columns and np.array_equal(matrix, np.eye(rows)):
+        return x
+    rank, kept = rank_of(graph, x), matrix != 0
+    width = max(int(kept.sum(axis=1).max(initial=0)), 1)
+    places = np.full((rows, width), columns, np.int64)
+    factors = np.zeros((rows, width), matrix.dtype)
+    for row in range(rows):
+        used = np.flatnonzero(kept[row])
+        places[row, : len(used)], factors[row, : len(used)] = used, matrix[row, used]
+    if (places == columns).any():  # one more element, 0, for rows that read fewer
+        amounts = [0] * (2 * rank)
+        amounts[rank + axis] = 1
+        x = graph.make_node("Pad", [x, consts(graph, amounts, dtypes.int64)])
+    if width == 1:
+        x = graph.make_node("Gather", [x, graph.make_initializer("", places[:, 0])], axis=axis)
+        shape = [rows] + [1] * (rank - axis - 1)
+    else:
+        x = graph.make_node("Gather", [x, graph.make_initializer("", places)], axis=axis)
+        shape = [rows, width] + [1] * (rank - axis - 1)
+    if (factors != 1).any():
+        factors = factors.astype(dtypes.to_numpy(graph.get_type(x)))
+        x = graph.make_node("Mul", [x, graph.make_initializer("", factors.reshape(shape))])
+    if width == 1:
+        return x
+    return graph.make_node("ReduceSum", [x, consts(graph, [axis + 1], dtypes.int64)], keepdims=0)
+
+
+# -- matrices ------------------------------------------------------------------------------------
+
+
+def flipped_matrix(graph: Graph, x: Result) -> Result:
+    """``x`` with its last two dimensions exchanged."""
+    return matrix.turned(graph, x)
+
+
+def upper_part(graph: Graph, x: Result, wanted: Bool = True) -> Result:
+    """The upper triangle of matrices, or the lower one."""
+    return graph.make_node("Trilu", [x], upper=int(wanted))
+
+
+def leading_part(graph: Graph, x: Result, rows: SymInt, columns: SymInt) -> Result:
+    """The first rows and columns of matrices."""
+    return cropped(graph, x, [rows, columns])
+
+
+def smaller_side(graph: Graph, x: Result) -> SymInt:
+    """How many rows or columns matrices have, whichever is less."""
+    return matrix.fewer(graph, x)
+
+
+def projected(graph: Graph, x: Result, weight: Result, bias: Result | None) -> Result:
+    """``x`` times the transposed weight, plus the bias: the linear map of a layer."""
+    found = matrix_product(graph, x, permuted(graph, weight, [1, 0]))
+    return found if bias is None else graph.make_node("Add", [found, bias])
+
+
+_MOST_PRODUCTS = 2**15  # products that one MatMul with a vector may add up, one after the other
+
+
+def untransposed(graph: Graph, x: Result) -> Any:
+    """``[y, 1]`` when ``x`` is a 2-d ``y`` transposed, else ``[x, 0]``: Gemm reads it the other way
+    round, so the Transpose is not needed."""
+    node = graph.values[x].producer
+    if node is None or node.op_type != "Transpose" or list(node.attrs["perm"]) != [1, 0]:
+        return [x, 0]
+    return [node.inputs[0], 1]
+
+
+def matrix_product(graph: Graph, a: Result, b: Result) -> Result:
+    """MatMul, or Gemm for transposed matrices; the small ints, which ONNX leaves out, go through
+    int32, whose low bits are theirs."""
+    dtype = graph.get_type(a)
+    if dims.same(dim_of(graph, a, -1), 0):
+        return _empty_product(graph, a, b)
+    if dtypes.is_float_type(dtype) and rank_of(graph, a) == 2 and rank_of(graph, b) == 2:
+        (left, turn_left), (right, turn_right) = untransposed(graph, a), untransposed(graph, b)
+        if turn_left or turn_right:
+            return graph.make_node("Gemm", [left, right], transA=turn_left, transB=turn_right)
+    if rank_of(graph, b) == 1 and dtype == dtypes.float32 and _is_long(graph, b):
+        return summed_over(
+            graph, graph.make_node("Mul", [a, b]), [rank_of(graph, a) - 1], keepdim=False
+        )
+    if rank_of(graph, b) == 1 and _is_transposed(graph, a):
+        # ONNX Runtime fuses the Transpose of ``a`` into the product, which is then wrong for a
+        # vector ``b``, though not for a column
+        column = matrix_product(graph, a, unsqueezed(graph, b, [1]))
+        return squeezed(graph, column, [rank_of(graph, a) - 1])
+    if dtype not in (dtypes.int8, dtypes.uint8, dtypes.int16):
+        return graph.make_node("MatMul", [a, b])
+    wide = graph.make_node("MatMul", [cast(graph, a, dtypes.int32), cast(graph, b, dtypes.int32)])
+    return cast(graph, wide, dtype)
+
+
+def _is_long(graph: Graph, vector: str) -> bool:
+    """Whether a product with a vector adds up more than MatMul, which does so one by one, can."""
+    count = dim_of(graph, vector, 0)
+    return isinstance(count, int) and count > _MOST_PRODUCTS
+
+
+def _is_transposed(graph: Graph, x: str) -> bool:
+    """Whether a result is a Transpose, or a cast or copy of one."""
+    node = graph.values[x].producer
+    while node is not None and node.op_type in ("Cast", "Identity"):
+        node = graph.values[node.inputs[0]].producer
+    return node is not None and node.op_type == "Transpose"
+
+
+def _empty_product(graph: Graph, a: str, b: str) -> str:
+    """Zeros: ONNX Runtime leaves what a product over nothing writes as it finds it."""
+    first, second = shape_of(graph, a)[:-1], shape_of(graph, b)
+    second, last = (second[:-2], second[-1:]) if len(second) > 1 else ((), ())
+    rows = first[len(first) - 1 :]
+    batch = broadcast(tuple(first[: len(first) - 1]), tuple(second))
+    if batch is None:
+        raise UnsupportedCase("batches whose common shape depends on which dynamic size is 1")
+    return zeros_of(graph, [*batch, *rows, *last], graph.get_type(a))

@@ -1,0 +1,78 @@
+"""Words about quantized values: whether they fit into the dtype of a kernel, and zero points that
+are all 0.
+
+In come results whose values may be known while converting, out go facts. Called by generated
+converters of quantized operators and by `lowerings.quantize`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ortable import dtypes
+from ortable.errors import BuilderError
+from ortable.ir import Graph
+
+from .facts import Bool, Dtype, Ints, Result, highest, lowest
+from .values import cast, reshape_to
+
+__all__ = [
+    "fits",
+    "zero_codes",
+]
+
+
+def fits(graph: Graph, zero: Result | None, dtype: Dtype) -> Bool:
+    """True when zero points are known to be values of ``dtype``, so that an ONNX operator of that
+    dtype subtracts them as torch does: none at all, constants, or clipped ones."""
+    if zero is None:
+        return True
+    known = constant_array(graph, zero)
+    if known is not None:
+        return _within(known, dtype)
+    node = graph.values[before_widening(graph, zero)].producer
+    if node is None or node.op_type not in ("Clip", "DynamicQuantizeLinear"):
+        return False
+    if node.op_type == "DynamicQuantizeLinear":
+        return dtype == dtypes.uint8
+    bounds = [constant_array(graph, name) for name in node.inputs[1:3]]
+    return all(bound is not None and _within(bound, dtype) for bound in bounds)
+
+
+def zero_codes(
+    graph: Graph, zero: Result | None, dtype: Dtype, shape: Ints | None = None
+) -> Result | None:
+    """Zero points that ``fits`` accepts, in ``dtype``, and perhaps in another shape."""
+    if zero is None:
+        return None
+    known = constant_array(graph, zero)
+    if known is not None:
+        codes = known.astype(dtypes.to_numpy(dtype))
+        return graph.make_initializer("", codes if shape is None else codes.reshape(shape))
+    found = cast(graph, before_widening(graph, zero), dtype)
+    return found if shape is None else reshape_to(graph, found, shape)
+
+
+def before_widening(graph: Graph, name: str) -> str:
+    """What a result of ``as_vector_of_one`` was, or what was cast to a dtype that keeps it."""
+    node = graph.values[name].producer
+    if node is not None and node.op_type == "Reshape" and graph.get_rank(node.inputs[0]) == 0:
+        name = node.inputs[0]
+        node = graph.values[name].producer
+    if node is None or node.op_type != "Cast":
+        return name
+    before = graph.values[node.inputs[0]].dtype
+    kept = {dtypes.float64: (dtypes.float32,), dtypes.int64: (dtypes.uint8, dtypes.int8)}
+    return node.inputs[0] if before in kept.get(node.attrs["to"], ()) else name
+
+
+def constant_array(graph: Graph, name: str) -> np.ndarray | None:
+    """The value of a constant that has data, None for other results."""
+    try:
+        return graph.get_constant(name) if graph.is_constant(name) else None
+    except BuilderError:
+        return None  # a tensor without data: its values are not known here
+
+
+def _within(values: np.ndarray, dtype: Dtype) -> bool:
+    inside = (values >= lowest(dtype)) & (values <= highest(dtype))
+    return bool(np.all(inside & (values == np.rint(values))))

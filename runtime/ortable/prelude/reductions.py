@@ -1,0 +1,94 @@
+"""Words for extremes, truth and norms over axes, NaN kept as torch keeps it, and for the reduction
+of a loss.
+
+In come a result and axes counted from the front, out goes the name of the reduced result. Called by
+generated converters and by lowerings; sums are in `sums`."""
+
+from __future__ import annotations
+
+import math
+
+from ortable import dims, dtypes
+from ortable.ir import Graph
+
+from .facts import Bool, Float, Int, Ints, Result, rank_of, shape_of
+from .promotion import wide_dtype
+from .sums import length_over, magnitude_over, marks_over, summed_over
+from .values import cast, const, consts
+
+__all__ = [
+    "all_true",
+    "any_true",
+    "loss_reduced",
+    "power_norm",
+    "reduced_extreme",
+]
+
+
+def power_norm(graph: Graph, x: Result, power: Float, axes: Ints, keepdim: Bool) -> Result:
+    """The p-norm of a float result over ``axes``."""
+    make, kind = graph.make_node, graph.get_type(x)
+    if power in (1, 2):
+        word = magnitude_over if power == 1 else length_over
+        return word(graph, x, axes, keepdim)
+    if power == 0:
+        marks = marks_over(graph, cast(graph, x, dtypes.boolean), axes, keepdim)
+        return cast(graph, marks, kind)
+    if abs(power) == math.inf:
+        return reduced_extreme(graph, make("Abs", [x]), axes, keepdim, power > 0)
+    raised = make("Pow", [make("Abs", [x]), const(graph, power, kind)])
+    total = summed_over(graph, raised, axes, keepdim)
+    return make("Pow", [total, const(graph, 1 / power, kind)])
+
+
+def reduced_extreme(graph: Graph, x: Result, axes: Ints, keepdim: Bool, largest: Bool) -> Result:
+    """The largest (or smallest) element over ``axes``; NaN wins, as in torch.
+
+    ONNX leaves NaN open in ReduceMax, and ONNX Runtime skips it; the sum of ``x * 0`` would let
+    infinities in, so NaN is looked for by itself.
+    """
+    dtype = graph.get_type(x)
+    over = consts(graph, axes, dtypes.int64)
+    # older opsets have no ReduceMax of bool, none has one of int16
+    computed = {dtypes.boolean: dtypes.uint8, dtypes.int16: dtypes.int32}.get(dtype, dtype)
+    op = "ReduceMax" if largest else "ReduceMin"
+    found = cast(
+        graph, graph.make_node(op, [cast(graph, x, computed), over], keepdims=int(keepdim)), dtype
+    )
+    if not dtypes.is_float_type(dtype):
+        return found
+    lost = graph.make_node("ReduceMax", [nan_bytes(graph, x), over], keepdims=int(keepdim))
+    mask = cast(graph, lost, dtypes.boolean)
+    return graph.make_node("Where", [mask, const(graph, float("nan"), dtype), found])
+
+
+def nan_bytes(graph: Graph, x: str) -> str:
+    """1 where ``x`` is NaN, as uint8: the type for which every opset has a ReduceMax and an
+    ArgMax."""
+    return cast(graph, graph.make_node("IsNaN", [x]), dtypes.uint8)
+
+
+def any_true(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
+    """Whether an element over ``axes`` is not 0; False for no elements."""
+    marks = cast(graph, x, dtypes.boolean)
+    return cast(graph, marks_over(graph, marks, axes, keepdim), dtypes.boolean)
+
+
+def all_true(graph: Graph, x: Result, axes: Ints, keepdim: Bool) -> Result:
+    """Whether no element over ``axes`` is 0; True for no elements."""
+    zeros = graph.make_node("Not", [cast(graph, x, dtypes.boolean)])
+    return graph.make_node("Not", [any_true(graph, zeros, axes, keepdim)])
+
+
+def loss_reduced(graph: Graph, x: Result, reduction: Int) -> Result:
+    """The elements of a loss (torch's reduction 0), their mean (1), which is NaN for no elements,
+    or their sum (2)."""
+    if reduction == 0:
+        return x
+    dtype, axes = graph.get_type(x), list(range(rank_of(graph, x)))
+    wide = cast(graph, x, wide_dtype(dtype))
+    total = summed_over(graph, wide, axes, False)
+    if reduction == 1:
+        count = const(graph, dims.prod(shape_of(graph, x)), wide_dtype(dtype))
+        total = graph.make_node("Div", [total, count])
+    return cast(graph, total, dtype)
