@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ortable.passes.rewrite.rule import Match, Rule
 from ortable.passes.rewrite.words.numbers import ints_of
 from ortable.passes.rewrite.words.shapes import is_known, known_rank, same_shape
-from ortable.passes.rewrite.words.slices import composed_slice, has_unit_steps, is_single_index, slice_axis, slice_of, slice_of_concat, slice_start, sliced, split_sizes
+from ortable.passes.rewrite.words.slices import composed_slice, has_unit_steps, is_single_index, slice_axis, slice_node, slice_of, slice_of_concat, slice_start, split_sizes
 from ortable.prelude.values import as_vec
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def match_slice_of_concat(m: Matcher, root: Node) -> Match | None:
 
 
 def make_slice_of_concat(graph: Graph, res: Res, part: Any) -> Any:
-    return sliced(graph, part)
+    return slice_node(graph, part)
 
 
 def match_slice_slice(m: Matcher, root: Node) -> Match | None:
@@ -67,7 +67,7 @@ def match_slice_slice(m: Matcher, root: Node) -> Match | None:
 
 
 def make_slice_slice(graph: Graph, res: Res, both: Any) -> Any:
-    return sliced(graph, both)
+    return slice_node(graph, both)
 
 
 def match_slice_squeeze(m: Matcher, root: Node) -> Match | None:

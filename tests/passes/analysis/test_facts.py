@@ -138,6 +138,8 @@ def test_halves_that_are_equal(g: GraphBuilder) -> None:
     twice = g.op.Concat(angles, angles, axis=-1)
     table = g.op.Mul(g.op.Cos(g.op.Unsqueeze(twice, ints(g, 0))), number(g, 2.0, np.float32))
     assert halves_are_equal(g, table)
+    assert halves_are_equal(g, g.op.Sub(table, g.op.Sin(table)))
+    assert not halves_are_equal(g, g.op.Mul(table, g.op.Concat(angles, g.op.Neg(angles), axis=-1)))
     assert not halves_are_equal(g, angles)
     assert not halves_are_equal(g, g.op.Concat(angles, g.op.Neg(angles), axis=-1))
     assert not halves_are_equal(g, g.op.Concat(angles, angles, axis=0))

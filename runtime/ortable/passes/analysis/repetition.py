@@ -7,9 +7,10 @@ import numpy as np
 
 from ortable import dims
 from ortable.ir import Graph, Node
+from ortable_generated.onnx.traits import ELEMENTWISE
 
 from .constants import single_number, whole_constant
-from .memo import Transfer, Walk, by_operator, same_as_input
+from .memo import Transfer, Walk, by_operator
 from .ranges import adds_last_axis
 
 
@@ -36,13 +37,10 @@ def _joined(walk: Walk[str, bool], node: Node) -> bool:
     return last and len(node.inputs) == 2 and node.inputs[0] == node.inputs[1]
 
 
-def _shifted_or_scaled(walk: Walk[str, bool], node: Node) -> bool:
+def _elementwise(walk: Walk[str, bool], node: Node) -> bool:
     """One number for all elements keeps what is equal equal."""
-    first, second = node.inputs
-    for number, other in ((first, second), (second, first)):
-        if single_number(walk.graph, number) is not None:
-            return walk.fact(other)
-    return False
+    others = [x for x in node.inputs if x and single_number(walk.graph, x) is None]
+    return bool(others) and all(map(walk.fact, others))
 
 
 def _reshaped(walk: Walk[str, bool], node: Node) -> bool:
@@ -62,10 +60,8 @@ def _unsqueezed(walk: Walk[str, bool], node: Node) -> bool:
 
 
 _TRANSFERS: dict[str, Transfer[bool]] = {
-    **dict.fromkeys(("Cast", "Cos", "Identity", "Sin"), same_as_input),
-    "Add": _shifted_or_scaled,
+    **dict.fromkeys(ELEMENTWISE, _elementwise),
     "Concat": _joined,
-    "Mul": _shifted_or_scaled,
     "Reshape": _reshaped,
     "Unsqueeze": _unsqueezed,
 }

@@ -1,5 +1,8 @@
 """Runs rules over a graph until none fits: a worklist of nodes, rules found by the operators of a
-node and of what it reads, every replacement checked for dtype and shape."""
+node and of what it reads, every replacement checked for dtype and shape.
+
+In come a graph and rules, out goes the same graph, changed in place, and a record of what was done.
+Called by `passes.pipeline`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """What generated matchers ask: who makes a result, who reads it, which constant it is. One Matcher
-serves one graph; the index of the graph keeps it true while nodes come and go."""
+serves one graph; the index of the graph keeps it true while nodes come and go. In comes a name, out
+goes a node, an array or a bool."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """One replacement: built as a converter builds nodes, checked against what it replaces, undone when
-it does not fit."""
+it does not fit. In come the index of a graph, a rule and its match, out go the nodes around the
+change. Called by the engine."""
 
 from __future__ import annotations
 

@@ -33,10 +33,10 @@ __all__ = [
     "has_unit_steps",
     "is_single_index",
     "slice_axis",
+    "slice_node",
     "slice_of",
     "slice_of_concat",
     "slice_start",
-    "sliced",
     "slices_half",
     "split_sizes",
 ]
@@ -120,7 +120,7 @@ def slices_half(
     return (first, last) == (which * size // 2, (1 + which) * size // 2)
 
 
-def sliced(graph: Graph, taken: Opaque) -> Result:
+def slice_node(graph: Graph, taken: Opaque) -> Result:
     """The slice; no node when it is all of its source."""
     if not taken.spans:
         return taken.source
@@ -324,7 +324,7 @@ def concat_slices(graph: Graph, xs: Results, axis: Int) -> Opaque:
 
 def concatenated(graph: Graph, slices: Opaque, axis: Int) -> Result:
     """Slices joined; no Concat for one."""
-    made = [sliced(graph, taken) for taken in slices]
+    made = [slice_node(graph, taken) for taken in slices]
     return made[0] if len(made) == 1 else graph.make_node("Concat", made, axis=axis)
 
 
