@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.passes.rewrite.rule import Match, Rule
-from ortable.passes.rewrite.words.numbers import dtype_or_zero, int_constant, known_ints
+from ortable.passes.rewrite.words.numbers import dtype_or_zero, int_array_or_none, int_constant
 from ortable.passes.rewrite.words.shapes import is_known, joined_run, run_of
 from ortable.prelude.facts import is_constant
 
@@ -41,7 +41,7 @@ def match_known_sizes_1(m: Matcher, root: Node) -> Match | None:
     if len(root.inputs) != 1:
         return None
     out = root.outputs[0]
-    value = known_ints(graph, out)
+    value = int_array_or_none(graph, out)
     if not is_known(value):
         m.refuse('is_known(value)')
         return None
@@ -58,7 +58,7 @@ def match_known_sizes_2(m: Matcher, root: Node) -> Match | None:
     if len(root.inputs) != 1 or not m.plain(root):
         return None
     out = root.outputs[0]
-    value = known_ints(graph, out)
+    value = int_array_or_none(graph, out)
     if not is_known(value):
         m.refuse('is_known(value)')
         return None
@@ -75,7 +75,7 @@ def match_known_sizes_3(m: Matcher, root: Node) -> Match | None:
     if len(root.inputs) != 2:
         return None
     out = root.outputs[0]
-    value = known_ints(graph, out)
+    value = int_array_or_none(graph, out)
     if not is_known(value):
         m.refuse('is_known(value)')
         return None
@@ -92,7 +92,7 @@ def match_known_sizes_4(m: Matcher, root: Node) -> Match | None:
     if len(root.inputs) < 1:
         return None
     out = root.outputs[0]
-    value = known_ints(graph, out)
+    value = int_array_or_none(graph, out)
     if not is_known(value):
         m.refuse('is_known(value)')
         return None
@@ -109,7 +109,7 @@ def match_known_sizes_5(m: Matcher, root: Node) -> Match | None:
     if not 3 <= len(root.inputs) <= 5 or not m.plain(root):
         return None
     out = root.outputs[0]
-    value = known_ints(graph, out)
+    value = int_array_or_none(graph, out)
     if not is_known(value):
         m.refuse('is_known(value)')
         return None
@@ -126,7 +126,7 @@ def match_known_sizes_6(m: Matcher, root: Node) -> Match | None:
     if not 1 <= len(root.inputs) <= 2 or not m.plain(root):
         return None
     out = root.outputs[0]
-    value = known_ints(graph, out)
+    value = int_array_or_none(graph, out)
     if not is_known(value):
         m.refuse('is_known(value)')
         return None
@@ -143,7 +143,7 @@ def match_known_sizes_7(m: Matcher, root: Node) -> Match | None:
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     out = root.outputs[0]
-    value = known_ints(graph, out)
+    value = int_array_or_none(graph, out)
     if not is_known(value):
         m.refuse('is_known(value)')
         return None
@@ -160,7 +160,7 @@ def match_known_sizes_8(m: Matcher, root: Node) -> Match | None:
     if len(root.inputs) != 2:
         return None
     out = root.outputs[0]
-    value = known_ints(graph, out)
+    value = int_array_or_none(graph, out)
     if not is_known(value):
         m.refuse('is_known(value)')
         return None
@@ -177,7 +177,7 @@ def match_known_sizes_9(m: Matcher, root: Node) -> Match | None:
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     out = root.outputs[0]
-    value = known_ints(graph, out)
+    value = int_array_or_none(graph, out)
     if not is_known(value):
         m.refuse('is_known(value)')
         return None
@@ -194,7 +194,7 @@ def match_known_sizes_10(m: Matcher, root: Node) -> Match | None:
     if len(root.inputs) != 1:
         return None
     out = root.outputs[0]
-    value = known_ints(graph, out)
+    value = int_array_or_none(graph, out)
     if not is_known(value):
         m.refuse('is_known(value)')
         return None
@@ -211,7 +211,7 @@ def match_known_sizes_11(m: Matcher, root: Node) -> Match | None:
     if len(root.inputs) != 3 or not m.plain(root):
         return None
     out = root.outputs[0]
-    value = known_ints(graph, out)
+    value = int_array_or_none(graph, out)
     if not is_known(value):
         m.refuse('is_known(value)')
         return None
@@ -228,7 +228,7 @@ def match_known_sizes_12(m: Matcher, root: Node) -> Match | None:
     if not 1 <= len(root.inputs) <= 2:
         return None
     out = root.outputs[0]
-    value = known_ints(graph, out)
+    value = int_array_or_none(graph, out)
     if not is_known(value):
         m.refuse('is_known(value)')
         return None
@@ -245,7 +245,7 @@ def match_known_sizes_13(m: Matcher, root: Node) -> Match | None:
     if len(root.inputs) != 1:
         return None
     out = root.outputs[0]
-    value = known_ints(graph, out)
+    value = int_array_or_none(graph, out)
     if not is_known(value):
         m.refuse('is_known(value)')
         return None
@@ -267,7 +267,7 @@ def match_known_sizes_computed_1(m: Matcher, root: Node) -> Match | None:
         return None
     for _, _ in m.orders(root):
         out = root.outputs[0]
-        value = known_ints(graph, out)
+        value = int_array_or_none(graph, out)
         if not is_known(value):
             m.refuse('is_known(value)')
             continue
@@ -285,7 +285,7 @@ def match_known_sizes_computed_2(m: Matcher, root: Node) -> Match | None:
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     out = root.outputs[0]
-    value = known_ints(graph, out)
+    value = int_array_or_none(graph, out)
     if not is_known(value):
         m.refuse('is_known(value)')
         return None
@@ -303,7 +303,7 @@ def match_known_sizes_computed_3(m: Matcher, root: Node) -> Match | None:
         return None
     for _, _ in m.orders(root):
         out = root.outputs[0]
-        value = known_ints(graph, out)
+        value = int_array_or_none(graph, out)
         if not is_known(value):
             m.refuse('is_known(value)')
             continue
@@ -321,7 +321,7 @@ def match_known_sizes_computed_4(m: Matcher, root: Node) -> Match | None:
     if len(root.inputs) != 2 or not m.plain(root):
         return None
     out = root.outputs[0]
-    value = known_ints(graph, out)
+    value = int_array_or_none(graph, out)
     if not is_known(value):
         m.refuse('is_known(value)')
         return None
@@ -338,7 +338,7 @@ def match_known_sizes_computed_5(m: Matcher, root: Node) -> Match | None:
     if len(root.inputs) != 2:
         return None
     out = root.outputs[0]
-    value = known_ints(graph, out)
+    value = int_array_or_none(graph, out)
     if not is_known(value):
         m.refuse('is_known(value)')
         return None
@@ -356,7 +356,7 @@ def match_known_sizes_computed_6(m: Matcher, root: Node) -> Match | None:
         return None
     for _, _ in m.orders(root):
         out = root.outputs[0]
-        value = known_ints(graph, out)
+        value = int_array_or_none(graph, out)
         if not is_known(value):
             m.refuse('is_known(value)')
             continue
@@ -375,7 +375,7 @@ def match_known_sizes_computed_7(m: Matcher, root: Node) -> Match | None:
         return None
     for _, _ in m.orders(root):
         out = root.outputs[0]
-        value = known_ints(graph, out)
+        value = int_array_or_none(graph, out)
         if not is_known(value):
             m.refuse('is_known(value)')
             continue
@@ -393,7 +393,7 @@ def match_known_sizes_computed_8(m: Matcher, root: Node) -> Match | None:
     if len(root.inputs) != 1 or not m.plain(root):
         return None
     out = root.outputs[0]
-    value = known_ints(graph, out)
+    value = int_array_or_none(graph, out)
     if not is_known(value):
         m.refuse('is_known(value)')
         return None
@@ -410,7 +410,7 @@ def match_known_sizes_computed_9(m: Matcher, root: Node) -> Match | None:
     if len(root.inputs) != 1 or not m.plain(root):
         return None
     out = root.outputs[0]
-    value = known_ints(graph, out)
+    value = int_array_or_none(graph, out)
     if not is_known(value):
         m.refuse('is_known(value)')
         return None
@@ -427,7 +427,7 @@ def match_known_sizes_computed_10(m: Matcher, root: Node) -> Match | None:
     if len(root.inputs) != 3 or not m.plain(root):
         return None
     out = root.outputs[0]
-    value = known_ints(graph, out)
+    value = int_array_or_none(graph, out)
     if not is_known(value):
         m.refuse('is_known(value)')
         return None

@@ -21,6 +21,7 @@ __all__ = [
     "dtype_or_zero",
     "for_cpu",
     "holds_every_value",
+    "int_array_or_none",
     "int_constant",
     "intervals_overlap",
     "ints_of",
@@ -37,7 +38,6 @@ __all__ = [
     "is_rounded_in_float32",
     "is_zero_fill",
     "is_zero_in_float32",
-    "known_ints",
     "number_of",
     "ones",
     "quotient",
@@ -239,7 +239,7 @@ def ints_of(graph: Graph, x: Result) -> Ints:
     return [int(each) for each in array.reshape(-1)]
 
 
-def known_ints(graph: Graph, x: Result) -> Opaque:
+def int_array_or_none(graph: Graph, x: Result) -> Opaque:
     """The content of an integer result as an array, where it is known before the model runs."""
     info = graph.values[x]
     if info.dtype not in (dtypes.int64, dtypes.int32) or info.value is None:
