@@ -17,6 +17,7 @@ from ortablegen.aten.model import Specs
 from ortablegen.aten.read import read_folder
 from ortablegen.onnx.emit import emit_onnx_rules
 from ortablegen.onnx.read import load_onnx_rules
+from ortablegen.onnx.traits import TRAITS
 from ortablegen.rewrites.check import check_rewrites
 from ortablegen.rewrites.emit import emit_rewrites
 from ortablegen.rewrites.model import Rewrite
@@ -49,8 +50,8 @@ def generate(root: Path) -> Generated:
     specs = read_folder(root / "specs" / "aten", root, diagnostics)
     check_specs(specs, diagnostics)
     rules = load_onnx_rules(root / "specs" / "onnx", diagnostics)
-    commutative = rules.having("commutative")
-    rewrites = read_rewrites(root / "specs" / "rewrites", root, diagnostics, commutative)
+    traits = {name: rules.having(name) for name in TRAITS}
+    rewrites = read_rewrites(root / "specs" / "rewrites", root, diagnostics, traits)
     check_rewrites(rewrites, diagnostics)
     diagnostics.raise_if_any()
     files = {"ortable_generated/__init__.py": _PACKAGE}

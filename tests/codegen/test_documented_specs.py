@@ -11,6 +11,8 @@ import torch
 
 from ortablegen.aten.check import check_specs
 from ortablegen.aten.read import read_text
+from ortablegen.onnx.read import load_onnx_rules
+from ortablegen.onnx.traits import TRAITS
 from ortablegen.rewrites.check import check_rewrites
 from ortablegen.rewrites.read import read_rewrites_text
 from ortablegen.source.diagnostics import Diagnostics
@@ -45,3 +47,20 @@ def test_a_rewrite_shown_in_the_documentation_compiles() -> None:
         diagnostics = Diagnostics()
         check_rewrites(read_rewrites_text(entry, "docs/language.md", diagnostics), diagnostics)
         assert not diagnostics.errors, diagnostics.render()
+
+
+def test_entries_of_onnx_operators_shown_in_the_documentation_compile(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "language.md").read_text()
+    (entries,) = re.findall(r"^```yaml\n(- \{onnx:.*?)^```", page, re.DOTALL | re.MULTILINE)
+    diagnostics = Diagnostics()
+    (tmp_path / "shown.yaml").write_text(entries)
+    load_onnx_rules(tmp_path, diagnostics)
+    assert not diagnostics.errors, diagnostics.render()
+
+
+def test_every_trait_is_in_the_documentation_with_its_meaning() -> None:
+    page = (ROOT / "docs" / "language.md").read_text()
+    for name, trait in TRAITS.items():
+        assert f"`{name}`" in page, name
+        if name not in ("comparison", "ordering"):  # in one row
+            assert f"| `{name}` | {trait.meaning}" in page, name

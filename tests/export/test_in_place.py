@@ -14,7 +14,7 @@ import torch
 from ortable import to_onnx
 from ortable.errors import ExportError
 from ortable.interpreter import generated_tables
-from ortable.interpreter.mutation.in_place import harmless_writes
+from ortable.interpreter.mutation.elidable import elidable_mutations
 
 
 class Model(torch.nn.Module):
@@ -99,7 +99,7 @@ def _export(function: Callable[..., Any]) -> tuple[torch.export.ExportedProgram,
 def _count(program: torch.export.ExportedProgram) -> tuple[int, int]:
     """(writes of the graph, those found harmless)."""
     converters = generated_tables().converters
-    found = harmless_writes(program.graph_module, converters.__contains__)
+    found = elidable_mutations(program.graph_module, converters.__contains__)
     operators = [n.target for n in program.graph.nodes if n.op == "call_function"]
     writes = [t for t in operators if hasattr(t, "_schema") and t._schema.is_mutable]
     return len(writes), len(found)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ortable.interpreter import Tables
+from ortable.interpreter import ConverterTables
 
 
 class Call(NamedTuple):
@@ -95,7 +95,7 @@ CONVERTERS: dict[str, Any] = {
     ),
 }
 
-TABLES = Tables(
+TABLES = ConverterTables(
     converters=CONVERTERS,
     rules={"aten::relu": same_as_self, "aten::sigmoid": same_as_self},
     callables={

@@ -61,8 +61,8 @@ def test_round_trip_keeps_everything(model):
 
 def test_types_and_shapes_are_inferred_and_read(model):
     gr = GraphBuilder(model)
-    assert gr._known_shapes["h"] == ("n", 3)
-    assert gr._known_shapes["k"] == ("n", 7)
+    assert gr.known_shapes["h"] == ("n", 3)
+    assert gr.known_shapes["k"] == ("n", 7)
     assert gr.get_type("k") == dtypes.float32
     assert gr.is_constant("w") and not gr.is_constant("h")
     assert gr.get_constant("w").shape == (3, 3)

@@ -1,4 +1,4 @@
-"""House rules that a machine can check: file lengths, first lines, and what no file may name."""
+"""House rules that a machine can check: function bodies, first lines, what no file may name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from tests.packaging.files import ROOT, text_files
 
-LINES = 700  # a file holds one topic; nothing is cut to fit
+BODY_LINES = 60  # of a function; files are as long as their topic
 HERE = "tests/packaging/test_repository.py"  # spells out what it forbids
 FORBIDDEN = {
     "a path outside the repository": r"(?<![\w.$}~)])/(?:work|root|tmp|home|opt|Users)/\w",
@@ -24,25 +24,37 @@ def files(*suffixes: str) -> list[str]:
     return [path.as_posix() for path in text_files() if path.suffix in suffixes]
 
 
-# Read from ONNX Runtime by a codegen verb; written by the conformance run.
-MEASURED = ("specs/runtime/kernels_cpu.yaml", "specs/runtime/conformance.yaml")
-
-
 def test_the_walk_finds_the_project() -> None:
     found = {path.as_posix() for path in text_files()}
     assert {"README.md", "Makefile", "pyproject.toml", ".ci/run", HERE} <= found
     assert not any(".venv" in name for name in found)
 
 
-def test_sources_and_specs_stay_short() -> None:
-    long = {
-        name: lines
-        for name in files(".py", ".yaml", ".jinja")
-        if not name.startswith("generated/")
-        and name not in MEASURED
-        and (lines := (ROOT / name).read_text(encoding="utf-8").count("\n")) > LINES
-    }
-    assert not long, f"split these files (limit {LINES} lines): {long}"
+def test_function_bodies_fit_a_screen() -> None:
+    long = [
+        f"{name}:{node.lineno} {node.name}: {lines} lines"
+        for name in files(".py")
+        if name.startswith(("runtime/", "codegen/", "benchmarks/", "tests/", "examples/"))
+        for node in ast.walk(ast.parse((ROOT / name).read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (lines := body_lines(node)) > BODY_LINES
+    ]
+    assert not long, "\n".join(long)
+
+
+def body_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Lines of a function without its signature and docstring."""
+    body = node.body[1:] if ast.get_docstring(node) is not None else node.body
+    return body[-1].end_lineno - body[0].lineno + 1 if body else 0  # type: ignore[operator]
+
+
+def test_the_plan_names_files_that_exist() -> None:
+    """Paths in the text of docs/architecture.md, relative to the root or to runtime/ortable."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([\w.]+(?:/[\w.]+)+/?)`", text)
+    assert len(named) > 20
+    roots = (ROOT, ROOT / "runtime" / "ortable")
+    assert [name for name in named if not any((root / name).exists() for root in roots)] == []
 
 
 def test_every_python_file_says_what_it_is_for() -> None:

@@ -99,7 +99,7 @@ def test_names_read_inside_a_graph_proto_stay(gr):
     gr.optimize()
     assert ops(gr) == ["Relu", "Identity", "If"]
     with pytest.raises(BuilderError, match="a subgraph given as GraphProto reads it"):
-        gr.rename_result(copy, "other")
+        gr.rename({copy: "other"})
 
 
 def test_unused_nodes_and_initializers_are_removed(gr):
@@ -194,14 +194,14 @@ def test_rename_result_reaches_readers_outputs_and_subgraphs(gr, ort):
     other.make_tensor_output(other.op.Abs(hidden))
     gr.op.If(gr.make_initializer("", True), then_branch=child, else_branch=other, outputs=["y"])
     gr.make_tensor_output("y")
-    gr.rename_results({hidden: "relu", "y": "result"})
+    gr.rename({hidden: "relu", "y": "result"})
     assert child.nodes[0].inputs == ["relu"]
     assert [info.name for info in gr.outputs] == ["result"]
     assert ort(gr, {"x": X})[0].tolist() == [0, -2]
     with pytest.raises(BuilderError, match="cannot be renamed 'x'"):
-        gr.rename_result("relu", "x")
+        gr.rename({"relu": "x"})
     with pytest.raises(BuilderError, match="no result 'zzz'"):
-        gr.rename_result("zzz", "y")
+        gr.rename({"zzz": "y"})
 
 
 def test_optimize_says_what_it_removed(gr):

@@ -62,6 +62,7 @@ def _not_boolean(schema: OnnxSchema) -> str | None:
 
 TRAITS: Mapping[str, Trait] = MappingProxyType(
     {
+        "common": Trait("stands in most graphs many times, so rewrites are found by a rarer one"),
         "commutative": Trait("two inputs may change places", _two_alike),
         "comparison": Trait("compares two numbers at each place", _compares),
         "elementwise": Trait(

@@ -329,7 +329,7 @@ class _Checker:
     def patterns(self) -> tuple[Pattern, ...]:
         code = self.rewrite.pattern
         try:
-            found = read_patterns(code, self.rewrite.commutative)
+            found = read_patterns(code, self.rewrite.traits["commutative"])
             for pattern in found:
                 lost = unreachable(pattern)
                 if lost is not None:

@@ -49,7 +49,7 @@ def check_cycles(rewrites: tuple[Rewrite, ...], diagnostics: Diagnostics) -> Non
     rules = [
         _Rule(
             rewrite,
-            read_patterns(rewrite.pattern, rewrite.commutative),
+            read_patterns(rewrite.pattern, rewrite.traits["commutative"]),
             Replacement(rewrite),
             _conditions(rewrite),
         )

@@ -13,8 +13,6 @@ from .model import Rewrite
 from .names import Names, names_of, opset_range
 from .pattern import Made, Pattern, read_patterns
 
-# makers of inputs that many nodes have: a rule is found faster by a rarer one
-_COMMON = ("Add", "Mul", "Reshape", "Transpose", "Cast", "Constant")
 _PACKAGE = "ortable_generated/rewrites"
 _FIRST = "# Generated from {} by codegen. Do not edit: change the spec, then run `make codegen`."
 _INIT = f'''{_FIRST.format("specs/rewrites")}
@@ -44,7 +42,7 @@ def rewrites_text(rewrites: tuple[Rewrite, ...], display: str) -> str:
     rows: list[str] = []
     annotations: set[str] = set()
     for rewrite in sorted(rewrites, key=lambda each: each.name):
-        patterns = read_patterns(rewrite.pattern, rewrite.commutative)
+        patterns = read_patterns(rewrite.pattern, rewrite.traits["commutative"])
         names = names_of(rewrite, patterns)
         needs.hidden = frozenset(names.kinds)
         for number, pattern in enumerate(patterns):
@@ -123,7 +121,7 @@ def _row(rewrite: Rewrite, pattern: Pattern, order: list[int], function: str) ->
         ("file", rewrite.file),
         ("stage", rewrite.stage),
         ("root", root.key),
-        ("child", child_of(pattern)),
+        ("child", child_of(pattern, rewrite.traits["common"])),
         ("size", len(pattern.nodes)),
     ]
     lines = [f"        {key}={value!r}," for key, value in fields]
@@ -139,7 +137,8 @@ def _row(rewrite: Rewrite, pattern: Pattern, order: list[int], function: str) ->
     return "\n    Rule(\n" + "\n".join(lines) + "\n    ),"
 
 
-def child_of(pattern: Pattern) -> str:
-    """An operator that makes an input of the anchor, a rare one if there is a choice."""
+def child_of(pattern: Pattern, common: frozenset[str]) -> str:
+    """An operator that makes an input of the anchor, a rare one if there is a choice: a rule is
+    found faster by it."""
     found = [a.node.key for a in pattern.roots()[0].arguments if isinstance(a, Made)]
-    return min(found, key=lambda key: (key in _COMMON, found.index(key)), default="")
+    return min(found, key=lambda key: (key in common, found.index(key)), default="")

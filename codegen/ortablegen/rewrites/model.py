@@ -3,7 +3,8 @@ tests consume."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from ortablegen.language.parse import Code
 from ortablegen.source.diagnostics import Span
@@ -34,8 +35,7 @@ class RewriteCase:
 
 @dataclass(frozen=True)
 class Rewrite:
-    """One entry of a file of rewrites; ``commutative`` has the keys of all operators whose two
-    inputs a matcher tries in both orders."""
+    """One entry of a file of rewrites; ``traits`` has the keys of all operators by trait."""
 
     name: str
     file: str
@@ -45,7 +45,7 @@ class Rewrite:
     pattern: Code
     replace: Code
     cases: tuple[RewriteCase, ...]
-    commutative: frozenset[str]
+    traits: Mapping[str, frozenset[str]] = field(compare=False, repr=False)
     let: tuple[tuple[str, Code], ...] = ()
     when: Code | None = None
     opset: str | None = None

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TypeAlias
 
-from ortable_generated.onnx import traits
+from ortable_generated.onnx import traits as generated
 from ortablegen.language.entries import EntryReader
 from ortablegen.language.parse import Code, parse_block
+from ortablegen.onnx.traits import TRAITS
 from ortablegen.source.diagnostics import Diagnostics, Span
 from ortablegen.source.yaml_source import YMap, YNode, YScalar, YSeq, load, parse
 
@@ -31,15 +34,23 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _OFF = "off because "
 
 
+Traits: TypeAlias = "Mapping[str, frozenset[str]]"  # keys of the operators that have each
+
+
+def generated_traits() -> Traits:
+    """The traits of operators that the generated tables have."""
+    return {name: getattr(generated, name.upper(), frozenset()) for name in TRAITS}
+
+
 def read_rewrites(
-    folder: Path, root: Path, diagnostics: Diagnostics, commutative: frozenset[str] | None = None
+    folder: Path, root: Path, diagnostics: Diagnostics, traits: Traits | None = None
 ) -> tuple[Rewrite, ...]:
-    """Read every ``*.yaml`` in ``folder``; file names in errors are relative to ``root``. Which
-    operators are ``commutative`` the generated tables say where nothing else is given."""
+    """Read every ``*.yaml`` in ``folder``; file names in errors are relative to ``root``. The
+    ``traits`` of operators are those of the generated tables where no others are given."""
     found: list[Rewrite] = []
     for path in sorted(folder.glob("*.yaml")):
         display = path.relative_to(root).as_posix()
-        found += _read(load(path, display, diagnostics), display, diagnostics, commutative)
+        found += _read(load(path, display, diagnostics), display, diagnostics, traits)
     return tuple(found)
 
 
@@ -49,10 +60,10 @@ def read_rewrites_text(text: str, display: str, diagnostics: Diagnostics) -> tup
 
 
 def _read(
-    entries: YSeq, display: str, diagnostics: Diagnostics, commutative: frozenset[str] | None
+    entries: YSeq, display: str, diagnostics: Diagnostics, traits: Traits | None
 ) -> tuple[Rewrite, ...]:
     reader = _Reader(display, diagnostics)
-    reader.commutative = traits.COMMUTATIVE if commutative is None else commutative
+    reader.traits = generated_traits() if traits is None else traits
     found = [reader.entry(node) for node in entries]
     return tuple(rewrite for rewrite in found if rewrite is not None)
 
@@ -60,7 +71,7 @@ def _read(
 class _Reader(EntryReader):
     """Reads the entries of one file."""
 
-    commutative: frozenset[str]
+    traits: Traits
 
     def entry(self, node: YNode) -> Rewrite | None:
         if not isinstance(node, YMap) or node.get("rewrite") is None:
@@ -90,7 +101,7 @@ class _Reader(EntryReader):
             pattern=pattern or _nothing(node.span),
             replace=replace or _nothing(node.span),
             cases=self.cases(node.get("cases")),
-            commutative=self.commutative,
+            traits=self.traits,
             let=self.let(node.get("let")),
             when=when,
             opset=self.opset_text(node.get("opset")),

@@ -1,6 +1,18 @@
 # Generated from specs/onnx/*.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
 """Traits of ONNX operators: for each the operators that have it, by their keys (``Node.key``)."""
 
+# stands in most graphs many times, so rewrites are found by a rarer one
+COMMON = frozenset(
+    {
+        "Add",
+        "Cast",
+        "Constant",
+        "Mul",
+        "Reshape",
+        "Transpose",
+    }
+)
+
 # two inputs may change places
 COMMUTATIVE = frozenset(
     {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from onnx import FunctionProto, ModelProto, NodeProto
 
 from ortable.errors import BuilderError
-from ortable.ir import Graph, Node, casts, editing, inline_graph, versions
+from ortable.ir import Graph, Node, casts, inline_graph, versions
 from ortable.ir.proto import function_protos, read_model, write_model
 from ortable.passes import common_subexpressions, folding, identities, unused
 from ortable.passes.pipeline import FOLDED_BYTES, PassOptions, run_passes
@@ -59,6 +59,11 @@ class GraphBuilder(Graph):
             self.opsets = {each.domain: each.version for each in model.opset_import}
             versions.check(self.opsets, target)
             read_model.read_model(self, model)
+
+    # what is known, under the names that users of such a builder print
+    _known_types = Graph.known_types
+    _known_shapes = Graph.known_shapes
+    _known_ranks = Graph.known_ranks
 
     def get_opset(self, domain: str = "") -> int:
         """Version of a domain. BuilderError when the graph does not use it."""
@@ -152,21 +157,6 @@ class GraphBuilder(Graph):
             equal_initializers=False,
         )
         return run_passes(self, options).counts
-
-    def rename_result(self, old: str, new: str) -> None:
-        """Renames a result everywhere. BuilderError when the new name is taken."""
-        self.rename_results({old: new})
-
-    def rename_results(self, names: Mapping[str, str]) -> None:
-        """Renames several results in one walk over the graph."""
-        for old, new in names.items():
-            self._info(old)
-            if new in self.values and new not in names:
-                raise BuilderError(
-                    f"{old!r} cannot be renamed {new!r}, "
-                    f"the graph has a result of this name ({self.tag})"
-                )
-        editing.rename(self, dict(names))
 
     # -- output
 

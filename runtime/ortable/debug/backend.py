@@ -15,7 +15,7 @@ from ortable.backend.options import OrtOptions
 from ortable.backend.roles import CompiledGraph
 from ortable.errors import OptionError
 
-from .compare import Tolerance
+from .compare import AskedTolerance
 from .run import ReferenceBackend
 
 __all__ = ["onnx_debug_backend"]
@@ -63,7 +63,7 @@ def onnx_debug_backend(
     verbose = own.get("verbose", 0)
     resolved = OrtOptions.from_mapping(*rest, {"verbose": min(verbose, 2)})
     _refuse(resolved)
-    tolerance = Tolerance(own.get("atol"), own.get("rtol")) if own.get("compare") else None
+    tolerance = AskedTolerance(own.get("atol"), own.get("rtol")) if own.get("compare") else None
 
     def run_with_reference(compiled: CompiledGraph, options: OrtOptions) -> Compiled:
         return ReferenceBackend(compiled, verbose=verbose, tolerance=tolerance)

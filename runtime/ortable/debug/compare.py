@@ -13,11 +13,12 @@ from onnx import NodeProto
 from torch.fx import GraphModule, Interpreter, Node
 
 from ortable.errors import MismatchError
+from ortable.export.account.tolerances import EXACT, Tolerance, tolerance_of
 from ortable.interpreter.diagnostics.failures import describe_node
 
 from .arrays import describe, to_numpy
 
-__all__ = ["EagerValues", "Tolerance"]
+__all__ = ["AskedTolerance", "EagerValues"]
 
 # What torch leaves uninitialised has no value to compare.
 _EMPTY = frozenset(
@@ -26,27 +27,21 @@ _EMPTY = frozenset(
 ) | {"aten::new_empty_strided"}
 
 
-# How far floats may be from eager's where nothing is given: absolute, relative.
-_TOLERANCES = {
-    "float64": (1e-7, 1e-5),
-    "float32": (1e-4, 1e-3),
-    "float16": (1e-2, 1e-2),
-    "bfloat16": (5e-2, 5e-2),
-}
-
-
-class Tolerance:
+class AskedTolerance:
     """How far a float may be from eager's: `atol + rtol * |eager|`; by dtype where not given."""
 
     def __init__(self, atol: float | None, rtol: float | None) -> None:
         self.atol, self.rtol = atol, rtol
 
-    def of(self, dtype: np.dtype) -> tuple[float, float]:
-        """Absolute and relative tolerance; none for integers and booleans."""
-        atol, rtol = _TOLERANCES.get(dtype.name, (0.0, 0.0))
-        if atol == 0.0:
-            return 0.0, 0.0
-        return atol if self.atol is None else self.atol, rtol if self.rtol is None else self.rtol
+    def of(self, dtype: np.dtype) -> Tolerance:
+        """The tolerance of a dtype; none for integers and booleans."""
+        default = tolerance_of(dtype.name)
+        if default == EXACT:
+            return EXACT
+        return Tolerance(
+            default.atol if self.atol is None else self.atol,
+            default.rtol if self.rtol is None else self.rtol,
+        )
 
 
 class EagerValues:
@@ -61,7 +56,7 @@ class EagerValues:
         graph_module: GraphModule,
         args: Sequence[Any],
         wanted: Mapping[str, str],
-        tolerance: Tolerance,
+        tolerance: AskedTolerance,
     ) -> None:
         self.fx_names = wanted
         self.tolerance = tolerance

@@ -18,7 +18,7 @@ from ortable.backend.roles import CompiledGraph, InputKind
 from ortable.errors import OrtableError
 
 from .arrays import describe, to_numpy, to_torch
-from .compare import EagerValues, Tolerance
+from .compare import AskedTolerance, EagerValues
 from .reference import ExtendedReferenceEvaluator
 
 __all__ = ["ReferenceBackend"]
@@ -34,7 +34,7 @@ class ReferenceBackend:
     """
 
     def __init__(
-        self, compiled: CompiledGraph, verbose: int = 0, tolerance: Tolerance | None = None
+        self, compiled: CompiledGraph, verbose: int = 0, tolerance: AskedTolerance | None = None
     ) -> None:
         self._boxed_call = True  # on the object: dynamo wraps backward graphs and copies `__dict__`
         self.compiled = compiled

@@ -14,9 +14,9 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 
 from ortable.interpreter.diagnostics.origin import source_line
-from ortable.interpreter.mutation.mutation import find_attribute
 
 from .calls import qualified_name
+from .modules import find_attribute
 from .tables import ASSERTIONS
 
 __all__ = ["Assertion", "asserts_inside", "lost_assertions", "run_time_checks"]

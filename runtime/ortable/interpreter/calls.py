@@ -11,12 +11,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
+from torch.fx import Node
 
+from ortable.ir import Graph
 from ortable.prelude.complex_value import ComplexValue
 
 from .. import dims, dtypes
 from ..errors import UnsupportedCase
-from .tables import Tables
+from .mutation.functionalized_calls import written_overload
+from .tables import ConverterTables
 
 _HOMES: tuple[tuple[str, Any], ...] = (
     ("operator", operator),
@@ -47,6 +50,17 @@ def qualified_name(target: Any) -> str:
     return f"{module_name}.{getattr(target, '__qualname__', None) or name or repr(target)}"
 
 
+def operator_key(node: Node) -> str:
+    """The key under which the target of ``node`` is looked up; that of the operator which a call
+    that writes stands for."""
+    target = written_overload(node) or node.target
+    if isinstance(target, (torch._ops.OpOverload, torch._ops.HigherOrderOperator)):
+        return target.name()
+    if isinstance(target, torch._ops.OpOverloadPacket):
+        return target._qualified_op_name
+    return target if isinstance(target, str) else qualified_name(target)
+
+
 class PacketCall(NamedTuple):
     """A call of an operator without an overload, in the form of the generated call targets."""
 
@@ -56,7 +70,7 @@ class PacketCall(NamedTuple):
     python_only: dict[str, Any] = {}  # noqa: RUF012 (a NamedTuple's default, never written)
 
 
-def alias_of(tables: Tables, target: Any) -> Any:
+def alias_of(tables: ConverterTables, target: Any) -> Any:
     """The call target of a Python function, or of an operator without an overload; None if
     unknown."""
     if isinstance(target, torch._ops.OpOverloadPacket):
@@ -65,7 +79,7 @@ def alias_of(tables: Tables, target: Any) -> Any:
 
 
 def resolve_overload(
-    builder: Any, call: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+    graph: Graph, call: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[Any, list[Any], dict[str, Any]]:
     """The ATen overload that torch takes for a Python call with these converted arguments, and its
     own arguments.
@@ -80,8 +94,8 @@ def resolve_overload(
     kept = _without_python_only(call, kwargs)
     named = {**call.fixed, **_schema_names(kept, packet)}
     if not overload:
-        stand_ins = [stand_in(builder, value) for value in packed]
-        named_stand_ins = {name: stand_in(builder, value) for name, value in named.items()}
+        stand_ins = [stand_in(graph, value) for value in packed]
+        named_stand_ins = {name: stand_in(graph, value) for name, value in named.items()}
         overload = torch._C._jit_resolve_packet(
             packet._qualified_op_name, *stand_ins, **named_stand_ins
         )
@@ -142,54 +156,54 @@ def pack_arguments(pack: str | None, args: Sequence[Any], packet: Any) -> list[A
     return [*args[:position], list(rest)]
 
 
-def stand_in(builder: Any, value: Any) -> Any:
+def stand_in(graph: Graph, value: Any) -> Any:
     """A Python value of the kind that torch sees in place of a converted argument."""
     if isinstance(value, str):
-        info = builder.values.get(value)
+        info = graph.values.get(value)
         if info is None:
             return value
         rank = info.rank if info.rank is not None else len(info.shape or ())
         dtype = dtypes.to_torch(info.dtype) if info.dtype else torch.float32
         return torch.empty((0,) * rank, dtype=dtype, device="meta")
     if isinstance(value, ComplexValue):
-        return stand_in(builder, value.real).to(dtypes.to_torch(value.dtype))
+        return stand_in(graph, value.real).to(dtypes.to_torch(value.dtype))
     if isinstance(value, dims.SymDim):
         return 1
     if isinstance(value, list):
-        return [stand_in(builder, item) for item in value]
+        return [stand_in(graph, item) for item in value]
     if isinstance(value, tuple):
-        return tuple(stand_in(builder, item) for item in value)
+        return tuple(stand_in(graph, item) for item in value)
     return value
 
 
 # Modules of Python functions that are simply called when no argument is a result.
 PYTHON = ("operator.", "builtins.", "math.")
 
-# Properties and methods that ask for a size, which the builder knows: nothing is emitted.
+# Properties and methods that ask for a size, which the graph knows: nothing is emitted.
 SIZE_PROPERTIES = frozenset({"shape", "ndim", "dtype"})
 SIZE_METHODS = frozenset({"size", "dim", "ndimension", "numel"})
 
 
-def known_size(builder: Any, name: str, args: Sequence[Any]) -> Any:
+def known_size(graph: Graph, name: str, args: Sequence[Any]) -> Any:
     """``x.shape``, ``x.ndim``, ``x.dtype``, ``x.size()``, ``x.size(1)``, ``x.dim()``,
     ``x.numel()``.
 
-    Raises BuilderError when the builder does not know the shape or type.
+    Raises BuilderError when the graph does not know the shape or type.
     """
     result = args[0]
     if name == "dtype":
-        return result.dtype if isinstance(result, ComplexValue) else builder.get_type(result)
+        return result.dtype if isinstance(result, ComplexValue) else graph.get_type(result)
     if isinstance(result, ComplexValue):
         result = result.real
     if name in ("ndim", "dim", "ndimension"):
-        return builder.get_rank(result)
-    shape = builder.get_shape(result)
+        return graph.get_rank(result)
+    shape = graph.get_shape(result)
     if name == "numel":
         return dims.prod(shape)
     return shape[args[1]] if len(args) > 1 and name == "size" else shape
 
 
-def find_converter(tables: Tables, name: str, target: Any, dispatcher: Any) -> Any:
+def find_converter(tables: ConverterTables, name: str, target: Any, dispatcher: Any) -> Any:
     """The converter of an overload or of a higher-order operator: a dispatcher, if given, sees the
     generated one and may return another."""
     native = tables.converters.get(name) or tables.hops.get(name)

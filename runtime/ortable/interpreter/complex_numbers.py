@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from ortable.ir import Graph
 from ortable.ir.result import Res
 from ortable.lowerings.complex.parts import each_part
 from ortable.prelude.complex_value import (
@@ -22,11 +23,11 @@ from .. import dtypes
 from ..errors import BuilderError, UnsupportedCase
 from ..lowerings.indexing import getitem
 from .results import check_and_complete
-from .tables import Converter, Tables
+from .tables import Converter, ConverterTables
 
 
 def chosen(
-    tables: Tables,
+    tables: ConverterTables,
     key: str,
     converter: Converter,
     res: Res,
@@ -57,24 +58,24 @@ def chosen(
     return found
 
 
-def declare_input(builder: Any, name: str, dtype: int, shape: tuple[Any, ...]) -> Any:
+def declare_input(graph: Graph, name: str, dtype: int, shape: tuple[Any, ...]) -> Any:
     """An ONNX input of the graph: its name, or a pair that is read from a real input with a last
     dimension of 2."""
     if not dtypes.is_complex_type(dtype):
-        builder.make_tensor_input(name, dtype, shape, is_dimension=False)
+        graph.make_tensor_input(name, dtype, shape, is_dimension=False)
         return name
-    builder.make_tensor_input(name, part_type(dtype), (*shape, 2), is_dimension=False)
-    return split_pair(builder, name)
+    graph.make_tensor_input(name, part_type(dtype), (*shape, 2), is_dimension=False)
+    return split_pair(graph, name)
 
 
-def transposed(builder: Any, value: Any, perm: Sequence[int]) -> Any:
+def transposed(graph: Graph, value: Any, perm: Sequence[int]) -> Any:
     """A result, or both parts of a pair, with permuted axes."""
     if value.__class__ is ComplexValue:
         parts = [
-            builder.make_node("Transpose", [p], perm=list(perm)) for p in (value.real, value.imag)
+            graph.make_node("Transpose", [p], perm=list(perm)) for p in (value.real, value.imag)
         ]
         return ComplexValue(parts[0], parts[1], value.dtype)
-    return builder.make_node("Transpose", [value], perm=list(perm))
+    return graph.make_node("Transpose", [value], perm=list(perm))
 
 
 def real_tensor(tensor: Any) -> Any:
@@ -84,21 +85,21 @@ def real_tensor(tensor: Any) -> Any:
     return tensor
 
 
-def joined(builder: Any, values: list[Any]) -> list[Any]:
+def joined(graph: Graph, values: list[Any]) -> list[Any]:
     """The values of outputs with every complex one joined; the same one twice is one result."""
     made: dict[ComplexValue, str] = {}
     for value in values:
         if value.__class__ is ComplexValue and value not in made:
-            made[value] = join_pair(builder, value)
+            made[value] = join_pair(graph, value)
     return [made[value] if value.__class__ is ComplexValue else value for value in values]
 
 
-def complex_getitem(graph: Any, res: Res, self: Any, index: Any) -> Any:
+def complex_getitem(graph: Graph, res: Res, self: Any, index: Any) -> Any:
     """``x[...]`` of a complex tensor in a graph of Python functions, part by part."""
     return each_part(graph, res, getitem, {"self": self}, index=index)
 
 
-def compared(builder: Any, res: Res, values: Sequence[Any]) -> list[Any]:
+def compared(graph: Graph, res: Res, values: Sequence[Any]) -> list[Any]:
     """Compare the parts of complex results with torch; the list that is left has None in their
     places.
 
@@ -114,7 +115,7 @@ def compared(builder: Any, res: Res, values: Sequence[Any]) -> list[Any]:
             computed = dtypes.name(value.dtype) if is_pair else "one real result"
             raise BuilderError(f"the ONNX graph computes {computed}, torch {dtypes.name(dtype)}")
         for name in (value.real, value.imag):
-            found = check_and_complete(builder, name, part_type(dtype), res.shapes[place])
+            found = check_and_complete(graph, name, part_type(dtype), res.shapes[place])
             if found is not None:
                 raise BuilderError(found)
         left[place] = None

@@ -1,4 +1,4 @@
-"""Graphs inside graphs: branches and bodies of control flow become child builders; regions that
+"""Graphs inside graphs: branches and bodies of control flow become child graphs; regions that
 only set a mode (no_grad) and submodules are converted in place."""
 
 from __future__ import annotations

@@ -1,42 +1,48 @@
 """DynamoInterpreter: one pass over the nodes of a torch.fx graph, one look-up and one plain call
 for each. Shapes and types come from FX metadata, from the generated rules where FX has none, and
-are compared with the builder's."""
+are compared with those of the graph under construction. Called by `export` and `backend.lower`;
+calls the converters, which reach it through ``graph.ctx``."""
 
 from __future__ import annotations
 
 import enum
 import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
 
-from ortable.interpreter.diagnostics.origin import metadata_reader
-from ortable.interpreter.mutation.in_place import HarmlessWrite
-from ortable.interpreter.mutation.mutation import find_attribute
+from ortable.ir import Graph
+from ortable.ir.context import Converter
 from ortable.ir.result import Res
-from ortable.prelude.complex_value import ComplexValue
+from ortable.prelude.complex_value import ComplexValue, split_pair
 
 from .. import dims, dtypes
-from ..errors import BuilderError, ConversionError, UnsupportedCase
+from ..errors import BuilderError, ConversionError, OrtableError, UnsupportedCase
 from ..lowerings.indexing import getitem
 from . import calls, complex_numbers, control_flow, outputs, results, scan
 from .arguments import contains_result, convert_argument, convert_arguments
-from .diagnostics import unsupported
-from .inner import InnerGraphs
-from .modules import is_guard, module_operands
-from .mutation import writing_calls, written
-from .numbers import numbers, symbolic
-from .records import OutputRecord
-from .tables import ASSERTIONS, METADATA_ONLY, Converter
+from .diagnostics import failures, unsupported
+from .diagnostics.origin import metadata_reader
+from .modules import find_attribute, functional_form, is_guard, module_operands
+from .mutation import functionalized_calls
+from .mutation.elidable import ElidableMutation, elidable_mutations
+from .numbers import scalars, symbolic
+from .records import InputRecord, OutputRecord
+from .tables import ASSERTIONS, METADATA_ONLY, ConverterTables, generated_tables
+
+Retriever = Callable[[Node], Any]
 
 
-class DynamoInterpreter(InnerGraphs):
-    """Converts a ``torch.fx.GraphModule`` into nodes of a GraphBuilder.
+class DynamoInterpreter:
+    """Converts a ``torch.fx.GraphModule`` into nodes of a graph, mostly a GraphBuilder.
 
     Args:
-        builder: receives the nodes. Its ``rename_dims`` maps torch's symbols to names of
-            dimensions.
+        builder: the graph that receives the nodes. Its ``rename_dims`` maps torch's symbols to
+            names of dimensions.
         retriever: ``retriever(placeholder) -> tensor or None``; the tensor becomes an initializer,
             None an input.
         dispatcher: an object with ``find(name, target, native) -> converter or None``, asked for
@@ -67,45 +73,114 @@ class DynamoInterpreter(InnerGraphs):
             graph writes in place.
     """
 
+    def __init__(
+        self,
+        builder: Graph,
+        retriever: Retriever | None = None,
+        dispatcher: Any = None,
+        *,
+        module: torch.nn.Module | None = None,
+        tables: ConverterTables | None = None,
+        converters: Mapping[str, Converter] | None = None,
+        input_names: Mapping[str, str] | None = None,
+        initializer_names: Mapping[str, str] | None = None,
+        output_names: Sequence[str] | None = None,
+        output_order: Sequence[int] | None = None,
+        bypass_outputs: bool = False,
+        verbose: int = 0,
+    ) -> None:
+        self.graph = builder
+        self.retriever = retriever
+        self.dispatcher = dispatcher
+        self.module = module
+        self.tables = (tables or generated_tables()).extended(converters or {})
+        self.input_names = dict(input_names or {})
+        self.initializer_names = dict(initializer_names or {})
+        self.output_names = list(output_names) if output_names is not None else None
+        self.output_order = output_order
+        self.bypass_outputs = bypass_outputs
+        self.verbose = verbose
+        self.values: dict[Node, Any] = {}
+        self.inputs: list[InputRecord] = []
+        self.outputs: list[OutputRecord] = []
+        self.graph_module: GraphModule | None = None
+        self.rename: Mapping[str, str] | None = builder.rename_dims or None
+        self.has_complex = False  # whether a result so far is a ComplexValue
+        self._prefix = ""
+        self._converters: dict[Any, Converter | None] = {}
+        self._leaves: dict[int, GraphModule | None] = {}
+        self.elidable: dict[Node, ElidableMutation] = {}  # of the graphs entered so far
+        self._elidable_in: dict[GraphModule, dict[Node, ElidableMutation]] = {}
+
+    @property
+    def builder(self) -> Graph:
+        """The graph that receives the nodes, under the name of the argument."""
+        return self.graph
+
     # -- the whole graph
 
-    def run(self, graph_module: Any) -> list[OutputRecord]:
-        """Convert every node of ``graph_module``; returns the records of its outputs."""
+    def run(self, graph_module: GraphModule, *, outputs: bool = True) -> list[OutputRecord]:
+        """Convert every node of ``graph_module``; returns the records of its outputs, none of which
+        is declared with ``outputs=False``."""
         self.enter(graph_module)
         self.check(graph_module)
-        self.builder.origin_metadata = metadata_reader()
+        self.graph.origin_metadata = metadata_reader()
         for name in [*self.input_names.values(), *(self.output_names or ())]:
             if name:
-                self.builder.unique_name(name)  # taken, so that no intermediate result gets it
-        for node in graph_module.graph.nodes:
-            self.run_node(node)
-        self.builder.origin = None
+                self.graph.unique_name(name)  # taken, so that no intermediate result gets it
+        self.convert_graph([n for n in graph_module.graph.nodes if outputs or n.op != "output"])
+        self.graph.origin = None
         return self.outputs
 
-    def enter(self, graph_module: Any) -> None:
+    def convert_graph(self, nodes: Sequence[Node]) -> None:
+        """Convert the nodes of the whole graph, in order."""
+        for node in nodes:
+            self.run_node(node)
+
+    def enter(self, graph_module: GraphModule) -> None:
         """Make ``graph_module`` the graph that is converted, and this interpreter the one that
         lowerings of control flow call back."""
-        self._enter(graph_module)
-        self.plant(self.builder)
+        self.graph_module = graph_module
+        self.elidable.update(self.elidable_in(graph_module))
+        self.rename = self.rename or self.graph.rename_dims or None
+        self.graph.debug_sections.append(self._graph_text)
+        self.answer(self.graph)
+
+    def _graph_text(self) -> str:
+        return failures.graph_text(self.graph_module, self.graph.origin, self.values)
+
+    def answer(self, graph: Graph) -> None:
+        """Make this interpreter the one that lowerings of ``graph`` call back."""
+        graph.ctx = replace(
+            graph.ctx,
+            convert_subgraph=self.convert_subgraph,
+            convert_into=self.convert_into,
+            find_converter=self.find_converter,
+        )
 
     def check(self, graph_module: GraphModule) -> None:
         """Raise for in-place writes, and for every operator without a converter, before anything is
         converted."""
-        scan.check_writes(graph_module, self.tables, self.owner)
+        scan.check_writes(graph_module, self.tables, self.owner, self.elidable_in)
         missing = unsupported.collect(
             scan.missing_nodes(
-                graph_module, self.tables, self.find_converter, self.leaf, self.owner
+                graph_module,
+                self.tables,
+                self.find_converter,
+                self.leaf,
+                self.owner,
+                self.elidable_in,
             )
         )
         if missing:
-            self.builder.origin = missing[0].nodes[0]
-            raise unsupported.not_found_error(missing, self.tables, self.builder.get_debug_msg())
+            self.graph.origin = missing[0].nodes[0]
+            raise unsupported.not_found_error(missing, self.tables, self.graph.get_debug_msg())
 
     def run_node(self, node: Node) -> Any:
         """Convert one node; what it became is returned and kept in ``values``."""
         if node in self.values:
             return self.values[node]  # bound by the caller of a subgraph
-        self.builder.origin = node
+        self.graph.origin = node
         if self.verbose > 1:
             print(f"[DynamoInterpreter] {node.op} {node.name} target={node.target}")
         op = node.op
@@ -146,7 +221,7 @@ class DynamoInterpreter(InnerGraphs):
         if isinstance(value, torch.SymInt):
             dim = dims.from_torch(value, self.rename)
             name = self.input_name(node)
-            self.builder.make_tensor_input(name, dtypes.int64, (dim,), is_dimension=True)
+            self.graph.make_tensor_input(name, dtypes.int64, (dim,), is_dimension=True)
             return self._record(node, "dimension", name, dim, dim)
         if not results.is_tensor_like(value):
             known = (
@@ -161,7 +236,7 @@ class DynamoInterpreter(InnerGraphs):
             )
         dtype, shape = self.guarded(node, results.tensor_type, value, self.rename)
         name = self.input_name(node)
-        declared = complex_numbers.declare_input(self.builder, name, dtype, shape)
+        declared = complex_numbers.declare_input(self.graph, name, dtype, shape)
         return self._record(node, "tensor", name, None, self.noted(declared))
 
     def get_attr(self, node: Node) -> Any:
@@ -181,8 +256,8 @@ class DynamoInterpreter(InnerGraphs):
         """An ATen overload (one look-up), a higher-order operator, or a Python function."""
         target = node.target
         if target.__class__ is torch._ops.OpOverload:
-            if node in self._harmless:
-                return self.call_in_place(node, self._harmless[node])
+            if node in self.elidable:
+                return self.call_in_place(node, self.elidable[node])
             if not node.users:
                 return None  # nothing reads it, and overloads that write were refused
             converter = self._converters.get(target)
@@ -190,13 +265,13 @@ class DynamoInterpreter(InnerGraphs):
                 return self.call_special(node)
             args, kwargs = convert_arguments(node, self.values, self.rename)
             if args and args[0].__class__ is not str:
-                args[0] = numbers.as_tensor_argument(self.builder, target, args)
+                args[0] = scalars.as_tensor_argument(self.graph, target, args)
             return self.convert(node, converter, args, kwargs)
         if isinstance(target, torch._ops.HigherOrderOperator):
             return self.call_higher_order(node)
         return self.call_python(node)
 
-    def call_in_place(self, node: Node, write: HarmlessWrite) -> Any:
+    def call_in_place(self, node: Node, write: ElidableMutation) -> Any:
         """A write that nobody else sees: the functional operator, whose result every name of the
         written tensor stands for from now on."""
         args, kwargs = convert_arguments(node, self.values, self.rename)
@@ -231,9 +306,9 @@ class DynamoInterpreter(InnerGraphs):
         place."""
         args, kwargs = convert_arguments(node, self.values, self.rename)
         target: Any = node.target
-        if target.name() in writing_calls.NAMES:
+        if target.name() in functionalized_calls.NAMES:
             call = self.guarded(
-                node, writing_calls.functional_call, self.find_converter, args, kwargs
+                node, functionalized_calls.operator_call, self.find_converter, args, kwargs
             )
             if call is not None:
                 return self.convert(node, *call)
@@ -246,8 +321,8 @@ class DynamoInterpreter(InnerGraphs):
         name = target.name()
         if name in control_flow.PASSED_ON:
             return control_flow.passed_on(name, args)
-        if name == written.WRAPPER and written.is_wrapped(args):
-            name, args = self.guarded(node, written.functional_call, args, kwargs)
+        if name == functionalized_calls.WRAPPER and functionalized_calls.wraps_control_flow(args):
+            name, args = self.guarded(node, functionalized_calls.control_flow_call, args, kwargs)
             kwargs, converter = {}, self.tables.hops.get(name)
         if converter is None:
             raise self.not_found(node)
@@ -260,7 +335,7 @@ class DynamoInterpreter(InnerGraphs):
         value = results.node_value(node)
         args, kwargs = convert_arguments(node, self.values, self.rename)
         if outputs.is_number(value):
-            return self.guarded(node, symbolic.number, self.builder, node, value, args, self.rename)
+            return self.guarded(node, symbolic.number, self.graph, node, value, args, self.rename)
         name = calls.qualified_name(target)
         if name == "operator.getitem" and isinstance(args[0], (list, tuple, dict)):
             return args[0][args[1]]
@@ -271,7 +346,7 @@ class DynamoInterpreter(InnerGraphs):
         if name in ASSERTIONS:
             return None
         if name == "builtins.getattr" and args[1] in calls.SIZE_PROPERTIES:
-            return self.guarded(node, calls.known_size, self.builder, args[1], args)
+            return self.guarded(node, calls.known_size, self.graph, args[1], args)
         if name.startswith(calls.PYTHON) and not contains_result(args):
             return self.guarded(node, target, *args, **kwargs)
         return self.call_alias(node, calls.alias_of(self.tables, target), args, kwargs)
@@ -281,7 +356,7 @@ class DynamoInterpreter(InnerGraphs):
         name = str(node.target)
         args, kwargs = convert_arguments(node, self.values, self.rename)
         if name in calls.SIZE_METHODS and name not in self.tables.methods:
-            return self.guarded(node, calls.known_size, self.builder, name, args)
+            return self.guarded(node, calls.known_size, self.graph, name, args)
         return self.call_alias(node, self.tables.methods.get(name), args, kwargs)
 
     def call_module(self, node: Node) -> Any:
@@ -298,13 +373,13 @@ class DynamoInterpreter(InnerGraphs):
         return self.inline(graph_module, operands, prefix=f"{self._prefix}{node.target}.")
 
     def output(self, node: Node) -> list[OutputRecord]:
-        """The outputs of the graph, declared in the builder; see ``records.OutputRecord``."""
+        """The outputs of the graph, declared; see ``records.OutputRecord``."""
         leaves = list(outputs.flatten_output(node.args[0]))
         values = [convert_argument(leaf, self.values, self.rename) for leaf in leaves]
         if self.has_complex:
-            values = complex_numbers.joined(self.builder, values)
+            values = complex_numbers.joined(self.graph, values)
         self.outputs = outputs.declare(
-            self.builder, leaves, values, self.output_names, self.output_order, self.bypass_outputs
+            self.graph, leaves, values, self.output_names, self.output_order, self.bypass_outputs
         )
         return self.outputs
 
@@ -317,20 +392,20 @@ class DynamoInterpreter(InnerGraphs):
         value = results.node_value(node)
         try:
             if value is results.UNKNOWN:
-                op = unsupported.missing_name(node)
+                op = calls.operator_key(node)
                 res = results.record_from_rule(
-                    self.builder, node, self.tables.rules.get(op), args, kwargs
+                    self.graph, node, self.tables.rules.get(op), args, kwargs
                 )
             else:
-                res = results.record_of(self.builder, node, value, self.rename)
+                res = results.record_of(self.graph, node, value, self.rename)
             if self.has_complex or not dtypes.COMPLEX_TYPES.isdisjoint(res.dtypes):
-                key = unsupported.missing_name(node)
+                key = calls.operator_key(node)
                 converter = self.complex_converter(key, converter, res, args, kwargs)
-            returned = converter(self.builder, res, *args, **kwargs)
+            returned = converter(self.graph, res, *args, **kwargs)
             if value.__class__ is torch.SymInt:
                 return self.adopt_integer(value, returned)
             if value.__class__ in (torch.SymFloat, torch.SymBool) and isinstance(returned, str):
-                return numbers.adopt(self.builder, returned, value)
+                return scalars.adopt(self.graph, returned, value)
             if value.__class__ in (list, tuple) and isinstance(returned, (list, tuple)):
                 returned = [
                     self.adopt_integer(known, found) if known.__class__ is torch.SymInt else found
@@ -348,7 +423,7 @@ class DynamoInterpreter(InnerGraphs):
             raise self.not_found(node)
         value = results.node_value(node)
         try:
-            overload, args, kwargs = calls.resolve_overload(self.builder, call, args, kwargs)
+            overload, args, kwargs = calls.resolve_overload(self.graph, call, args, kwargs)
             converter = self.find_converter(overload)
             if converter is None:
                 raise UnsupportedCase(
@@ -356,13 +431,13 @@ class DynamoInterpreter(InnerGraphs):
                 )
             if value is results.UNKNOWN:
                 rule = self.tables.rules.get(overload.name())
-                res = results.record_from_rule(self.builder, node, rule, args, kwargs)
+                res = results.record_from_rule(self.graph, node, rule, args, kwargs)
             else:
-                res = results.record_of(self.builder, node, value, self.rename)
+                res = results.record_of(self.graph, node, value, self.rename)
             if self.has_complex or not dtypes.COMPLEX_TYPES.isdisjoint(res.dtypes):
                 name = overload.name()
                 converter = self.complex_converter(name, converter, res, args, kwargs)
-            returned = converter(self.builder, res, *args, **kwargs)
+            returned = converter(self.graph, res, *args, **kwargs)
         except Exception as error:
             raise self.failure(error, node) from error
         self.compare(node, res, returned)
@@ -373,10 +448,190 @@ class DynamoInterpreter(InnerGraphs):
         torch's."""
         names = returned if isinstance(returned, (list, tuple)) else (returned,)
         if self.has_complex:
-            names = self.guarded(node, complex_numbers.compared, self.builder, res, names)
+            names = self.guarded(node, complex_numbers.compared, self.graph, res, names)
         for name, dtype, shape in zip(names, res.dtypes, res.shapes, strict=False):
             if dtype is None or not name or name.__class__ is not str:
                 continue
-            difference = results.check_and_complete(self.builder, name, dtype, shape)
+            difference = results.check_and_complete(self.graph, name, dtype, shape)
             if difference is not None:
                 raise self.failure(BuilderError(difference), node) from None
+
+    def find_converter(self, target: Any) -> Converter | None:
+        """The converter of an overload, remembered for the next node with the same target."""
+        if target in self._converters:
+            return self._converters[target]
+        converter = calls.find_converter(self.tables, target.name(), target, self.dispatcher)
+        self._converters[target] = converter
+        return converter
+
+    def complex_converter(
+        self, key: str, converter: Converter, res: Res, args: list[Any], kwargs: dict[str, Any]
+    ) -> Converter:
+        """``converter``, or the one for complex tensors when an argument or a result is one."""
+        found = complex_numbers.chosen(self.tables, key, converter, res, args, kwargs)
+        self.has_complex = self.has_complex or found is not None
+        return converter if found is None else found
+
+    def adopt_integer(self, value: Any, returned: Any) -> Any:
+        """An integer computed by the graph (``item()``): its symbol is read from the result that
+        holds it."""
+        dim = dims.from_torch(value, self.rename)
+        if isinstance(returned, str):
+            if self.graph.get_type(returned) != dtypes.int64:
+                returned = self.graph.make_node("Cast", [returned], to=dtypes.int64)
+            self.graph.set_value_shape(returned, (dim,) if self.graph.get_rank(returned) else dim)
+        return dim
+
+    # -- graphs inside the graph
+
+    def child(
+        self, graph: Graph, kind: type[DynamoInterpreter] | None = None, **options: Any
+    ) -> DynamoInterpreter:
+        """An interpreter for a graph inside this one, which writes into ``graph``: it has the same
+        tables, dispatcher and names of dimensions, and knows what this one has looked up."""
+        inner = (kind or type(self))(
+            graph,
+            dispatcher=self.dispatcher,
+            tables=self.tables,
+            verbose=self.verbose,
+            **options,
+        )
+        inner.rename = self.rename
+        inner.has_complex = self.has_complex
+        inner._converters = self._converters
+        inner._elidable_in = self._elidable_in
+        return inner
+
+    @contextmanager
+    def inside(
+        self, graph_module: GraphModule, module: torch.nn.Module | None, prefix: str = ""
+    ) -> Iterator[None]:
+        """The block converts nodes of ``graph_module``, whose attributes are in ``module``. What an
+        error leaves is not put back: its message shows the graph in which it happened."""
+        outer = self.graph_module, self.module, self._prefix
+        self.graph_module, self.module = graph_module, module
+        self._prefix = prefix or self._prefix
+        self.elidable.update(self.elidable_in(graph_module))
+        yield
+        self.graph_module, self.module, self._prefix = outer
+
+    def inline(self, graph_module: GraphModule, operands: Sequence[Any], prefix: str = "") -> Any:
+        """Convert ``graph_module`` in place, called with ``operands``; returns what its output node
+        returns."""
+        with self.inside(graph_module, graph_module, prefix):
+            for node in graph_module.graph.nodes:
+                self.values.pop(node, None)  # the same submodule may have been called before
+            control_flow.bind(graph_module, operands, self.values)
+            for node in graph_module.graph.nodes:
+                if node.op != "output":
+                    self.run_node(node)
+        return control_flow.result_of(graph_module, self.values)
+
+    def convert_subgraph(
+        self,
+        graph_module: GraphModule,
+        operands: Sequence[Any],
+        *,
+        name: str = "subgraph",
+        child: Graph | None = None,
+    ) -> Graph:
+        """A branch or a body as a child graph whose outputs are those of ``graph_module``.
+
+        ``operands`` are results of the outer graph (visible inside) or inputs that the caller
+        declared on ``child``.
+        """
+        child = child if child is not None else self.graph.subgraph(name)
+        inner = self.child(child)
+        inner.enter(graph_module)
+        count = control_flow.count_outputs(graph_module)
+        inner.output_names = [child.unique_name(f"{name}_output_{index}") for index in range(count)]
+        control_flow.bind(graph_module, operands, inner.values)
+        for node in graph_module.graph.nodes:
+            inner.run_node(node)
+        return child
+
+    def convert_into(
+        self,
+        graph: Graph,
+        graph_module: GraphModule,
+        operands: Sequence[Any],
+        rename: Mapping[str, str] | None = None,
+    ) -> list[Any]:
+        """What ``graph_module`` returns for ``operands``, computed by nodes of ``graph``:
+        results, numbers and dimensions; no output is declared.
+
+        ``rename`` gives symbols of the inner graph names of their own in ``graph``.
+        """
+        inner = self.child(graph)
+        inner.rename = {**(self.rename or {}), **(rename or {})} or None
+        outer = graph.ctx, graph.origin
+        inner.enter(graph_module)
+        found = inner.inline(graph_module, operands)
+        graph.ctx, graph.origin = outer
+        return found if isinstance(found, list) else [found]
+
+    def elidable_in(self, graph_module: GraphModule) -> dict[Node, ElidableMutation]:
+        """The writes of a graph that nobody else sees, looked for once."""
+        found = self._elidable_in.get(graph_module)
+        if found is None:
+            found = elidable_mutations(graph_module, self.tables.converters.__contains__)
+            self._elidable_in[graph_module] = found
+        return found
+
+    @property
+    def owner(self) -> Any:
+        """Where ``get_attr`` and ``call_module`` look."""
+        return self.module if self.module is not None else self.graph_module
+
+    def leaf(self, module: Any) -> GraphModule | None:
+        """``module`` as a graph, remembered; None when it cannot be one without example inputs."""
+        key = id(module)
+        if key not in self._leaves:
+            self._leaves[key] = (
+                functional_form(module) if isinstance(module, torch.nn.Module) else None
+            )
+        return self._leaves[key]
+
+    # -- inputs and initializers
+
+    def input_name(self, node: Node) -> str:
+        """Name of the ONNX input of a placeholder: the caller's choice, else the name of forward's
+        parameter."""
+        chosen = self.input_names.get(str(node.target))
+        return chosen if chosen is not None else str(self.graph.unique_name(str(node.target)))
+
+    def noted(self, value: Any) -> Any:
+        """``value``; from the first pair on, arguments are looked at."""
+        self.has_complex = self.has_complex or value.__class__ is ComplexValue
+        return value
+
+    def make_initializer(self, name: str, tensor: Any) -> Any:
+        """An initializer that shares memory with ``tensor``; the graph makes tied weights one.
+        A complex tensor is a real one, split."""
+        given = complex_numbers.real_tensor(tensor)
+        found = self.graph.make_initializer(self.graph.unique_name(name), given)
+        return found if given is tensor else self.noted(split_pair(self.graph, found))
+
+    def _record(self, node: Node, role: Any, name: str | None, value: Any, returned: Any) -> Any:
+        self.inputs.append(InputRecord(len(self.inputs), node.name, role, name, value))
+        return returned
+
+    # -- errors
+
+    def guarded(self, node: Node, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call ``function``; whatever it raises is raised again with what ``node`` is."""
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            raise self.failure(error, node) from error
+
+    def failure(self, error: Exception, node: Node) -> OrtableError:
+        """``error`` with node, operator, arguments, module and source line."""
+        found = failures.wrapped(error, node, self.tables.spec_files, self.graph)
+        found.fx_node = node.name  # of a graph inside the graph: the node that calls it, at last
+        return found
+
+    def not_found(self, node: Node) -> OrtableError:
+        """The error for one node that the first look at the graph could not judge."""
+        missing = unsupported.collect([node])
+        return unsupported.not_found_error(missing, self.tables, self.graph.get_debug_msg())

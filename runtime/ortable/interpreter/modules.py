@@ -63,3 +63,16 @@ def module_operands(
         else:
             raise ConversionError(f"the submodule is called without its argument '{node.target}'")
     return operands
+
+
+def find_attribute(module: Any, path: str, default: Any = ...) -> Any:
+    """The attribute at a dotted path of ``module``; ``default`` when there is none, if one is
+    given."""
+    found = module
+    for part in path.split("."):
+        if not hasattr(found, part):
+            if default is ...:
+                raise AttributeError(f"{type(module).__name__} has no attribute '{path}'")
+            return default
+        found = getattr(found, part)
+    return found

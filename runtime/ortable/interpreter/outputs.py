@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from ortable.ir import Graph
 from ortable.prelude.values import as_scalar
 
 from .. import dims, dtypes
@@ -31,7 +32,7 @@ def flatten_output(value: Any) -> Iterator[Any]:
         yield value
 
 
-def classify(builder: Any, index: int, leaf: Any, value: Any, seen: dict[str, int]) -> OutputRecord:
+def classify(graph: Graph, index: int, leaf: Any, value: Any, seen: dict[str, int]) -> OutputRecord:
     """The record of output ``index``, before it has an ONNX name."""
     fx_name = leaf.name if isinstance(leaf, Node) else None
     if value is None:
@@ -48,29 +49,28 @@ def classify(builder: Any, index: int, leaf: Any, value: Any, seen: dict[str, in
     role: OutputRole = "tensor"
     if value in seen:
         role = "duplicate"
-    elif value in builder.initializers_dict:
+    elif value in graph.initializers_dict:
         role = "initializer"
-    elif any(info.name == value for info in builder.inputs):
+    elif any(info.name == value for info in graph.inputs):
         role = "input"
     seen.setdefault(value, index)
     return OutputRecord(index, role, source=value, fx_name=fx_name)
 
 
-def emit(builder: Any, record: OutputRecord, name: str) -> str:
+def emit(graph: Graph, record: OutputRecord, name: str) -> str:
     """Make the ONNX output ``name`` for one record, and return its name.
 
     Numbers and dimensions are 0-d tensors: int64 for int, bool for bool, float64 for float (torch's
     Python scalars).
     """
+    result = record.source
     if record.role == "constant":
-        result = builder.make_initializer("", constant_tensor(record.value))
+        result = graph.make_initializer("", constant_tensor(record.value))
     elif record.role == "dimension":
-        result = as_scalar(builder, record.value)
-    else:
-        result = record.source
-    builder.make_node("Identity", [result], [name])
-    info = builder.values[name]
-    builder.make_tensor_output(name, info.dtype, info.shape, indexed=False)
+        result = as_scalar(graph, record.value)
+    graph.make_node("Identity", [result], [name])
+    info = graph.values[name]
+    graph.make_tensor_output(name, info.dtype, info.shape, indexed=False)
     return name
 
 
@@ -95,7 +95,7 @@ def is_number(value: Any) -> bool:
 
 
 def declare(
-    builder: Any,
+    graph: Graph,
     leaves: Sequence[Any],
     values: Sequence[Any],
     names: Sequence[str] | None,
@@ -110,7 +110,7 @@ def declare(
     """
     seen: dict[str, int] = {}
     records = [
-        classify(builder, index, leaf, value, seen)
+        classify(graph, index, leaf, value, seen)
         for index, (leaf, value) in enumerate(zip(leaves, values, strict=True))
     ]
     chosen = names if names is not None else [f"output_{index}" for index in range(len(records))]
@@ -123,7 +123,7 @@ def declare(
         if record.role == "none" or (bypass and record.role != "tensor"):
             continue
         name = chosen[index]
-        if builder.has_name(name):
-            name = builder.unique_name(name)
-        records[index] = replace(record, name=emit(builder, record, name))
+        if graph.has_name(name):
+            name = graph.unique_name(name)
+        records[index] = replace(record, name=emit(graph, record, name))
     return records

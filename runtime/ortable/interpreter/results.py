@@ -1,5 +1,5 @@
 """What torch says about the results of an FX node, as the record that converters receive, and the
-comparison with what the builder inferred from the ONNX nodes: the two must agree, or the converter
+comparison with what the graph inferred from the ONNX nodes: the two must agree, or the converter
 is wrong."""
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from ortable.ir import Graph
 from ortable.ir.result import Res
 
 from .. import dims, dtypes
@@ -55,7 +56,7 @@ def tensor_type(value: Any, rename: Mapping[str, str] | None) -> tuple[int, tupl
     )
 
 
-def record_of(builder: Any, node: Node, value: Any, rename: Mapping[str, str] | None) -> Res:
+def record_of(graph: Graph, node: Node, value: Any, rename: Mapping[str, str] | None) -> Res:
     """The record of the results of ``node``, from what FX knows of its value.
 
     A result has the name of the FX node (with its number when there are several); one that nobody
@@ -63,9 +64,9 @@ def record_of(builder: Any, node: Node, value: Any, rename: Mapping[str, str] | 
     """
     if is_tensor_like(value):
         single, sizes = tensor_type(value, rename)
-        return Res((builder.unique_name(node.name),), (single,), (sizes,))
+        return Res((graph.unique_name(node.name),), (single,), (sizes,))
     if not isinstance(value, (list, tuple)):
-        return Res((builder.unique_name(node.name),), (None,), (None,))
+        return Res((graph.unique_name(node.name),), (None,), (None,))
     used = used_results(node, len(value))
     names: list[str] = []
     types: list[int | None] = []
@@ -73,14 +74,14 @@ def record_of(builder: Any, node: Node, value: Any, rename: Mapping[str, str] | 
     for index, item in enumerate(value):
         known: Any = tensor_type(item, rename) if is_tensor_like(item) else (None, None)
         dtype, shape = known
-        names.append(builder.unique_name(f"{node.name}_{index}") if used[index] and dtype else "")
+        names.append(graph.unique_name(f"{node.name}_{index}") if used[index] and dtype else "")
         types.append(dtype)
         shapes.append(shape)
     return Res(names, types, shapes)
 
 
 def record_from_rule(
-    builder: Any,
+    graph: Graph,
     node: Node,
     rule: Callable[..., Any] | None,
     args: Sequence[Any],
@@ -88,13 +89,13 @@ def record_from_rule(
 ) -> Res:
     """The record of a node without metadata: what the generated rule says, unknown where it says
     nothing."""
-    entries = list(rule(builder, *args, **kwargs)) if rule is not None else [(None, None)]
+    entries = list(rule(graph, *args, **kwargs)) if rule is not None else [(None, None)]
     if len(entries) == 1:
-        names = [builder.unique_name(node.name)]
+        names = [graph.unique_name(node.name)]
     else:
         used = used_results(node, len(entries))
         names = [
-            builder.unique_name(f"{node.name}_{i}") if flag else "" for i, flag in enumerate(used)
+            graph.unique_name(f"{node.name}_{i}") if flag else "" for i, flag in enumerate(used)
         ]
     return Res(names, [entry[0] for entry in entries], [entry[1] for entry in entries])
 
@@ -114,20 +115,20 @@ def used_results(node: Node, count: int) -> list[bool]:
 
 
 def check_and_complete(
-    builder: Any, name: str, dtype: int | None, shape: tuple[Any, ...] | None
+    graph: Graph, name: str, dtype: int | None, shape: tuple[Any, ...] | None
 ) -> str | None:
-    """Compare result ``name`` with torch's type and shape, then tell the builder what torch knows
+    """Compare result ``name`` with torch's type and shape, then tell the graph what torch knows
     better.
 
     Returns the difference in words, or None. Symbolic dimensions differ only when provably so.
     """
-    info = builder.values.get(name)
+    info = graph.values.get(name)
     if info is None:
         return f"the converter returned '{name}', which is not a result of the graph"
     if dtype is not None and info.dtype != dtype:
         if info.dtype:
             return _difference(dtypes.name(info.dtype), dtypes.name(dtype))
-        builder.set_type(name, dtype)
+        graph.set_type(name, dtype)
     if shape is None or info.shape == shape:
         return None
     inferred = info.shape
@@ -136,7 +137,7 @@ def check_and_complete(
             return _difference(f"rank {info.rank}", f"rank {len(shape)} ({text_of(shape)})")
     elif len(inferred) != len(shape) or any(map(_differ, inferred, shape)):
         return _difference(f"shape {text_of(inferred)}", f"shape {text_of(shape)}")
-    builder.set_shape(name, shape)
+    graph.set_shape(name, shape)
     return None
 
 

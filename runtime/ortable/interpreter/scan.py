@@ -9,29 +9,32 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from ortable.interpreter.mutation.in_place import harmless_writes
-
 from ..errors import ConversionError
 from . import calls, control_flow, outputs, results
-from .diagnostics import failures, unsupported
-from .modules import is_guard
-from .mutation import mutation
+from .diagnostics import failures
+from .modules import find_attribute, is_guard
+from .mutation import functionalized_calls, visible_writes
+from .mutation.visible_writes import ElidableIn
 from .numbers import symbolic
-from .tables import ASSERTIONS, METADATA_ONLY, Tables
+from .tables import ASSERTIONS, METADATA_ONLY, ConverterTables
 
 FindConverter = Callable[[Any], Any]
 AsGraph = Callable[[Any], GraphModule | None]
 
 
-def check_writes(graph_module: GraphModule, tables: Tables, owner: Any = None) -> None:
+def check_writes(
+    graph_module: GraphModule,
+    tables: ConverterTables,
+    owner: Any = None,
+    elidable_in: ElidableIn | None = None,
+) -> None:
     """Raise ConversionError for the first node that writes to one of its arguments."""
-    found = mutation.first_write(graph_module, tables, owner)
+    found = visible_writes.first_write(graph_module, tables, owner, elidable_in)
     if found is None:
         return
     node, why = found
     lines = [
-        f"{unsupported.missing_name(node)} writes to its argument: {why}. ONNX has no such "
-        "operator.",
+        f"{calls.operator_key(node)} writes to its argument: {why}. ONNX has no such operator.",
         *failures.describe_node(node, tables.spec_files),
         "  Functionalise the graph first: to_onnx does it for modules and exported programs, "
         "`exported_program.run_decompositions({})` does it in torch.",
@@ -41,39 +44,42 @@ def check_writes(graph_module: GraphModule, tables: Tables, owner: Any = None) -
 
 def missing_nodes(
     graph_module: GraphModule,
-    tables: Tables,
+    tables: ConverterTables,
     find_converter: FindConverter,
     as_graph: AsGraph,
     owner: Any = None,
+    elidable_in: ElidableIn | None = None,
 ) -> list[Node]:
     """Nodes of the graph, and of the graphs inside it, that have no converter.
 
     ``find_converter(overload)`` answers for ATen overloads, ``as_graph(module)`` opens submodules
     (None: it cannot); ``owner`` holds the attributes that the graph reads, when that is not
-    ``graph_module`` itself.
+    ``graph_module`` itself; ``elidable_in`` is that of ``first_write``.
     """
     missing: list[Node] = []
-    harmless = harmless_writes(graph_module, tables.converters.__contains__)
+    elidable = visible_writes.find_elidable(graph_module, tables, elidable_in)
     holder = graph_module if owner is None else owner
     for node in graph_module.graph.nodes:
         if node.op == "call_function":
-            if node not in harmless and not is_known(node, tables, find_converter):
+            if node not in elidable and not is_known(node, tables, find_converter):
                 missing.append(node)
         elif node.op == "call_method":
             if node.target not in tables.methods and node.target not in calls.SIZE_METHODS:
                 missing.append(node)
         elif node.op in ("get_attr", "call_module"):
-            module = mutation.find_attribute(holder, str(node.target), None)
+            module = find_attribute(holder, str(node.target), None)
             if is_guard(module) or (node.op == "get_attr" and not isinstance(module, GraphModule)):
                 continue
             inner = as_graph(module)
             missing += (
-                [node] if inner is None else missing_nodes(inner, tables, find_converter, as_graph)
+                [node]
+                if inner is None
+                else missing_nodes(inner, tables, find_converter, as_graph, elidable_in=elidable_in)
             )
     return missing
 
 
-def is_known(node: Node, tables: Tables, find_converter: FindConverter) -> bool:
+def is_known(node: Node, tables: ConverterTables, find_converter: FindConverter) -> bool:
     """Whether a function that a node calls has a converter, or needs none."""
     target = node.target
     if isinstance(target, torch._ops.OpOverload):
@@ -83,7 +89,7 @@ def is_known(node: Node, tables: Tables, find_converter: FindConverter) -> bool:
         if find_converter(target) is not None:
             return True
         return symbolic.is_size_target(target) and outputs.is_number(results.node_value(node))
-    overload = unsupported.written_overload(node)
+    overload = functionalized_calls.written_overload(node)
     if overload is not None and find_converter(overload) is not None:
         return True
     if overload is not None:

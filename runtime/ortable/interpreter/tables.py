@@ -5,12 +5,12 @@ interpreter knows where converters live."""
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-Converter = Callable[..., Any]
+from ortable.ir.context import Converter
 
 # Checks that torch inserts in exported graphs.  ONNX has no operator that raises, so they are not
 # converted: the graph
@@ -48,7 +48,7 @@ METADATA_ONLY = frozenset({"aten::detach_"})
 
 
 @dataclass(frozen=True)
-class Tables:
+class ConverterTables:
     """What the interpreter can convert, keyed as the generated dispatch tables are.
 
     ``converters``: ``"aten::add.Tensor"`` -> generated function; ``complex_converters``: the same
@@ -69,7 +69,7 @@ class Tables:
     spec_files: Mapping[str, str] = field(default_factory=dict)
     decompose: tuple[str, ...] = ()
 
-    def extended(self, converters: Mapping[str, Converter]) -> Tables:
+    def extended(self, converters: Mapping[str, Converter]) -> ConverterTables:
         """The same tables with ``converters`` added, or put in the place of the entries they
         name."""
         if not converters:
@@ -84,12 +84,12 @@ class Tables:
 
 
 @lru_cache(maxsize=1)
-def generated_tables() -> Tables:
+def generated_tables() -> ConverterTables:
     """The tables of ``ortable_generated``, imported at the first call."""
     from ortable_generated import decompositions
     from ortable_generated.aten import dispatch
 
-    return Tables(
+    return ConverterTables(
         converters=dispatch.CONVERTERS,
         complex_converters=dispatch.COMPLEX_CONVERTERS,
         rules=dispatch.RULES,

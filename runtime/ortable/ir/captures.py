@@ -77,8 +77,26 @@ def _free_of_proto(graph: GraphProto) -> set[str]:
     return used - defined
 
 
+def inner_graphs(node: Node) -> list[Any]:
+    """The builders among the subgraphs of a node: passes go into them, GraphProtos stay as they
+    are."""
+    if not node.attrs:
+        return []
+    return [graph for graph in subgraphs(node) if isinstance(graph, GraphState)]
+
+
+def reads(node: Node) -> set[str]:
+    """Names that a node or the graphs inside it read."""
+    names = set(node.inputs)
+    if node.attrs:
+        names |= captured(node)
+    names.discard("")
+    return names
+
+
 def rename_in(graph: GraphState, names: Mapping[str, str]) -> None:
     """Renames what a subgraph (a builder) reads from outside, and in the graphs inside it."""
+    graph.use_index = None
     for node in graph.nodes:
         node.inputs = [names.get(name, name) for name in node.inputs]
         for inner in subgraphs(node):

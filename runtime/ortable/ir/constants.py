@@ -36,7 +36,7 @@ class LazyConstant:
 def is_constant(graph: GraphState | None, name: str) -> bool:
     """True for an initializer or a result of constants, in this graph or around it."""
     while graph is not None:
-        if name in graph._constants:
+        if name in graph.constant_names:
             return True
         graph = graph.parent
     return False
@@ -48,7 +48,7 @@ def is_constant_node(graph: GraphState, node: Node) -> bool:
         return False
     if not node.inputs:
         return node.op_type == "Constant"
-    constants = graph._constants
+    constants = graph.constant_names
     for name in node.inputs:
         if name and name not in constants and not is_constant(graph.parent, name):
             return False
@@ -58,7 +58,7 @@ def is_constant_node(graph: GraphState, node: Node) -> bool:
 def get_constant(graph: GraphState, name: str) -> np.ndarray:
     """Value of a constant; computed ones are kept. BuilderError when the result is not constant."""
     owner: Any = graph
-    while owner is not None and name not in owner._constants:
+    while owner is not None and name not in owner.constant_names:
         owner = owner.parent
     if owner is None:
         raise BuilderError(
@@ -66,9 +66,9 @@ def get_constant(graph: GraphState, name: str) -> np.ndarray:
         )
     if name in owner.initializers_dict:
         return initializers.to_numpy(owner.initializers_dict[name], name)
-    if name not in owner._computed:
+    if name not in owner.computed_constants:
         _compute(owner, name)
-    return np.asarray(owner._computed[name])
+    return np.asarray(owner.computed_constants[name])
 
 
 def _compute(graph: GraphState, name: str) -> None:
@@ -79,9 +79,9 @@ def _compute(graph: GraphState, name: str) -> None:
         pending = [
             graph.values[n].producer
             for n in node.inputs
-            if n in graph._constants
+            if n in graph.constant_names
             and n not in graph.initializers_dict
-            and n not in graph._computed
+            and n not in graph.computed_constants
         ]
         if pending:
             stack.extend(pending)
@@ -99,7 +99,7 @@ def _compute(graph: GraphState, name: str) -> None:
             ) from error
         for output, result in zip((n for n in node.outputs), results, strict=False):
             if output:
-                graph._computed[output] = _checked(graph, output, np.asarray(result))
+                graph.computed_constants[output] = _checked(graph, output, np.asarray(result))
 
 
 def _checked(graph: GraphState, name: str, array: np.ndarray) -> np.ndarray:

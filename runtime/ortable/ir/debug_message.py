@@ -38,16 +38,16 @@ def debug_message(graph: GraphState) -> str:
         "dynamic_objects=",
         *(f"{name} = {name!r}" for name in _sources(graph)),
         "dynamic_dimensions_source=" + pformat(_sources(graph)),
-        "_known_value_shape=" + _facts(graph._known_value_shape),
-        "_known_types=" + _facts(graph._known_types),
-        "_known_shapes=" + _facts(graph._known_shapes),
-        "_known_constants=" + pformat(sorted(graph._constants)[:_MOST_KNOWN], compact=True),
-        "_known_ranks=" + _facts(graph._known_ranks),
+        "_known_value_shape=" + _facts(graph.known_values),
+        "_known_types=" + _facts(graph.known_types),
+        "_known_shapes=" + _facts(graph.known_shapes),
+        "_known_constants=" + pformat(sorted(graph.constant_names)[:_MOST_KNOWN], compact=True),
+        "_known_ranks=" + _facts(graph.known_ranks),
     ]
     for section in graph.debug_sections:
         rows.append(section())
     rows.append("--ONNX--")
-    steps = [_step(graph, kind, item) for kind, item in graph._history]
+    steps = [_step(graph, kind, item) for kind, item in graph.history]
     if len(steps) > _MOST_LINES:
         rows.append(f"({len(steps) - _MOST_LINES} earlier steps are left out)")
     rows.extend(steps[-_MOST_LINES:])

@@ -4,7 +4,7 @@ computed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -95,10 +95,10 @@ class DimResults:
             return self.outer.find_source(text)
         return found
 
-    def _find_linear(self, name: str) -> Linear | None:
+    def find_linear(self, name: str) -> Linear | None:
         found = self.linear.get(name)
         if found is None and self.outer is not None:
-            return self.outer._find_linear(name)
+            return self.outer.find_linear(name)
         return found
 
     def describe(self) -> dict[str, str]:
@@ -114,6 +114,15 @@ class DimResults:
         self.vectors = {k: name for k, name in self.vectors.items() if name in alive}
         self.shapes = {k: name for k, name in self.shapes.items() if name in alive}
         self.linear = {k: x for k, x in self.linear.items() if str(x.dim) in self.sources}
+
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Follows results that get other names."""
+        self.vectors = {key: names.get(name, name) for key, name in self.vectors.items()}
+        self.shapes = {key: names.get(name, name) for key, name in self.shapes.items()}
+        self.sources = {
+            key: source._replace(result=names.get(source.result, source.result))
+            for key, source in self.sources.items()
+        }
 
     # -- vectors
 
@@ -152,7 +161,7 @@ class DimResults:
             return self._read(source, source.axis)
         if not dims.is_symbol(dim):
             return self._expression(dim)
-        linear = self._find_linear(str(dim))
+        linear = self.find_linear(str(dim))
         if linear is not None:
             value = self.vector(linear.dim)
             if linear.constant:
@@ -309,7 +318,7 @@ class DimResults:
         resolved: list[Any] = []
         for item in items:
             if isinstance(item, str) and not builder.has_name(item):
-                if self.find_source(item) is None and self._find_linear(item) is None:
+                if self.find_source(item) is None and self.find_linear(item) is None:
                     raise BuilderError(
                         f"{item!r} in shape {tuple(items)} is neither a result nor "
                         f"a known dimension ({builder.tag}){builder.get_debug_msg()}"

@@ -1,43 +1,137 @@
-"""Editing a graph: renaming results, redirecting readers, and dropping what is known of results
-that are gone. In comes a graph and names; the graph is changed in place. Called by `passes`,
-`builder` and the rules of rewriting."""
+"""Editing a graph: renaming results, redirecting readers, taking nodes away, and dropping what is
+known of results that are gone. In comes a graph and names or nodes; the graph is changed in place.
+Called by `Graph`, `passes` and the rules of rewriting."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from ortable.errors import BuilderError
 
-from .captures import captured_by_protos, rename_in, subgraphs
+from .captures import captured_by_protos
 from .constants import LazyConstant
-from .graph import Graph
+from .interface import GraphInterface
 from .node import Node
-from .state import GraphState
+from .uses import Uses, replace_inputs
+
+# -- who reads what
 
 
-def replace_inputs(node: Node, names: Mapping[str, str]) -> None:
-    """The node, and the graphs inside it, read other results."""
-    if any(name in names for name in node.inputs):
-        node.inputs = [names.get(name, name) for name in node.inputs]
-    for inner in subgraphs(node) if node.attrs else ():
-        if isinstance(inner, GraphState):
-            rename_in(inner, names)
+def use_index(graph: GraphInterface) -> Uses:
+    """The readers of every result, as they are now."""
+    index: Uses | None = graph.use_index
+    if index is None or not index.follow(graph.nodes):
+        index = graph.use_index = Uses(graph.nodes)
+    return index
 
 
-def merge_knowledge(graph: Graph, name: str, copy: str) -> None:
-    """What is known of the copy is true of the original."""
-    info, other = graph.values[name], graph.values[copy]
-    info.dtype = info.dtype or other.dtype
-    if info.shape is None:
-        info.shape = other.shape
-    if info.rank is None:
-        info.rank = other.rank
-    if info.value is None:
-        info.value = other.value
+def uses(graph: GraphInterface, name: str) -> list[Node]:
+    """Nodes of the graph that read a result, themselves or in a graph inside them, in order."""
+    return list(use_index(graph).readers.get(name, ()))
 
 
-def rename(graph: Graph, names: Mapping[str, str]) -> None:
+def is_output(graph: GraphInterface, name: str) -> bool:
+    """Whether the result is an output of the graph."""
+    return any(info.name == name for info in graph.outputs)
+
+
+def replace_uses(graph: GraphInterface, old: str, new: str) -> list[Node]:
+    """Every node that reads a result reads another one, graphs inside nodes included, but for the
+    node that makes the other one; these nodes. An output of the graph stays what it is.
+
+    Raises BuilderError when a subgraph given as GraphProto, which is never changed, reads it."""
+    if old == new:
+        return []
+    index = use_index(graph)
+    if old in captured_by_protos(index.readers.get(old, ())):
+        raise BuilderError(
+            f"{old!r} cannot be replaced, a subgraph given as GraphProto reads it ({graph.tag})"
+        )
+    readers = index.redirect(old, new)
+    _outdate_around(graph)
+    return readers
+
+
+def set_inputs(graph: GraphInterface, node: Node, inputs: list[str]) -> None:
+    """A node reads other results."""
+    index = use_index(graph)
+    index.remove(node)
+    node.inputs = inputs
+    index.add(node)
+    _outdate_around(graph)
+
+
+def _outdate_around(graph: GraphInterface) -> None:
+    """What a subgraph reads of the graphs around it may have changed."""
+    if graph.parent is not None:
+        graph.parent.outdate_uses()
+
+
+# -- nodes
+
+
+def remove_nodes(graph: GraphInterface, nodes: Collection[Node]) -> None:
+    """Takes nodes out of the graph; what is known of their results stays until `forget`."""
+    gone = set(nodes)
+    index: Uses | None = graph.use_index
+    if index is not None and index.follow(graph.nodes):
+        for node in gone:
+            index.remove(node)
+        graph.nodes[:] = [node for node in graph.nodes if node not in gone]
+        index.settle(graph.nodes)
+    else:
+        graph.nodes[:] = [node for node in graph.nodes if node not in gone]
+        graph.use_index = None
+    _outdate_around(graph)
+
+
+def erase(graph: GraphInterface, nodes: Collection[Node]) -> None:
+    """Takes nodes out of the graph, and what is known of their results. BuilderError when a result
+    is an output or is read by a node that stays."""
+    gone = set(nodes)
+    for node in nodes:
+        for name in node.outputs:
+            readers = [each.name for each in uses(graph, name) if each not in gone] if name else []
+            if readers or (name and is_output(graph, name)):
+                why = f"nodes {readers} read" if readers else "the graph returns"
+                raise BuilderError(
+                    f"Node {node.name!r} ({node.op_type}) cannot be erased, {why} its result "
+                    f"{name!r} ({graph.tag})"
+                )
+    remove_nodes(graph, gone)
+    forget(graph)
+
+
+def place(graph: GraphInterface, node: Node, behind: Node) -> None:
+    """Puts a node, a new one or one of the graph, behind another one; it makes its results."""
+    index = use_index(graph)
+    if node in graph.nodes:
+        graph.nodes.remove(node)
+    graph.nodes.insert(graph.nodes.index(behind) + 1, node)
+    index.add(node)
+    index.settle(graph.nodes)
+    for name in node.outputs:
+        if name:
+            graph.values[name].producer = node
+    _outdate_around(graph)
+
+
+def check_before(graph: GraphInterface, names: Collection[str], node: Node) -> None:
+    """Raises BuilderError when one of the results is made by the node or after it."""
+    for later in graph.nodes[graph.nodes.index(node) :]:
+        for name in later.outputs:
+            if name and name in names:
+                raise BuilderError(
+                    f"{name!r} is not made before node {node.name!r} ({node.op_type}), "
+                    f"a node there cannot read it ({graph.tag})"
+                )
+
+
+# -- names
+
+
+def rename(graph: GraphInterface, names: Mapping[str, str]) -> None:
     """Renames results everywhere in the graph and in the subgraphs that read them."""
     fixed = captured_by_protos(graph.nodes)
     for old in names:
@@ -49,24 +143,19 @@ def rename(graph: Graph, names: Mapping[str, str]) -> None:
     for old, info in infos.items():
         info.name = names[old]
         graph.values[info.name] = info
-        graph._names.reserve(info.name)
+        graph.result_names.reserve(info.name)
     for node in graph.nodes:
         replace_inputs(node, names)
         if any(name in names for name in node.outputs):
             node.outputs = [names.get(name, name) for name in node.outputs]
+    graph.outdate_uses()
     graph.initializers_dict = _renamed_keys(graph.initializers_dict, names)
-    graph._declared = _renamed_keys(graph._declared, names)
-    graph._computed = _renamed_keys(graph._computed, names)
-    graph._constants = {names.get(name, name) for name in graph._constants}
-    graph._small = {key: names.get(name, name) for key, name in graph._small.items()}
-    graph._tied = {key: names.get(name, name) for key, name in graph._tied.items()}
-    table = graph.dim_results
-    table.vectors = {key: names.get(name, name) for key, name in table.vectors.items()}
-    table.shapes = {key: names.get(name, name) for key, name in table.shapes.items()}
-    table.sources = {
-        key: source._replace(result=names.get(source.result, source.result))
-        for key, source in table.sources.items()
-    }
+    graph.declared_shapes = _renamed_keys(graph.declared_shapes, names)
+    graph.computed_constants = _renamed_keys(graph.computed_constants, names)
+    graph.constant_names = {names.get(name, name) for name in graph.constant_names}
+    graph.small_initializers = _renamed_values(graph.small_initializers, names)
+    graph.tied_initializers = _renamed_values(graph.tied_initializers, names)
+    graph.dim_results.rename(names)
     for old, info in infos.items():
         if isinstance(info.constant, LazyConstant):
             info.constant = LazyConstant(graph, names[old])
@@ -77,7 +166,34 @@ def _renamed_keys(table: dict[str, Any], names: Mapping[str, str]) -> dict[str, 
     return {names.get(name, name): value for name, value in table.items()}
 
 
-def forget(graph: Graph) -> None:
+def _renamed_values(table: dict[Any, str], names: Mapping[str, str]) -> dict[Any, str]:
+    return {key: names.get(name, name) for key, name in table.items()}
+
+
+def replace_output(graph: GraphInterface, old: str, new: str) -> None:
+    """Another result is the output of the graph; the old one's name is free from now on."""
+    before, after = graph.values.pop(old), graph.values[new]
+    graph.outputs[:] = [after if info is before else info for info in graph.outputs]
+    graph.constant_names.discard(old)
+    graph.computed_constants.pop(old, None)
+
+
+# -- knowledge
+
+
+def merge_knowledge(graph: GraphInterface, name: str, copy: str) -> None:
+    """What is known of the copy is true of the original."""
+    info, other = graph.values[name], graph.values[copy]
+    info.dtype = info.dtype or other.dtype
+    if info.shape is None:
+        info.shape = other.shape
+    if info.rank is None:
+        info.rank = other.rank
+    if info.value is None:
+        info.value = other.value
+
+
+def forget(graph: GraphInterface) -> None:
     """Drops what is known of results that are gone, and caches that point to them."""
     alive = {info.name for info in graph.inputs} | set(graph.initializers_dict)
     alive.update(t.values.name for t in graph.sparse_initializers)
@@ -85,17 +201,17 @@ def forget(graph: Graph) -> None:
         alive.update(node.outputs)
     for name in [name for name in graph.values if name not in alive]:
         del graph.values[name]
-    graph._constants &= alive
-    graph._computed = {k: v for k, v in graph._computed.items() if k in alive}
-    graph._small = {k: v for k, v in graph._small.items() if v in alive}
-    graph._tied = {k: v for k, v in graph._tied.items() if v in alive}
+    graph.constant_names &= alive
+    graph.computed_constants = {k: v for k, v in graph.computed_constants.items() if k in alive}
+    graph.small_initializers = {k: v for k, v in graph.small_initializers.items() if v in alive}
+    graph.tied_initializers = {k: v for k, v in graph.tied_initializers.items() if v in alive}
     graph.dim_results.forget(alive)
     rebuild_history(graph)
 
 
-def rebuild_history(graph: Graph) -> None:
+def rebuild_history(graph: GraphInterface) -> None:
     """Steps shown in messages, for a graph that is no longer as it was built."""
-    graph._history = [
+    graph.history = [
         *(("make_tensor_input", info.name) for info in graph.inputs),
         *(("make_initializer", name) for name in graph.initializers_dict),
         *(("make_node", node) for node in graph.nodes),

@@ -15,9 +15,11 @@ from ortable.dims import SymDim
 from ortable.errors import BuilderError
 from ortable_generated.kernels import KERNELS_CPU
 
-from . import casts, constants, versions
+from . import casts, constants, editing, versions
+from .captures import reads
 from .context import LoweringContext
 from .dim_results import DimResults
+from .node import Node
 from .node_maker import NodeMaker
 
 _counter = itertools.count()
@@ -59,7 +61,7 @@ class Graph(NodeMaker):
             self.opsets = parent.opsets
             return
         if isinstance(target_opset, Mapping):
-            self.opsets = {"": 18, **target_opset}
+            self.opsets = {"": versions.DEFAULT_OPSET, **target_opset}
         else:
             self.opsets = {"": int(target_opset)}
         versions.check(self.opsets, target)
@@ -97,6 +99,67 @@ class Graph(NodeMaker):
         self.opsets.setdefault(function.domain, 1)
         for imported in function.opset_import:
             self.opsets.setdefault(imported.domain, imported.version)
+
+    # -- editing
+
+    def uses(self, name: str) -> list[Node]:
+        """Nodes of this graph that read a result, themselves or in a graph inside them. Outputs of
+        the graph are not among them.
+
+        Who changes ``node.inputs`` or ``nodes`` by hand calls `outdate_uses` afterwards."""
+        return editing.uses(self, name)
+
+    def replace_uses(self, old: str, new: str) -> list[Node]:
+        """Every node that reads ``old``, graphs inside nodes included, reads ``new``; these nodes.
+        The node that makes ``new`` goes on reading ``old``; an output of the graph stays what it
+        is.
+
+        BuilderError when a result is unknown, or a subgraph given as GraphProto reads ``old``."""
+        self._info(old)
+        self._info(new)
+        return editing.replace_uses(self, old, new)
+
+    def erase(self, *nodes: Node) -> None:
+        """Takes nodes out of the graph. BuilderError when a result of one is an output, or is read
+        by a node that stays."""
+        editing.erase(self, nodes)
+
+    def insert_before(
+        self,
+        node: Node,
+        op_type: str,
+        inputs: str | Sequence[str | None],
+        outputs: int | str | Sequence[str] | None = None,
+        domain: str = "",
+        name: str | None = None,
+        **attrs: Any,
+    ) -> Any:
+        """`make_node`, but what it makes stands before ``node``. BuilderError also when an input is
+        not made before it."""
+        names = [inputs] if isinstance(inputs, str) else [n or "" for n in inputs]
+        editing.check_before(self, reads(Node(op_type, names, [], attrs=attrs)), node)
+        place = self.nodes.index(node)
+        rest = self.nodes[place:]
+        del self.nodes[place:]
+        try:
+            return self.make_node(op_type, inputs, outputs, domain, name, **attrs)
+        finally:
+            self.nodes.extend(rest)
+            self.outdate_uses()
+
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Renames results, here and in the graphs inside nodes, in one walk.
+
+        BuilderError when a result is unknown, a new name is taken, or a subgraph given as
+        GraphProto reads the result."""
+        for old, new in names.items():
+            self._info(old)
+            if new in self.values and new not in names:
+                raise BuilderError(
+                    f"{old!r} cannot be renamed {new!r}, "
+                    f"the graph has a result of this name ({self.tag})"
+                )
+        editing.rename(self, dict(names))
 
     # -- constants
 

@@ -23,8 +23,8 @@ class GraphInterface(GraphState):
 
     def __init__(self, parent: GraphInterface | None, tag: str) -> None:
         super().__init__(parent, tag)
-        self._small: dict[Any, str] = {}
-        self._tied: dict[Any, str] = {}
+        self.small_initializers: dict[Any, str] = {}
+        self.tied_initializers: dict[Any, str] = {}
 
     # -- inputs and outputs
 
@@ -44,7 +44,7 @@ class GraphInterface(GraphState):
         must end in ``_<number>``."""
         _check_indexed(name, indexed)
         self._check_new(name, "input")
-        info = self._new_value(name)
+        info = self.new_value(name)
         self.inputs.append(info)
         info.dtype = elem_type or None
         if is_dimension:
@@ -52,9 +52,9 @@ class GraphInterface(GraphState):
         elif shape is not None:
             info.shape = self.to_shape(shape, name)
             info.rank = len(info.shape)
-            self._declared[name] = tuple(shape)
+            self.declared_shapes[name] = tuple(shape)
             self.dim_results.add_shape(name, info.shape, is_input=True)
-        self._history.append(("make_tensor_input", name))
+        self.history.append(("make_tensor_input", name))
         return name
 
     def _set_dimension(self, info: ValueInfo, shape: Sequence[Any] | None) -> None:
@@ -121,11 +121,11 @@ class GraphInterface(GraphState):
         if shape is not None:
             self._declare_output(info, tuple(shape))
         self.outputs.append(info)
-        self._history.append(("make_tensor_output", name))
+        self.history.append(("make_tensor_output", name))
         return name
 
     def _declare_output(self, info: ValueInfo, shape: tuple[Any, ...]) -> None:
-        self._declared[info.name] = shape
+        self.declared_shapes[info.name] = shape
         given = self.to_shape(shape, info.name)
         if info.shape is None and info.rank in (None, len(given)):
             info.shape, info.rank = given, len(given)
@@ -148,10 +148,10 @@ class GraphInterface(GraphState):
                 f" ({self.tag}){self.get_debug_msg()}"
             )
 
-    def _new_value(self, name: str) -> ValueInfo:
+    def new_value(self, name: str) -> ValueInfo:
         info = ValueInfo(name)
         self.values[name] = info
-        self._names.taken.add(name)
+        self.result_names.taken.add(name)
         return info
 
     # -- initializers
@@ -166,7 +166,7 @@ class GraphInterface(GraphState):
         value = initializers.as_value(value)
         torch_value = initializers.is_torch(value)
         tied = initializers.storage_key(value) if torch_value else None
-        found = self._find("_tied", tied)
+        found = self._find("tied_initializers", tied)
         if found is not None:
             return found
         shape, dtype = initializers.shape_of(value), initializers.dtype_of(value)
@@ -177,28 +177,28 @@ class GraphInterface(GraphState):
                 array = initializers.to_numpy(value, name)
         if not name:
             key = None if array is None else initializers.content_key(array)
-            found = self._find("_small", key)
+            found = self._find("small_initializers", key)
             if found is not None:
                 return found
             name = self.unique_name(initializers.default_name(dtype, shape, array))
             if array is not None:
-                self._small[key] = name
+                self.small_initializers[key] = name
                 # equal ones are merged by what they hold now, so what torch writes later must not
                 # matter
                 value = array.copy() if torch_value else value
         else:
             self._check_new(name, "initializer")
         if tied is not None:
-            self._tied[tied] = name
-        info = self._new_value(name)
+            self.tied_initializers[tied] = name
+        info = self.new_value(name)
         info.dtype, info.shape, info.rank = dtype, shape, len(shape)
         if array is not None:
             info.value = initializers.known_value(array)
         self.initializers_dict[name] = value
         if not initializers.is_fake(value):
             info.constant = constants.LazyConstant(self, name) if array is None else array
-            self._constants.add(name)
-        self._history.append(("make_initializer", name))
+            self.constant_names.add(name)
+        self.history.append(("make_initializer", name))
         return name
 
     def _find(self, table: str, key: Any) -> str | None:

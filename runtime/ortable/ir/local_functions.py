@@ -4,18 +4,17 @@ values, before any protobuf is written."""
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from onnx import NodeProto, TensorProto
 
 from . import initializers
 from .captures import captured, subgraphs
+from .graph import Graph
 from .node import Node
+from .proto import function_protos
 from .state import GraphState
-
-if TYPE_CHECKING:
-    from ortable.ir import Graph
 
 _CONTENT = 4096  # elements up to which weights are compared by content, not by their memory
 _REFERENCED = 1 << 16  # bytes from which constants are copied only when the model is written
@@ -48,7 +47,7 @@ class FunctionTable:
             number += 1
             chosen = f"{name}_{number}"
         known[key] = chosen
-        proto = body.to_function(chosen, domain, _REFERENCED)
+        proto = function_protos.to_function(body, chosen, domain, _REFERENCED)
         domains = {"", *(called for called, _ in called_by_nodes(body.nodes))}
         imports = [each for each in proto.opset_import if each.domain in domains]
         del proto.opset_import[:]

@@ -44,7 +44,7 @@ class NodeMaker(GraphInterface):
         if parent is not None:
             self._schemas, self._moves = parent._schemas, parent._moves
 
-    def _domain_version(self, domain: str) -> int:
+    def domain_version(self, domain: str) -> int:
         version = self.opsets.get(domain)
         if version is None:
             version = self.opsets[domain] = versions.default_version(domain)
@@ -88,18 +88,18 @@ class NodeMaker(GraphInterface):
             infos.append(info)
             types.append(0 if info is None else info.dtype)
         attrs = {key: value for key, value in attrs.items() if value is not None}
-        version = self._domain_version(domain)
+        version = self.domain_version(domain)
         node = Node(op_type, names, results, domain, name or op_type, attrs, self.origin)
         schema = self._check(node, version, types)
         if schema is not None and "" in results:
             self._name_required(node, schema)
         known = self._infer(node, infos, version, schema, types)
         moves = self._choose_casts(node, version, types, known, schema)
-        node.name = self._node_names.unique(node.name)
+        node.name = self.node_names.unique(node.name)
         if moves:
             self._add_cast_node(node, moves, known, version, schema)
         else:
-            self._add(node, known)
+            self.add_node(node, known)
         return results[0] if len(results) == 1 else tuple(results)
 
     def _output_names(self, op_type: str, outputs: int | str | Sequence[str] | None) -> list[str]:
@@ -107,7 +107,7 @@ class NodeMaker(GraphInterface):
             outputs = 1
         if isinstance(outputs, int):
             lower = op_type.lower()
-            return [self._names.unique(f"_onx_{lower}{i}") for i in range(outputs)]
+            return [self.result_names.unique(f"_onx_{lower}{i}") for i in range(outputs)]
         names = [outputs] if isinstance(outputs, str) else [n or "" for n in outputs]
         for index, n in enumerate(names):
             if n and (n in self.values or n in names[:index]):
@@ -122,7 +122,9 @@ class NodeMaker(GraphInterface):
         Runtime crashes on a Split with an unnamed output)."""
         for index, name in enumerate(node.outputs):
             if not name and not schema.output(index).optional:
-                node.outputs[index] = self._names.unique(f"_onx_{node.op_type.lower()}{index}")
+                node.outputs[index] = self.result_names.unique(
+                    f"_onx_{node.op_type.lower()}{index}"
+                )
 
     def _missing_input(
         self, missing: str, op_type: str, inputs: list[str], outputs: list[str], name: str | None
@@ -138,7 +140,7 @@ class NodeMaker(GraphInterface):
         attrs = {k: "graph" if isinstance(v, GraphState) else v for k, v in node.attrs.items()}
         return kind(
             f"Operator {node.op_type!r} (domain {node.domain!r}, "
-            f"opset {self._domain_version(node.domain)})"
+            f"opset {self.domain_version(node.domain)})"
             f" cannot be added: {why}.\n"
             f"inputs: {typed_names(self, node.inputs)}\n"
             f"outputs={node.outputs}, attributes={attrs}, name={node.name!r} ({self.tag})"
@@ -258,9 +260,9 @@ class NodeMaker(GraphInterface):
             zip(node.outputs, computed, known, strict=True)
         ):
             if name and now[0] and wanted[0] and now[0] != wanted[0]:
-                inner.outputs[index] = self._names.unique(f"{name}_{dtypes.name(now[0])}")
+                inner.outputs[index] = self.result_names.unique(f"{name}_{dtypes.name(now[0])}")
                 back.append((inner.outputs[index], name, wanted[0]))
-        self._add(inner, computed)
+        self.add_node(inner, computed)
         for source, name, dtype in back:
             self.make_node("Cast", [source], [name], name=node.name, to=dtype)
 
@@ -273,22 +275,24 @@ class NodeMaker(GraphInterface):
                 return node.outputs[0]
         return str(self.make_node("Cast", [name], to=dtype))
 
-    def _add(self, node: Node, known: Sequence[tuple[Any, ...]]) -> None:
+    def add_node(self, node: Node, known: Sequence[tuple[Any, ...]]) -> None:
         """Appends a node whose outputs are new, with what is known of them."""
         self.nodes.append(node)
+        if self.parent is not None:
+            self.parent.outdate_uses()  # the node with this graph reads more
         constant = constants.is_constant_node(self, node)
         for name, (dtype, shape, value) in zip(node.outputs, known, strict=True):
             if not name:
                 continue
             info = ValueInfo(name, dtype or None, shape, None, value, None, node)
             self.values[name] = info
-            self._names.taken.add(name)
+            self.result_names.taken.add(name)
             if shape is not None:
                 self._note_shape(info, shape)
             if constant:
-                self._constants.add(name)
+                self.constant_names.add(name)
                 info.constant = constants.LazyConstant(self, name)
-        self._history.append(("make_node", node))
+        self.history.append(("make_node", node))
 
     def _note_shape(self, info: ValueInfo, shape: dims.Shape) -> None:
         """Makes the sizes of a new result readable, and remembers a result that holds a size."""

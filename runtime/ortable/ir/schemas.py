@@ -100,6 +100,29 @@ def find_schema(op_type: str, domain: str, opset: int) -> Schema | None:
     return schema
 
 
+def since_version(op_type: str, opset: int) -> int | None:
+    """The opset of the definition of an operator of the main domain that is in force at ``opset``,
+    None when there is none; that of a deprecated operator too."""
+    try:
+        return int(defs.get_schema(op_type, opset, "").since_version)
+    except defs.SchemaError:
+        return None
+
+
+def versions_of(op_type: str, domain: str = "") -> list[int]:
+    """The opsets that define an operator, from the first on."""
+    return sorted(
+        schema.since_version
+        for schema in defs.get_all_schemas_with_history()
+        if schema.name == op_type and schema.domain == domain
+    )
+
+
+def is_operator(op_type: str) -> bool:
+    """Whether the main domain has an operator of this name."""
+    return bool(defs.has(op_type))
+
+
 def _first_version(op_type: str, domain: str) -> str:
     try:
         newest = defs.get_schema(op_type, domain)
@@ -107,12 +130,7 @@ def _first_version(op_type: str, domain: str) -> str:
         return ""
     if newest.deprecated:
         return f"; it is deprecated since opset {newest.since_version}"
-    history = [
-        s.since_version
-        for s in defs.get_all_schemas_with_history()
-        if s.name == op_type and s.domain == domain
-    ]
-    return f"; it starts with opset {min(history)}"
+    return f"; it starts with opset {versions_of(op_type, domain)[0]}"
 
 
 def _read(schema: defs.OpSchema) -> Schema:

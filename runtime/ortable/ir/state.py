@@ -3,7 +3,7 @@ value. `Graph` adds to this the making of nodes, inputs, outputs and initializer
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ortable import dims, dtypes
@@ -55,18 +55,17 @@ class GraphState:
         self.rename_dims: dict[str, str] = {} if parent is None else parent.rename_dims
         # results that stand for Python numbers, and the dtype that torch gives such a number
         self.numbers: dict[str, int] = {} if parent is None else parent.numbers
-        # while rules run: who reads a result; and whether what they compute of weights is stored
-        self.readers: Mapping[str, Collection[Node]] | None = None
-        self.stores_weights = True
+        self.use_index: Any = None  # a `uses.Uses`, made when it is asked for
+        self.stores_weights = True  # while rules run: whether what they compute of weights is
         # what analyses found, while rules run; emptied whenever the graph changes
         self.analysed: dict[Any, dict[Any, Any]] | None = None
         self.debug_sections: list[Callable[[], str]] = []
-        self._names: Names = Names() if parent is None else parent._names
-        self._node_names: Names = Names() if parent is None else parent._node_names
-        self._constants: set[str] = set()
-        self._computed: dict[str, Any] = {}
-        self._declared: dict[str, Any] = {}  # inputs and outputs: shape as the user wrote it
-        self._history: list[
+        self.result_names: Names = Names() if parent is None else parent.result_names
+        self.node_names: Names = Names() if parent is None else parent.node_names
+        self.constant_names: set[str] = set()
+        self.computed_constants: dict[str, Any] = {}
+        self.declared_shapes: dict[str, Any] = {}  # inputs and outputs: shape as the user wrote it
+        self.history: list[
             tuple[str, Any]
         ] = []  # inputs, initializers, nodes in order, for messages
 
@@ -75,7 +74,7 @@ class GraphState:
     def unique_name(self, prefix: str) -> str:
         """Takes a result name that nobody has: the prefix itself if it is free, else with a
         number."""
-        return self._names.unique(prefix)
+        return self.result_names.unique(prefix)
 
     def has_name(self, name: str) -> bool:
         """True when the graph, or a graph around it, has this result."""
@@ -84,6 +83,15 @@ class GraphState:
     def is_own(self, name: str) -> bool:
         """True when the result belongs to this graph, not to one around it."""
         return dict.__contains__(self.values, name)
+
+    def outdate_uses(self) -> None:
+        """Says that nodes were changed by something else than `editing`: who reads what, here and
+        in the graphs around, is worked out again when it is asked for."""
+        graph: GraphState | None = self
+        while graph is not None:
+            if graph.use_index is not None and not graph.use_index.held:
+                graph.use_index = None
+            graph = graph.parent
 
     def _info(self, name: str) -> ValueInfo:
         info = self.values.get(name)
@@ -143,7 +151,7 @@ class GraphState:
         if isinstance(value, str):
             return dims.symbol(value)
         if value is None:
-            return dims.symbol(self._names.unique(unknown))
+            return dims.symbol(self.result_names.unique(unknown))
         return dims.from_torch(value, self.rename_dims)
 
     def has_shape(self, name: str) -> bool:
@@ -197,7 +205,7 @@ class GraphState:
         rank = self._info(name).rank
         if rank is None:
             raise BuilderError(
-                f"Rank is unknown for result {name!r}, known_ranks={self._known_ranks}"
+                f"Rank is unknown for result {name!r}, known_ranks={self.known_ranks}"
                 f" ({self.tag}){self.get_debug_msg()}"
             )
         return rank
@@ -229,11 +237,11 @@ class GraphState:
     # -- views, as the page prints them
 
     @property
-    def _known_types(self) -> dict[str, int]:
+    def known_types(self) -> dict[str, int]:
         return {name: info.dtype for name, info in self.values.items() if info.dtype}
 
     @property
-    def _known_shapes(self) -> dict[str, tuple[int | str, ...]]:
+    def known_shapes(self) -> dict[str, tuple[int | str, ...]]:
         return {
             name: describe_shape(info.shape)
             for name, info in self.values.items()
@@ -241,7 +249,7 @@ class GraphState:
         }
 
     @property
-    def _known_ranks(self) -> dict[str, int]:
+    def known_ranks(self) -> dict[str, int]:
         return {
             name: info.rank
             for name, info in self.values.items()
@@ -249,7 +257,7 @@ class GraphState:
         }
 
     @property
-    def _known_value_shape(self) -> dict[str, Any]:
+    def known_values(self) -> dict[str, Any]:
         return {
             name: describe_value(info.value)
             for name, info in self.values.items()
@@ -260,7 +268,11 @@ class GraphState:
     def constants_(self) -> dict[str, Any]:
         """Constant results with their values; None for an initializer or a value nobody asked for
         yet."""
-        return {name: self._computed.get(name) for name in self.values if name in self._constants}
+        return {
+            name: self.computed_constants.get(name)
+            for name in self.values
+            if name in self.constant_names
+        }
 
     def get_debug_msg(self) -> str:
         """Everything known so far, as text, for an error message: `Graph` has it."""

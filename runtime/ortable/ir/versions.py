@@ -1,5 +1,7 @@
-"""Opsets and IR versions: what onnx knows, what ONNX Runtime loads, the smallest IR for some
-opsets."""
+"""Opsets and IR versions: what ortable writes, what onnx knows, what ONNX Runtime loads, the
+smallest IR for some opsets. In come opsets by domain, out goes an error or a version. Called by the
+graph, the writers, `export` and `backend`; codegen, which cannot import it, states its range once
+more in `ortablegen.schemas.onnx` (tests/ir/test_versions.py compares them)."""
 
 from __future__ import annotations
 
@@ -9,6 +11,9 @@ from onnx import defs, helper
 
 from ortable.errors import BuilderError
 
+OLDEST_OPSET = 18  # of those that converters are generated for
+DEFAULT_OPSET = 18  # of a model for any runtime
+RUNTIME_OPSET = 23  # of one for ONNX Runtime: the first with Attention, which rewrites use there
 # ONNX Runtime 1.31: newest opset of the main domain that it runs, newest IR version that it loads.
 ORT_MAX_OPSET = 26
 ORT_MAX_IR = 13
@@ -37,6 +42,11 @@ def check(opsets: Mapping[str, int], target: str | None) -> None:
             f"Opset {main} cannot run in ONNX Runtime, which supports "
             f"opsets up to {ORT_MAX_OPSET}; ask for target_opset={ORT_MAX_OPSET} or less."
         )
+
+
+def newest_opset() -> int:
+    """The newest opset that the generated converters cover and that the installed onnx knows."""
+    return min(defs.onnx_opset_version(), ORT_MAX_OPSET)
 
 
 def default_version(domain: str) -> int:

@@ -7,9 +7,9 @@ from collections.abc import Hashable
 from typing import Any
 
 from ortable.ir import Graph, editing, initializers
-from ortable.ir.captures import captured_by_protos, subgraphs
+from ortable.ir.captures import captured_by_protos, inner_graphs
 from ortable.ir.node import Node
-from ortable.ir.state import GraphState
+from ortable.ir.uses import replace_inputs
 from ortable_generated.onnx.traits import RANDOM
 
 from .weight_transposes import TRANSPOSED
@@ -29,10 +29,9 @@ def merge_equal_nodes(graph: Graph) -> int:
     kept: list[Node] = []
     for node in graph.nodes:
         if readers:
-            editing.replace_inputs(node, readers)
-        for inner in subgraphs(node) if node.attrs else ():
-            if isinstance(inner, GraphState):
-                merged += merge_equal_nodes(inner)  # type: ignore[arg-type]
+            replace_inputs(node, readers)
+        for inner in inner_graphs(node):
+            merged += merge_equal_nodes(inner)
         key = _key(node)
         first = None if key is None else seen.setdefault(key, node)
         if first is None or first is node or not fixed.isdisjoint(node.outputs):
@@ -45,6 +44,7 @@ def merge_equal_nodes(graph: Graph) -> int:
         merged += 1
     if readers:
         graph.nodes[:] = kept
+        graph.outdate_uses()
         editing.forget(graph)
     return merged
 
@@ -87,13 +87,13 @@ def merge_equal_initializers(graph: Graph, buffers: bool = False) -> int:
     merged = len(readers)
     for node in graph.nodes:
         if readers:
-            editing.replace_inputs(node, readers)
-        for inner in subgraphs(node) if node.attrs else ():
-            if isinstance(inner, GraphState):
-                merged += merge_equal_initializers(inner, buffers)  # type: ignore[arg-type]
+            replace_inputs(node, readers)
+        for inner in inner_graphs(node):
+            merged += merge_equal_initializers(inner, buffers)
     for name in readers:
         del graph.initializers_dict[name]
     if readers:
+        graph.outdate_uses()
         editing.forget(graph)
     return merged
 

@@ -7,10 +7,9 @@ import numpy as np
 from ortable import dims, dtypes
 from ortable.errors import BuilderError
 from ortable.ir import Graph, constants, editing, initializers
-from ortable.ir.captures import subgraphs
+from ortable.ir.captures import inner_graphs
 from ortable.ir.node import Node
 from ortable.ir.origins import Rewritten
-from ortable.ir.state import GraphState
 from ortable_generated.onnx.traits import KEEPS_WEIGHTS
 
 _NO_LIMIT = float("inf")
@@ -34,13 +33,12 @@ def constant_folding(graph: Graph, max_bytes: int, weights: bool = False) -> int
     nobody else than folded nodes vanish in `remove_unused`. Random operators stay, and so does
     what would store a weight once more, or quantised weights as floats."""
     folded = 0
-    kept: list[Node] = []
+    gone: list[Node] = []
     stay: set[str] = set()
     outputs = {info.name for info in graph.outputs}
     for node in graph.nodes:
-        for inner in subgraphs(node) if node.attrs else ():
-            if isinstance(inner, GraphState):
-                folded += constant_folding(inner, max_bytes, weights)  # type: ignore[arg-type]
+        for inner in inner_graphs(node):
+            folded += constant_folding(inner, max_bytes, weights)
         limit = _NO_LIMIT if weights and isinstance(node.origin, Rewritten) else max_bytes
         if _stores_more(graph, node) or not stay.isdisjoint(node.inputs):
             stay.update(node.outputs)
@@ -49,19 +47,17 @@ def constant_folding(graph: Graph, max_bytes: int, weights: bool = False) -> int
             try:
                 arrays = [constants.get_constant(graph, n) if n else None for n in node.outputs]
             except BuilderError:
-                kept.append(node)  # the reference implementation lacks it: the runtime has it
-                continue
+                continue  # the reference implementation lacks it: the runtime has it
             if all(a is None or a.nbytes <= limit for a in arrays):
                 for name, array in zip(node.outputs, arrays, strict=True):
                     if name and array is not None:
                         _become_initializer(graph, name, array)
-                folded += 1
-                continue
-        kept.append(node)
-    if folded:
-        graph.nodes[:] = kept
+                gone.append(node)
+    if gone:
+        editing.remove_nodes(graph, gone)
+    if folded or gone:
         editing.rebuild_history(graph)
-    return folded
+    return folded + len(gone)
 
 
 def _stores_more(graph: Graph, node: Node) -> bool:
@@ -89,7 +85,7 @@ def _bytes_of(graph: Graph, name: str) -> float:
 
 
 def _can_fold(graph: Graph, node: Node, max_bytes: float) -> bool:
-    if not all(name in graph._constants for name in node.outputs if name):
+    if not all(name in graph.constant_names for name in node.outputs if name):
         return False
     for name in node.outputs:
         info = graph.values.get(name) if name else None
@@ -104,7 +100,7 @@ def _can_fold(graph: Graph, node: Node, max_bytes: float) -> bool:
 def _become_initializer(graph: Graph, name: str, array: np.ndarray) -> None:
     info = graph.values[name]
     graph.initializers_dict[name] = array
-    graph._computed.pop(name, None)
+    graph.computed_constants.pop(name, None)
     info.producer = None
     info.shape, info.rank = array.shape, array.ndim
     info.dtype = info.dtype or dtypes.from_numpy(array.dtype)

@@ -3,7 +3,6 @@ are: codes of activations become unsigned, a Reshape or a bias moves behind what
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import Any
 
 import numpy as np
@@ -12,10 +11,9 @@ from ortable import dtypes
 from ortable.errors import BuilderError
 from ortable.inference.value_info import ValueInfo
 from ortable.ir import Graph, editing
-from ortable.ir.captures import captured, subgraphs
+from ortable.ir.captures import inner_graphs
 from ortable.ir.node import Node
-from ortable.ir.state import GraphState
-from ortable_generated.onnx.traits import HAS_SUBGRAPH, REARRANGES
+from ortable_generated.onnx.traits import REARRANGES
 
 from .unused import remove_unused
 
@@ -28,10 +26,7 @@ def arrange_quantized(graph: Graph) -> int:
     found = False
     for node in graph.nodes:
         found = found or node.op_type == "DequantizeLinear"
-        if node.key in HAS_SUBGRAPH:
-            for inner in subgraphs(node):
-                if isinstance(inner, GraphState):
-                    changed += arrange_quantized(inner)  # type: ignore[arg-type]
+        changed += sum(arrange_quantized(inner) for inner in inner_graphs(node))
     if not found:
         return changed
     remove_unused(graph)
@@ -47,17 +42,11 @@ def arrange_quantized(graph: Graph) -> int:
 
 
 class _Arrangement:
-    """Who reads what in one graph, and the rewrites."""
+    """The rewrites of one graph."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.readers: dict[str, list[Node]] = defaultdict(list)
-        self.fixed = {info.name for info in graph.outputs}
-        for node in graph.nodes:
-            for name in node.inputs:
-                self.readers[name].append(node)
-            if node.attrs:
-                self.fixed |= captured(node)
+        self.outputs = {info.name for info in graph.outputs}
 
     def unsigned(self, node: Node) -> bool:
         """int8 codes that only DequantizeLinear reads, behind a Clip or what moves values at most,
@@ -68,9 +57,10 @@ class _Arrangement:
         if graph.values[results[0]].dtype != dtypes.int8 or graph.is_constant(results[0]):
             return False
         for name in results:  # grows on the way
-            if name in self.fixed or not self.readers[name]:
+            readers = graph.uses(name)
+            if name in self.outputs or not readers:
                 return False
-            for reader in self.readers[name]:
+            for reader in readers:
                 if reader.op_type == "DequantizeLinear":
                     places.append((reader, 2))
                 elif reader.op_type == "Clip" and len(reader.inputs) == 3:
@@ -83,8 +73,9 @@ class _Arrangement:
         if any(value is None for value in moved):
             return False
         for (each, place), value in zip(places, moved, strict=True):
-            each.inputs += [""] * (place + 1 - len(each.inputs))
-            each.inputs[place] = graph.make_initializer("", value)
+            inputs = each.inputs + [""] * (place + 1 - len(each.inputs))
+            inputs[place] = graph.make_initializer("", value)
+            editing.set_inputs(graph, each, inputs)
         for name in results:
             graph.values[name].dtype = dtypes.uint8
         return True
@@ -109,19 +100,15 @@ class _Arrangement:
         result, codes = reshape.outputs[0], before.inputs[0]
         moved = self._new_result(f"{codes}_rows", result, reshape)
         graph.values[moved].dtype = graph.values[codes].dtype
-        name = graph._node_names.unique("DequantizeLinear")
+        name = graph.node_names.unique("DequantizeLinear")
         after = Node(
             before.op_type, [moved, *before.inputs[1:]], [result], name=name, origin=before.origin
         )
-        self.readers[reshape.inputs[0]].remove(reshape)
-        self.readers[codes].append(reshape)
-        self.readers[moved] = [after]
-        reshape.inputs[0], reshape.outputs = codes, [moved]
-        graph.values[result].producer = after
-        graph.nodes.insert(graph.nodes.index(reshape) + 1, after)
-        if not self.readers[before.outputs[0]] and before.outputs[0] not in self.fixed:
-            self.readers[codes].remove(before)
-            graph.nodes.remove(before)
+        editing.set_inputs(graph, reshape, [codes, *reshape.inputs[1:]])
+        reshape.outputs = [moved]
+        editing.place(graph, after, behind=reshape)
+        if not graph.uses(before.outputs[0]) and before.outputs[0] not in self.outputs:
+            editing.remove_nodes(graph, [before])
         return True
 
     def sink_reshape(self, node: Node) -> bool:
@@ -140,19 +127,16 @@ class _Arrangement:
             return False
         before = node.outputs[0]
         for each in chain[2:]:
-            each.inputs[0] = before
-            self.readers[before] = [each]
+            editing.set_inputs(self.graph, each, [before, *each.inputs[1:]])
             before = each.outputs[0]
             if each is not last:
                 self._copy_shape(node.outputs[0], before)
         del self.graph.values[reshape.outputs[0]]
         rows = self._new_result(f"{before}_rows", node.outputs[0], last)
         self.graph.values[rows].dtype = self.graph.values[before].dtype
-        last.outputs, reshape.inputs[0], reshape.outputs = [rows], rows, [before]
-        self.readers[rows] = [reshape]
-        self.graph.values[before].producer = reshape
-        self.graph.nodes.remove(reshape)
-        self.graph.nodes.insert(self.graph.nodes.index(last) + 1, reshape)
+        editing.set_inputs(self.graph, reshape, [rows, *reshape.inputs[1:]])
+        last.outputs, reshape.outputs = [rows], [before]
+        editing.place(self.graph, reshape, behind=last)
         return True
 
     def _copy_shape(self, source: str, name: str) -> None:
@@ -170,14 +154,11 @@ class _Arrangement:
     def free_biases(self) -> int:
         """The float bias of a quantized Gemm becomes an Add where no QuantizeLinear follows: with
         it, ONNX Runtime would compute the product in floats."""
-        nodes: list[Node] = []
-        for node in self.graph.nodes:
-            nodes.append(node)
-            if node.op_type == "Gemm" and self._bias_is_in_the_way(node):
-                nodes.append(self._split(node))
-        count = len(nodes) - len(self.graph.nodes)
-        self.graph.nodes[:] = nodes
-        return count
+        products = [node for node in self.graph.nodes if node.op_type == "Gemm"]
+        split = [node for node in products if self._bias_is_in_the_way(node)]
+        for node in split:
+            self._split(node)
+        return len(split)
 
     def _bias_is_in_the_way(self, node: Node) -> bool:
         if len(node.inputs) < 3 or node.attrs.get("beta", 1.0) != 1.0:
@@ -200,15 +181,15 @@ class _Arrangement:
         zero = self._constant(after.inputs[2]) if len(after.inputs) > 2 else np.uint8(0)
         return not relu or (zero is not None and int(zero.max()) == np.iinfo(zero.dtype).min)
 
-    def _split(self, node: Node) -> Node:
+    def _split(self, node: Node) -> None:
         graph, result, bias = self.graph, node.outputs[0], node.inputs[2]
         product = self._new_result(f"{result}_product", result, node)
-        node.inputs, node.outputs = node.inputs[:2], [product]
+        editing.set_inputs(graph, node, node.inputs[:2])
+        node.outputs = [product]
         node.attrs.pop("beta", None)
-        name = graph._node_names.unique("Add")
+        name = graph.node_names.unique("Add")
         added = Node("Add", [product, bias], [result], name=name, origin=node.origin)
-        graph.values[result].producer = added
-        return added
+        editing.place(graph, added, behind=node)
 
     def _dequantized(self, name: str) -> Node | None:
         """The DequantizeLinear of bytes, or of int32, that makes a result."""
@@ -218,8 +199,10 @@ class _Arrangement:
         return node if self.graph.values[node.inputs[0]].dtype in (*_BYTES, dtypes.int32) else None
 
     def _only_reader(self, name: str) -> Node | None:
-        readers = self.readers[name]
-        return readers[0] if len(readers) == 1 and name not in self.fixed else None
+        readers = self.graph.uses(name)
+        if len(readers) != 1 or name in self.outputs or readers[0].inputs.count(name) != 1:
+            return None
+        return readers[0]
 
     def _constant(self, name: str) -> Any:
         """The value of a constant that has data, else None."""

@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 from ortable.ir import Graph, editing
-from ortable.ir.captures import captured, subgraphs
+from ortable.ir.captures import inner_graphs, reads
 from ortable.ir.local_functions import called_by_nodes, called_by_protos
 from ortable.ir.node import Node
-from ortable.ir.state import GraphState
 
 
 def remove_unused(graph: Graph) -> int:
     """Removes nodes none of whose outputs is needed, then initializers that nobody reads."""
     needed = {info.name for info in graph.outputs}
-    kept: list[Node] = []
+    dead: list[Node] = []
     removed = 0
     for node in reversed(graph.nodes):
         if not any(name in needed for name in node.outputs if name):
-            removed += 1
+            dead.append(node)
             continue
-        for inner in subgraphs(node) if node.attrs else ():
-            if isinstance(inner, GraphState):
-                removed += remove_unused(inner)  # type: ignore[arg-type]
-        kept.append(node)
-        needed.update(node.inputs)
-        needed |= captured(node)
-    if removed:
-        kept.reverse()
-        graph.nodes[:] = kept
+        for inner in inner_graphs(node):
+            removed += remove_unused(inner)
+        needed.update(reads(node) if node.attrs else node.inputs)
+    if dead:
+        editing.remove_nodes(graph, dead)
+        removed += len(dead)
     inputs = {info.name for info in graph.inputs}
     for name in [n for n in graph.initializers_dict if n not in needed and n not in inputs]:
         del graph.initializers_dict[name]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ortable.ir import Graph, editing, initializers
-from ortable.ir.captures import captured
+from ortable.ir.captures import captured_by_protos
 from ortable.ir.node import Node
 
 TRANSPOSED = "_transposed"  # behind the name of a weight that is kept transposed
@@ -17,49 +17,45 @@ TRANSPOSED = "_transposed"  # behind the name of a weight that is kept transpose
 def fold_weight_transposes(graph: Graph) -> int:
     """Transposes of an initializer that nothing else reads become the transposed initializer,
     ``<name>_transposed``."""
-    orders = _read_transposed(graph)
-    if not orders:
+    transposes: dict[str, list[Node]] = {}
+    for node in graph.nodes:
+        if _is_transpose(node) and node.inputs[0] in graph.initializers_dict:
+            transposes.setdefault(node.inputs[0], []).append(node)
+    if not transposes:
         return 0
-    readers: dict[str, str] = {}
-    made: dict[str, str] = {}
-    kept: list[Node] = []
-    for node in graph.nodes:
-        if readers:
-            editing.replace_inputs(node, readers)
-        source = node.inputs[0] if node.op_type == "Transpose" and not node.domain else ""
-        if source not in orders:
-            kept.append(node)
+    declared = {info.name for info in (*graph.inputs, *graph.outputs)}
+    declared |= captured_by_protos(graph.nodes)
+    folded: list[Node] = []
+    for source, nodes in transposes.items():
+        perm = _only_perm(graph, source, nodes, declared)
+        if not perm:
             continue
-        if source not in made:
-            made[source] = _transposed(graph, source, orders[source])
-        readers[node.outputs[0]] = made[source]
-        editing.merge_knowledge(graph, made[source], node.outputs[0])
-    graph.nodes[:] = kept
-    for source in made:
+        made = _transposed(graph, source, perm)
+        for node in nodes:
+            graph.replace_uses(node.outputs[0], made)
+            editing.merge_knowledge(graph, made, node.outputs[0])
+        folded += nodes
         del graph.initializers_dict[source]
-    editing.forget(graph)
-    return len(readers)
+    if folded:
+        editing.remove_nodes(graph, folded)
+        editing.forget(graph)
+    return len(folded)
 
 
-def _read_transposed(graph: Graph) -> dict[str, tuple[int, ...]]:
-    """Initializers that are read by Transposes alone, all with the same permutation."""
-    found: dict[str, tuple[int, ...]] = {}
-    others = {info.name for info in (*graph.inputs, *graph.outputs)}
-    for node in graph.nodes:
-        if node.op_type == "Transpose" and not node.domain:
-            source, order = node.inputs[0], tuple(node.attrs.get("perm") or ())
-            if source in graph.initializers_dict and order:
-                if found.setdefault(source, order) != order or node.outputs[0] in others:
-                    others.add(source)
-                continue
-        others.update(node.inputs)
-        if node.attrs:
-            others |= captured(node)
-    return {
-        name: order
-        for name, order in found.items()
-        if name not in others and _can_transpose(graph.initializers_dict[name])
-    }
+def _is_transpose(node: Node) -> bool:
+    return node.op_type == "Transpose" and not node.domain
+
+
+def _only_perm(graph: Graph, source: str, nodes: list[Node], declared: set[str]) -> tuple[int, ...]:
+    """The permutation when these Transposes are all that reads the initializer and have the same
+    one, else ()."""
+    perms = {tuple(node.attrs.get("perm") or ()) for node in nodes}
+    results = {node.outputs[0] for node in nodes}
+    if len(perms) != 1 or not declared.isdisjoint({source, *results}):
+        return ()
+    if len(graph.uses(source)) != len(nodes) or not _can_transpose(graph.initializers_dict[source]):
+        return ()
+    return perms.pop()
 
 
 def _can_transpose(value: Any) -> bool:

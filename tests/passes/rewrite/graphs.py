@@ -75,7 +75,7 @@ class _Maker:
             elif isinstance(statement, ast.Return):
                 outputs = self.returned(statement)
         for name in (*outputs, *also):
-            if name not in self.builder._known_types:
+            if name not in self.builder.known_types:
                 raise CaseProblem(f"'{name}' has no element type and cannot be an output")
             self.builder.make_tensor_output(name)
 
@@ -233,7 +233,7 @@ class _Maker:
         """The fixed type of the input, the type that another input of the same parameter has, or
         what the number looks like."""
         others = [self.builder.values[n].dtype if n else None for n in names]
-        version = self.builder._domain_version(domain)
+        version = self.builder.domain_version(domain)
         schema = find_schema(op, domain, version)
         if schema is not None:
             formal = schema.input(place)

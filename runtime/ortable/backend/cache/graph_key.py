@@ -14,7 +14,7 @@ from torch.fx import GraphModule, Node
 
 from ortable.backend.lower.outputs import graph_kind
 from ortable.backend.lower.writers import is_marked
-from ortable.interpreter.mutation.mutation import find_attribute
+from ortable.interpreter.modules import find_attribute
 
 __all__ = ["Uncacheable", "constant_text", "graph_text"]
 

@@ -21,7 +21,7 @@ from ortable.backend.sessions.session import provider_names
 from ortable.errors import OptionError
 from ortable.interpreter.complex_numbers import transposed
 from ortable.interpreter.control_flow import refuse_effects
-from ortable.interpreter.numbers import numbers
+from ortable.interpreter.numbers import scalars
 from ortable.passes import pipeline
 from ortable.prelude.complex_value import join_pair, part_type
 
@@ -66,8 +66,7 @@ def compile_graph(
     )
     interpreter = DynamoInterpreter(builder, module=graph_module)
     roles = declare_inputs(builder, inputs, interpreter, copies)
-    interpreter.values[next(reversed(body.graph.nodes))] = None  # outputs are declared below
-    interpreter.run(body)
+    interpreter.run(body, outputs=False)  # they are declared below
     fetches = tuple(
         _declare_output(builder, node, name, interpreter.values[copies[node]], node in outputs.kept)
         for node, name in zip(outputs.fetched, outputs.names, strict=True)
@@ -165,7 +164,7 @@ def _declare_output(builder: Any, node: Node, name: str, result: Any, kept: bool
     `kept`."""
     value = node.meta["val"]
     if isinstance(value, torch.SymFloat | torch.SymBool):
-        number = numbers.adopt(builder, numbers.as_number(builder, result), value)
+        number = scalars.adopt(builder, scalars.as_number(builder, result), value)
         _name_output(builder, number, name)
         is_bool = isinstance(value, torch.SymBool)
         elem_type = dtypes.boolean if is_bool else dtypes.float64

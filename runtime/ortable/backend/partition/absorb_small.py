@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import torch
 from torch.fx import GraphModule, Node
 
-from ortable.interpreter.diagnostics.unsupported import missing_name
+from ortable.interpreter.calls import operator_key
 
 from .partition import Region, split
 from .placement import is_draw, is_ordered, mixes_dtypes
@@ -57,7 +57,7 @@ def _is_choice(node: Node) -> bool:
     """Whether the table places an operator in torch that ortable can convert."""
     from ortable_generated.aten.dispatch import CONVERTERS, PLACE
 
-    name = missing_name(node)
+    name = operator_key(node)
     return name in PLACE and name in CONVERTERS
 
 

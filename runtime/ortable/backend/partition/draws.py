@@ -18,7 +18,7 @@ from ortable import dims, dtypes
 from ortable.backend.lower.inputs import InputPlan, shape_of
 from ortable.dispatch import Draw
 from ortable.errors import UnsupportedCase
-from ortable.interpreter.diagnostics.unsupported import missing_name
+from ortable.interpreter.calls import operator_key
 
 __all__ = ["refuse_lost_dropout", "write_draws"]
 
@@ -62,7 +62,7 @@ def _draw_of(node: Node) -> Draw | None:
 
     if not isinstance(node.target, torch._ops.OpOverload) or node.kwargs.get("generator"):
         return None
-    function = DRAWS.get(missing_name(node))
+    function = DRAWS.get(operator_key(node))
     if function is None:
         return None
     draw = function(node, *node.args, **node.kwargs)
@@ -127,7 +127,7 @@ class _Writer:
         for new in (empty, drawn):
             new.meta = {key: node.meta[key] for key in _ORIGIN if key in node.meta}
             new.meta["val"] = result.new_empty_strided(shape, strides, dtype=dtype)
-            self.placed[new] = f"torch's generator draws the numbers of {missing_name(node)}"
+            self.placed[new] = f"torch's generator draws the numbers of {operator_key(node)}"
         if draw.whole:
             self.made[node] = drawn
         else:

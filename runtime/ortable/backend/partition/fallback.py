@@ -15,8 +15,10 @@ from ortable.backend.sessions.devices import tensors_in
 from ortable.errors import FunctionNotFoundError, OrtableError
 from ortable.interpreter import scan
 from ortable.interpreter.arguments import ELEMENT_TYPES
-from ortable.interpreter.diagnostics.unsupported import collect, missing_name, not_found_error
-from ortable.interpreter.mutation import mutation
+from ortable.interpreter.calls import operator_key
+from ortable.interpreter.diagnostics.unsupported import collect, not_found_error
+from ortable.interpreter.modules import find_attribute
+from ortable.interpreter.mutation import visible_writes
 from ortable.interpreter.tables import generated_tables
 
 __all__ = ["culprits", "missing_error", "refused_error", "unsupported_nodes"]
@@ -42,7 +44,7 @@ def refused_error(graph_module: GraphModule, raise_on: Sequence[str]) -> Ortable
     for node in graph_module.graph.nodes if raise_on else ():
         if node.op == "call_function" and _is_named(node, raise_on):
             return FunctionNotFoundError(
-                f"Operator {missing_name(node)} is refused: option raise_on names it. Remove it "
+                f"Operator {operator_key(node)} is refused: option raise_on names it. Remove it "
                 "there to convert this graph."
             )
     return None
@@ -50,7 +52,7 @@ def refused_error(graph_module: GraphModule, raise_on: Sequence[str]) -> Ortable
 
 def _is_named(node: Node, raise_on: Sequence[str]) -> bool:
     """Whether a node calls an operator of a list (`aten::relu`, with or without its overload)."""
-    name = missing_name(node)
+    name = operator_key(node)
     return name in raise_on or name.partition(".")[0] in raise_on
 
 
@@ -69,9 +71,9 @@ def culprits(error: OrtableError, region: Sequence[Node], tried: dict[str, int])
     why = str(error).partition("\n--DEBUG--")[0].strip().splitlines()[0]
     for node in region:
         if node.name == error.fx_node:
-            name = missing_name(node)
+            name = operator_key(node)
             tried[name] = tried.get(name, 0) + 1
-            same = [each for each in region if missing_name(each) == name]
+            same = [each for each in region if operator_key(each) == name]
             return dict.fromkeys(same if tried[name] >= _PATIENCE else [node], why)
     return dict.fromkeys(region, why)
 
@@ -81,12 +83,12 @@ def _converter(target: Any) -> Any:
 
 
 def _reason(graph_module: GraphModule, node: Node, raise_on: Sequence[str]) -> str | None:
-    tables, name = generated_tables(), missing_name(node)
+    tables, name = generated_tables(), operator_key(node)
     if _is_named(node, raise_on):
         return "option raise_on names it"
     if name == "with_effects":
         return "it has an effect, which an ONNX graph would lose"
-    written = mutation.writes(node, tables.mutates)
+    written = visible_writes.writes(node, tables.mutates)
     if written is not None:
         return f"it writes to its argument: {written}"
     if not scan.is_known(node, tables, _converter):
@@ -109,6 +111,6 @@ def _graphs(graph_module: GraphModule, node: Node) -> Iterator[GraphModule]:
     """Graphs that a higher-order operator is given."""
     for each in node.all_input_nodes:
         if each.op == "get_attr":
-            inner = mutation.find_attribute(graph_module, str(each.target), None)
+            inner = find_attribute(graph_module, str(each.target), None)
             if isinstance(inner, GraphModule):
                 yield inner

@@ -12,8 +12,8 @@ from torch._ops import HigherOrderOperator
 from torch.fx import GraphModule, Node
 
 from ortable.interpreter.assertions import asserts_inside
+from ortable.interpreter.calls import operator_key
 from ortable.interpreter.diagnostics.origin import source_line
-from ortable.interpreter.diagnostics.unsupported import missing_name
 
 from .draws import write_draws
 
@@ -50,7 +50,7 @@ def placed_by_table(graph_module: GraphModule) -> dict[Node, str]:
     if not PLACE:
         return {}
     calls = (n for n in graph_module.graph.nodes if n.op == "call_function")
-    found = {node: PLACE.get(missing_name(node)) for node in calls if not mixes_dtypes(node)}
+    found = {node: PLACE.get(operator_key(node)) for node in calls if not mixes_dtypes(node)}
     return {node: why for node, why in found.items() if why is not None}
 
 
@@ -83,7 +83,7 @@ def mixes_dtypes(node: Node) -> bool:
 
     values = [n.meta.get("val") for n in node.all_input_nodes]
     kinds = {v.dtype for v in values if isinstance(v, torch.Tensor) and v.is_floating_point()}
-    return len(kinds) > 1 and missing_name(node) in CONVERTERS
+    return len(kinds) > 1 and operator_key(node) in CONVERTERS
 
 
 def with_items(placed: Mapping[Node, str]) -> dict[Node, str]:
@@ -130,7 +130,7 @@ def placements(graph_module: GraphModule, in_torch: Mapping[Node, str]) -> list[
     for node in graph_module.graph.nodes:
         if node.op != "call_function" or node.target is operator.getitem:
             continue
-        name, why = missing_name(node), in_torch.get(node)
+        name, why = operator_key(node), in_torch.get(node)
         if why is None:
             found.append(Placed(node.name, name, "onnx"))
         else:

@@ -21,14 +21,8 @@ from ortable.interpreter.complex_numbers import real_tensor
 
 from .resize import Call, other_sizes
 from .tables import text_table
+from .tolerances import Tolerance, tolerance_of
 
-# dtype -> (relative, absolute) tolerance; integers and booleans are equal.
-TOLERANCES: dict[torch.dtype, tuple[float, float]] = {
-    torch.float64: (1e-7, 1e-9),
-    torch.float32: (1e-3, 1e-4),
-    torch.float16: (1e-2, 1e-2),
-    torch.bfloat16: (5e-2, 5e-2),
-}
 HEADS = ("inputs", "output", "dtype", "shape", "largest difference")
 
 
@@ -63,7 +57,7 @@ def validate_model(
 
     The example call comes first, then other sizes of its dynamic dimensions. Neither the module
     nor the arguments are changed. ``accepted`` is the largest absolute difference between floats;
-    None takes ``TOLERANCES``.
+    None takes that of its precision, see tolerances.py.
 
     Raises:
         OptionError: there are no example inputs to run, or a weight has no data.
@@ -200,10 +194,10 @@ def difference(
     # equal infinities and two NaN are no difference
     same = (exact == wide) | (exact.isnan() & wide.isnan())
     gap = torch.where(same, 0.0, (exact - wide).abs().nan_to_num(float("inf"))).max().item()
-    relative, absolute = TOLERANCES.get(value.dtype, (0.0, 0.0))
+    tolerance = tolerance_of(value.dtype)
     if accepted is not None and value.dtype.is_floating_point:
-        relative, absolute = 0.0, accepted
-    if torch.allclose(value, expected, rtol=relative, atol=absolute, equal_nan=True):
+        tolerance = Tolerance(atol=accepted, rtol=0.0)
+    if torch.allclose(value, expected, **tolerance._asdict(), equal_nan=True):
         return gap, ""
     limit = f"tolerance of {value.dtype}" if accepted is None else f"accepted {accepted}"
     return gap, f"over the {limit}"

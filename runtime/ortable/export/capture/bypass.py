@@ -11,8 +11,6 @@ from contextlib import ExitStack, contextmanager
 from ortable.errors import OptionError
 from ortable.export.request.bypass_state import ACTIVE, Undo
 
-from .patches import PATCHES
-
 
 class _Installed:
     """The patches that are installed, how often they were asked for, and how to remove them.
@@ -76,6 +74,8 @@ def bypass_export_some_errors(
         OptionError: a flag is not True or False, ``without`` is no collection of names, or it names
             a patch that does not exist.
     """
+    from .patches import PATCHES  # imports the compiler, which an export may do without
+
     if isinstance(without, str) or not isinstance(without, Collection):
         raise OptionError(f"without is a collection of names of patches, not {without!r}")
     libraries = {

@@ -10,10 +10,13 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from ortable.errors import ExportError, OptionError
-from ortable.export.account.validate import TOLERANCES
+from ortable.export.account.tolerances import Tolerance, tolerance_of
 from ortable.export.request.ambient import autocast_again
 from ortable.export.request.copies import copied_call, copied_module
-from ortable.export.request.program import Request, is_fake
+from ortable.export.request.program import Request
+from ortable.ir.initializers import is_fake
+
+_NUMBER = Tolerance(atol=0.0, rtol=1e-9)  # of Python's numbers
 
 
 def check_program(exported: ExportedProgram, request: Request) -> None:
@@ -75,10 +78,10 @@ def _difference(path: str, value: Any, wanted: Any) -> str | None:
     if value is None:
         return f"  {path}: the program returns none"
     dtype = wanted.dtype if isinstance(wanted, torch.Tensor) else None
-    relative, absolute = TOLERANCES.get(dtype, (0.0, 0.0)) if dtype else (1e-9, 0.0)
+    tolerance = tolerance_of(dtype) if dtype else _NUMBER
     try:
         torch.testing.assert_close(
-            value, wanted, rtol=relative, atol=absolute, equal_nan=True, check_stride=False
+            value, wanted, **tolerance._asdict(), equal_nan=True, check_stride=False
         )
     except AssertionError as error:
         return f"  {path}: " + " ".join(str(error).split())

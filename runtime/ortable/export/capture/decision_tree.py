@@ -16,8 +16,7 @@ from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
 from ortable.errors import ExportError
-from ortable.interpreter.modules import is_guard
-from ortable.interpreter.mutation.mutation import find_attribute
+from ortable.interpreter.modules import find_attribute, is_guard
 from ortable.interpreter.tables import METADATA_ONLY
 
 # Constants up to this many elements are compared by value between paths.

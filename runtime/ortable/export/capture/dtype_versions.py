@@ -8,13 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
-from onnx import defs
 from torch.fx import GraphModule, Node
 
 from ortable import dtypes
 from ortable.errors import ExportError, OrtableError, UnsupportedDtype
 from ortable.export.request.program import Program
-from ortable.ir.schemas import find_schema
+from ortable.ir.schemas import find_schema, versions_of
 
 
 @contextmanager
@@ -61,12 +60,7 @@ def _first_opset(dtype: torch.dtype) -> int | None:
         element = dtypes.from_torch(dtype)
     except UnsupportedDtype:  # complex32, quantized types: the conversion's own error says so
         return None
-    versions = sorted(
-        schema.since_version
-        for schema in defs.get_all_schemas_with_history()
-        if schema.name == "Cast" and schema.domain == ""
-    )
-    for version in versions:
+    for version in versions_of("Cast"):
         schema = find_schema("Cast", "", version)
         if schema is not None and element in schema.legal["T1"]:
             return version

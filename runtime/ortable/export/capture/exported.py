@@ -12,11 +12,12 @@ from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils import _pytree as pytree
 
 from ortable.errors import ExportError
-from ortable.export.request.program import Program, ProgramOutput, Request, is_fake
+from ortable.export.request.program import Program, ProgramOutput, Request
 from ortable.export.signature import dynamic_shapes as shapes
 from ortable.export.signature.dimension_names import name_dimensions
 from ortable.export.signature.dynamic_shapes import Leaf
 from ortable.export.signature.outputs import output_labels
+from ortable.ir.initializers import is_fake
 
 from .functionalize import prepared
 from .guards import find_guards

@@ -15,8 +15,8 @@ from torch.fx import GraphModule, Node
 from ortable.errors import ExportError
 from ortable.export.dispatchers.dispatcher import given_converter, own_converter
 from ortable.export.request.options import ExportOptions
-from ortable.interpreter.mutation.mutation import first_write
-from ortable.interpreter.tables import Tables
+from ortable.interpreter.mutation.visible_writes import first_write
+from ortable.interpreter.tables import ConverterTables
 
 from .branch_constants import scalars_as_operators
 from .flat_calls import decomposed
@@ -35,7 +35,7 @@ class RewriteError(ExportError):
 
 def prepared(
     program: ExportedProgram,
-    tables: Tables,
+    tables: ConverterTables,
     dispatcher: Any,
     options: ExportOptions,
     opset: int | None = None,
@@ -95,7 +95,7 @@ def _refuse_hidden_alias(graph_module: GraphModule) -> None:
             )
 
 
-def why_rewrite(graph_module: GraphModule, tables: Tables) -> str | None:
+def why_rewrite(graph_module: GraphModule, tables: ConverterTables) -> str | None:
     """Why the graph cannot be converted as it is: an in-place write, or a region that torch must
     write out."""
     found = first_write(graph_module, tables)
@@ -114,7 +114,7 @@ def why_rewrite(graph_module: GraphModule, tables: Tables) -> str | None:
 
 
 def to_decompose(
-    graph_module: GraphModule, tables: Tables, dispatcher: Any, opset: int | None = None
+    graph_module: GraphModule, tables: ConverterTables, dispatcher: Any, opset: int | None = None
 ) -> dict[torch._ops.OperatorBase, Callable[..., Any]]:
     """Decompositions of the graph's operators that have no converter and are named in the table of
     decompositions, and of those of torch.onnx.ops that ONNX has in later opsets only."""

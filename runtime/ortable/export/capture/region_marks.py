@@ -12,7 +12,7 @@ import torch
 from torch.fx import Graph, GraphModule, Interpreter, Node
 
 from ortable.export.request.module_calls import AUTOCAST
-from ortable.interpreter.mutation.mutation import find_attribute
+from ortable.interpreter.modules import find_attribute
 
 _REGIONS = {"wrap_with_autocast": 4, "wrap_with_set_grad_enabled": 1}  # where the graph is
 

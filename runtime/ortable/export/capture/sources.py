@@ -12,10 +12,10 @@ from ortable.export.request.program import Program, ProgramOutput, Request
 from ortable.export.signature import dynamic_shapes as shapes
 from ortable.export.signature.dimension_names import name_dimensions
 from ortable.interpreter import results
-from ortable.interpreter.modules import is_guard
-from ortable.interpreter.mutation.mutation import find_attribute, first_write
+from ortable.interpreter.modules import find_attribute, is_guard
+from ortable.interpreter.mutation.visible_writes import first_write
 from ortable.interpreter.outputs import flatten_output
-from ortable.interpreter.tables import Tables
+from ortable.interpreter.tables import ConverterTables
 
 from .exported import program_of
 from .strategies import module_program
@@ -53,7 +53,7 @@ def make_program(request: Request) -> Program:
     )
 
 
-def why_export(graph_module: GraphModule, tables: Tables) -> str | None:
+def why_export(graph_module: GraphModule, tables: ConverterTables) -> str | None:
     """Why a GraphModule should go through torch.export: it holds torch functions or modules,
     writes, or has no metadata."""
     for node in graph_module.graph.nodes:

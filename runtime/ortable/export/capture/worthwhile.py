@@ -13,7 +13,8 @@ from ortable.errors import ExportError, OptionError, OrtableError
 from ortable.export.request.ambient import autocast_again
 from ortable.export.request.copies import copied_call, copied_module
 from ortable.export.request.left_as_found import left_as_found
-from ortable.export.request.program import Request, is_fake
+from ortable.export.request.program import Request
+from ortable.ir.initializers import is_fake
 
 from . import help as advice
 from .functionalize import RewriteError

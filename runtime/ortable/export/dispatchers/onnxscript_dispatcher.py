@@ -19,6 +19,7 @@ from torch.fx import Node
 from ortable import dims, dtypes
 from ortable.errors import ConversionError, OptionError, UnsupportedCase
 from ortable.interpreter.diagnostics.origin import metadata_of
+from ortable.ir.schemas import since_version
 from ortable.prelude.complex_value import ComplexValue
 
 from .dispatcher import Converter, Dispatcher
@@ -253,7 +254,7 @@ def _in_opset(model: Any, opset: int, name: str) -> Any:
     import onnx.version_converter
 
     (found,) = [o.version for o in model.opset_import if o.domain in ("", "ai.onnx")] or [opset]
-    if found == opset or all(_is_alike(node, found, opset) for node in model.graph.node):
+    if found == opset or all(_same_definition(node, found, opset) for node in model.graph.node):
         for imported in model.opset_import:
             if imported.domain in ("", "ai.onnx"):
                 imported.version = opset
@@ -267,25 +268,15 @@ def _in_opset(model: Any, opset: int, name: str) -> Any:
         ) from error
 
 
-def _is_alike(node: Any, version: int, wanted: int) -> bool:
+def _same_definition(node: Any, version: int, wanted: int) -> bool:
     """Whether a node is one of opset ``wanted`` too: ONNX defines the operator alike in both, or in
     this one alone (torch.onnx may write newer operators than the model's opset)."""
     if node.domain not in ("", "ai.onnx"):
         return True
     if any(attribute.HasField("g") for attribute in node.attribute):
         return False
-    now, then = (_since(node.op_type, opset) for opset in (version, wanted))
+    now, then = (since_version(node.op_type, opset) for opset in (version, wanted))
     return then is not None and now in (None, then)
-
-
-def _since(op_type: str, opset: int) -> int | None:
-    """The opset of an operator's definition at ``opset``, None when it does not exist there."""
-    from onnx import defs
-
-    try:
-        return int(defs.get_schema(op_type, opset, "").since_version)
-    except defs.SchemaError:
-        return None
 
 
 def _forget_origins(body: Any) -> None:

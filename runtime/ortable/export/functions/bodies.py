@@ -16,9 +16,9 @@ from ortable.errors import UnsupportedCase
 from ortable.export.capture.functionalize import composite_body, to_decompose
 from ortable.export.request.module_calls import Call, map_leaves
 from ortable.interpreter import DynamoInterpreter, control_flow, results
-from ortable.interpreter.mutation.mutation import first_write
+from ortable.interpreter.mutation.visible_writes import first_write
 from ortable.interpreter.outputs import flatten_output
-from ortable.interpreter.tables import Tables
+from ortable.interpreter.tables import ConverterTables
 from ortable.ir.local_functions import FunctionTable
 from ortable.passes.pipeline import PassOptions
 
@@ -41,7 +41,7 @@ class FunctionBodies:
     def __init__(
         self,
         dispatcher: Any,
-        tables: Tables,
+        tables: ConverterTables,
         passes: PassOptions,
         inline: bool = False,
     ) -> None:

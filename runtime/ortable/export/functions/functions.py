@@ -25,10 +25,8 @@ from ortable.export.request.module_calls import (
 from ortable.export.request.program import Program
 from ortable.interpreter import DynamoInterpreter, control_flow, results
 from ortable.interpreter.arguments import convert_argument
-from ortable.interpreter.diagnostics.origin import metadata_reader
-from ortable.interpreter.mutation.in_place import harmless_writes
-from ortable.interpreter.mutation.mutation import find_attribute
-from ortable.interpreter.records import OutputRecord
+from ortable.interpreter.modules import find_attribute
+from ortable.ir import Graph
 from ortable.ir.initializers import content_key, nbytes_of, to_numpy
 from ortable.ir.local_functions import FunctionTable
 
@@ -82,7 +80,7 @@ class FunctionInterpreter(DynamoInterpreter):
 
     def __init__(
         self,
-        builder: Any,
+        builder: Graph,
         retriever: Any = None,
         dispatcher: Any = None,
         *,
@@ -106,15 +104,8 @@ class FunctionInterpreter(DynamoInterpreter):
 
     # -- the whole graph
 
-    def run(self, graph_module: Any) -> list[OutputRecord]:
-        """Convert ``graph_module``; see DynamoInterpreter."""
-        self.enter(graph_module)
-        self.check(graph_module)
-        self.builder.origin_metadata = metadata_reader()
-        for name in [*self.input_names.values(), *(self.output_names or ())]:
-            if name:
-                self.builder.unique_name(name)
-        nodes = list(graph_module.graph.nodes)
+    def convert_graph(self, nodes: Sequence[Node]) -> None:
+        """Convert the nodes of the whole graph: inputs and weights first, the output last."""
         body = [node for node in nodes if node.op not in ("placeholder", "get_attr", "output")]
         stacks = self.shared.choices.reader.stacks(body)
         self.shared.choices.reader.check()
@@ -123,11 +114,9 @@ class FunctionInterpreter(DynamoInterpreter):
                 self.run_node(node)
         self.convert_nodes(body, stacks)
         self.run_node(nodes[-1])
-        self.builder.origin = None
-        for function in list(self.builder.functions.values()):
+        for function in list(self.graph.functions.values()):
             for imported in function.opset_import:
-                self.builder.opsets.setdefault(imported.domain, imported.version)
-        return self.outputs
+                self.graph.opsets.setdefault(imported.domain, imported.version)
 
     def run_node(self, node: Node) -> Any:
         """Convert one node; weights wait until somebody reads them."""
@@ -151,7 +140,7 @@ class FunctionInterpreter(DynamoInterpreter):
                 self.run_node(nodes[start])
             else:
                 inner = [stack[1:] for stack in stacks[start:end]]
-                self.call_region(Region.cut(call, nodes[start:end], inner, self._harmless))
+                self.call_region(Region.cut(call, nodes[start:end], inner, self.elidable))
 
     # -- graphs inside
 
@@ -168,21 +157,18 @@ class FunctionInterpreter(DynamoInterpreter):
             return super().call_higher_order(node)
         operands: Any = node.args[call.before + 1 + call.between :]
         self.bind(graph_module, operands[0] if call.packed else operands)
-        self._harmless.update(harmless_writes(graph_module, self.tables.converters.__contains__))
         body = [n for n in graph_module.graph.nodes if n.op not in ("placeholder", "output")]
-        outer = self.graph_module, self.module
-        self.graph_module, self.module = graph_module, None
-        for inner in body:
-            self.values.pop(inner, None)  # the same graph may have been called before
-            if inner.op == "get_attr":
-                self.run_node(inner)
-        body = [inner for inner in body if inner.op != "get_attr"]
-        stacks = below(self.shared.choices.reader.stacks(body), self.calls) if body else []
-        if name == "invoke_subgraph" and self.shared.choices.subgraphs and body:
-            self.call_subgraph(node, graph_module, body, stacks)
-        else:
-            self.convert_nodes(body, stacks)
-        self.graph_module, self.module = outer
+        with self.inside(graph_module, None):
+            for inner in body:
+                self.values.pop(inner, None)  # the same graph may have been called before
+                if inner.op == "get_attr":
+                    self.run_node(inner)
+            body = [inner for inner in body if inner.op != "get_attr"]
+            stacks = below(self.shared.choices.reader.stacks(body), self.calls) if body else []
+            if name == "invoke_subgraph" and self.shared.choices.subgraphs and body:
+                self.call_subgraph(node, graph_module, body, stacks)
+            else:
+                self.convert_nodes(body, stacks)
         return control_flow.result_of(graph_module, self.values)
 
     def bind(self, graph_module: GraphModule, operands: Sequence[Any]) -> None:
@@ -204,17 +190,14 @@ class FunctionInterpreter(DynamoInterpreter):
         held: Any = node.args[0]
         path = self.calls[-1].path if self.calls else ""
         call = Call(str(held.target), path, f"{SUBGRAPH}.{held.target}")
-        region = Region.cut(call, body, stacks, self._harmless)
+        region = Region.cut(call, body, stacks, self.elidable)
         self.call_region(region)
 
-    def _inner(self, builder: Any) -> Any:
+    def child(
+        self, graph: Graph, kind: type[DynamoInterpreter] | None = None, **options: Any
+    ) -> DynamoInterpreter:
         """Branches and bodies of control flow are converted without functions of their own."""
-        inner = DynamoInterpreter(
-            builder, dispatcher=self.dispatcher, tables=self.tables, verbose=self.verbose
-        )
-        inner.rename, inner._converters = self.rename, self._converters
-        inner.has_complex = self.has_complex
-        return inner
+        return super().child(graph, kind or DynamoInterpreter, **options)
 
     # -- weights
 
@@ -252,7 +235,7 @@ class FunctionInterpreter(DynamoInterpreter):
                 held = any(self.holds(weight, call.kind) for call in around)
                 return _weight_key(weight, held)
             if node not in known:
-                known[node] = value_type(self.builder, self.values[node], order)
+                known[node] = value_type(self.graph, self.values[node], order)
             return known[node]
 
         key = Signature(region, external).key()
@@ -263,20 +246,14 @@ class FunctionInterpreter(DynamoInterpreter):
 
     def make_plan(self, region: Region) -> Plan:
         """Convert the nodes of a region into a function."""
-        maker = PlanMaker(self.builder, region, DOMAIN)
-        inner = FunctionInterpreter(
-            maker.body,
-            dispatcher=self.dispatcher,
-            shared=self.shared,
-            tables=self.tables,
-            verbose=self.verbose,
-        )
-        inner.rename, inner._converters = self.rename, self._converters
-        inner.has_complex, inner._harmless = self.has_complex, self._harmless
+        maker = PlanMaker(self.graph, region, DOMAIN)
+        inner = self.child(maker.body, FunctionInterpreter, shared=self.shared)
+        assert isinstance(inner, FunctionInterpreter)
+        inner.elidable = self.elidable
         inner.graph_module, inner.module = self.graph_module, self.module
         inner.calls, inner.maker = (*self.calls, region.call), maker
-        inner.plant(maker.body)
-        maker.body.debug_sections.extend(self.builder.debug_sections)
+        inner.answer(maker.body)
+        maker.body.debug_sections.extend(self.graph.debug_sections)
         for place, node in enumerate(region.externals):
             if node not in self.shared.weights:
                 inner.values[node] = maker.bind(place, input_label(node), self.values[node])
@@ -294,20 +271,20 @@ class FunctionInterpreter(DynamoInterpreter):
             label = self.label(region.call)
             count = len(plan.outputs)
             labels = [label] if count == 1 else [f"{label}_{index}" for index in range(count)]
-            names = [self.builder.unique_name(name) for name in labels]
+            names = [self.graph.unique_name(name) for name in labels]
             operands = [self.operand(region, slot) for slot in plan.inputs]
-            self.builder.origin = {
+            self.graph.origin = {
                 "module_path": region.call.path,
                 "module_type": region.call.kind,
             }
-            self.builder.make_node(plan.name, operands, names, domain=DOMAIN, name=label)
+            self.graph.make_node(plan.name, operands, names, domain=DOMAIN, name=label)
             for name, (dtype, shape, number) in zip(names, plan.outputs, strict=True):
-                difference = results.check_and_complete(self.builder, name, dtype, shape)
+                difference = results.check_and_complete(self.graph, name, dtype, shape)
                 assert difference is None, difference
                 if number is not None:
-                    self.builder.numbers[name] = number
+                    self.graph.numbers[name] = number
         for node, template in zip(region.returned, plan.returned, strict=True):
-            value = fill(template, lambda slot: self.operand(region, slot), names, self.builder)
+            value = fill(template, lambda slot: self.operand(region, slot), names, self.graph)
             self.values[node] = self.noted(value)
 
     def label(self, call: Call) -> str:
@@ -319,7 +296,7 @@ class FunctionInterpreter(DynamoInterpreter):
     def operand(self, region: Region, slot: Any) -> str:
         """The result to pass for an input of a function."""
         if isinstance(slot, dims.SymDim):
-            return str(self.builder.dim_as_vector(slot))
+            return str(self.graph.dim_as_vector(slot))
         place, leaf = slot
         leaves: list[Any] = []
         map_leaves(self.values[region.externals[place]], leaves.append)

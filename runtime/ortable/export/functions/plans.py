@@ -75,7 +75,7 @@ def computable(builder: Any, dim: Any) -> bool:
     if not isinstance(dim, SymDim) or table.find_source(str(dim)) is not None:
         return True
     if dims.is_symbol(dim):
-        return table._find_linear(str(dim)) is not None
+        return table.find_linear(str(dim)) is not None
     for _, atoms in dims.parts(dim):
         for atom in atoms:
             if table.find_source(str(atom.dim)) is not None:
@@ -83,7 +83,7 @@ def computable(builder: Any, dim: Any) -> bool:
             if atom.kind == "opaque":
                 return False
             if atom.kind == "symbol":
-                if table._find_linear(str(atom.dim)) is None:
+                if table.find_linear(str(atom.dim)) is None:
                     return False
             elif not all(computable(builder, arg) for arg in atom.args):
                 return False

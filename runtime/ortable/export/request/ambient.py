@@ -15,8 +15,10 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from ortable.ir.initializers import is_fake
+
 from .left_as_found import forward_replaced, held_tensors, tensors_replaced
-from .program import Request, is_fake
+from .program import Request
 
 
 @dataclass(frozen=True)

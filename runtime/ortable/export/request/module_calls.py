@@ -7,10 +7,10 @@ import operator
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
-import onnx.defs
 from torch.fx import Node
 
 from ortable.errors import ExportError, OptionError
+from ortable.ir.schemas import is_operator
 
 AUTOCAST = "torch.autocast"
 SUBGRAPH = "torch.compiler.nested_compile_region"
@@ -39,7 +39,7 @@ def function_name(kind: str) -> str:
     parts = kind.split(".")
     if len(parts) > 1 and parts[-2] == "<locals>":
         return ".".join(parts[-2:])
-    return f"{parts[-1]}_module" if onnx.defs.has(parts[-1]) else parts[-1]
+    return f"{parts[-1]}_module" if is_operator(parts[-1]) else parts[-1]
 
 
 def checked_classes(chosen: Any) -> bool | frozenset[str]:

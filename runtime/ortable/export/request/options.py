@@ -9,16 +9,18 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from ortable.errors import OptionError
-from ortable.ir.versions import ORT_MAX_OPSET
+from ortable.ir.versions import (
+    DEFAULT_OPSET,
+    OLDEST_OPSET,
+    RUNTIME_OPSET,
+    TARGETS,
+    newest_opset,
+)
 
 from . import decompositions
 from .bypass_state import bypassing
 from .function_choices import checked_functions
 
-OLDEST_OPSET = 18
-DEFAULT_OPSET = 18
-RUNTIME_OPSET = 23  # the first with Attention, which rewrites for ONNX Runtime use
-TARGETS = (None, "onnxruntime")
 GUARDS = ("warn", "error", "ignore")
 INITIALIZER_NAMES = ("placeholders", "state_dict")
 
@@ -167,13 +169,6 @@ def checked_validate(validate: Any) -> None:
             "validate is True, False, or a positive float (the largest absolute difference "
             f"accepted), not {validate!r}"
         )
-
-
-def newest_opset() -> int:
-    """The newest opset that the generated converters cover and that the installed onnx knows."""
-    import onnx.defs
-
-    return min(onnx.defs.onnx_opset_version(), ORT_MAX_OPSET)
 
 
 def checked_opset(opset: Any, target: str | None = None) -> int | dict[str, int]:

@@ -11,7 +11,7 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
 from ortable.interpreter import results
-from ortable.interpreter.tables import Tables
+from ortable.interpreter.tables import ConverterTables
 
 from .options import ExportOptions
 from .record import ExportRecord, Guard
@@ -89,15 +89,8 @@ class Request:
     kwargs: dict[str, Any]
     dynamic_shapes: Any
     options: ExportOptions
-    tables: Tables
+    tables: ConverterTables
     dispatcher: Any
     record: ExportRecord
     extra_inputs: Any = None
     opset: int | None = None
-
-
-def is_fake(tensor: Any) -> bool:
-    """True for a tensor without data."""
-    from torch._subclasses.fake_tensor import FakeTensor
-
-    return isinstance(tensor, FakeTensor) or getattr(tensor, "is_meta", False)

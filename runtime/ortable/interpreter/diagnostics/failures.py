@@ -7,20 +7,21 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch.fx import Node
+from torch.fx import GraphModule, Node
 
 from ortable.errors import ConversionError, OrtableError, UnsupportedCase
+from ortable.interpreter.calls import operator_key
 from ortable.interpreter.results import describe, node_value
+from ortable.ir import Graph
 
 from .origin import module_path, source_line, target_name
-from .unsupported import missing_name
 
 _DEBUG = "\n--DEBUG--"
 
 
 def describe_node(node: Node, spec_files: Mapping[str, str]) -> list[str]:
     """Lines that say what ``node`` is and where it comes from."""
-    name = missing_name(node)
+    name = operator_key(node)
     target = node.target
     schema = str(target._schema) if isinstance(target, torch._ops.OpOverload) else name
     index, count = progress(node)
@@ -40,7 +41,7 @@ def describe_node(node: Node, spec_files: Mapping[str, str]) -> list[str]:
 
 
 def wrapped(
-    error: Exception, node: Node, spec_files: Mapping[str, str], builder: Any
+    error: Exception, node: Node, spec_files: Mapping[str, str], graph: Graph
 ) -> OrtableError:
     """The error to raise in place of ``error``: UnsupportedCase stays one, everything else is a
     ConversionError.
@@ -61,8 +62,8 @@ def wrapped(
             if kind is UnsupportedCase
             else "could not be converted"
         )
-        lines = [f"{missing_name(node)} {verb}: {text}", *describe_node(node, spec_files)]
-    found = kind("\n".join(lines) + (marker + debug if marker else builder.get_debug_msg()))
+        lines = [f"{operator_key(node)} {verb}: {text}", *describe_node(node, spec_files)]
+    found = kind("\n".join(lines) + (marker + debug if marker else graph.get_debug_msg()))
     found.sizes = getattr(error, "sizes", ())
     return found
 
@@ -73,11 +74,12 @@ def progress(node: Node) -> tuple[int, int]:
     return nodes.index(node), len(nodes)
 
 
-def graph_text(interpreter: Any) -> str:
-    """The part of the builder's debug message that is about FX: users, shapes, the graph, and how
-    far it went."""
-    graph = interpreter.graph_module.graph
-    node = interpreter.builder.origin
+def graph_text(graph_module: GraphModule | None, node: Any, values: Mapping[Node, Any]) -> str:
+    """The part of a graph's debug message that is about FX: users, shapes, the graph, and how far
+    it went, up to ``node``; ``values`` is what the nodes became."""
+    if graph_module is None:
+        return ""
+    graph = graph_module.graph
     lines = ["--TORCH-USERS--"]
     lines += [
         f"{n.name} -> {{{', '.join(u.name for u in n.users)}}}" for n in graph.nodes if n.users
@@ -85,10 +87,9 @@ def graph_text(interpreter: Any) -> str:
     lines.append("--TORCH-SHAPES--")
     for n in graph.nodes:
         if n.op != "output":
-            became = interpreter.values.get(n)
+            became = values.get(n)
             lines.append(
-                f"{n.name}: {describe(node_value(n))}"
-                + (f" --- {became}" if n in interpreter.values else "")
+                f"{n.name}: {describe(node_value(n))}" + (f" --- {became}" if n in values else "")
             )
     lines += ["-- process.graph_module --", str(graph).strip()]
     if isinstance(node, Node):

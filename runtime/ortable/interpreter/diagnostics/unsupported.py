@@ -12,14 +12,14 @@ import torch
 from torch.fx import Node
 
 from ortable.errors import FunctionNotFoundError
-from ortable.interpreter.calls import qualified_name
-from ortable.interpreter.mutation.writing_calls import (
-    NAMES,
+from ortable.interpreter.calls import operator_key, qualified_name
+from ortable.interpreter.mutation.functionalized_calls import (
     functional_arguments,
     written_arguments,
+    written_overload,
 )
 from ortable.interpreter.results import is_tensor_like, node_value
-from ortable.interpreter.tables import Tables
+from ortable.interpreter.tables import ConverterTables
 
 from .origin import module_path, source_line
 
@@ -46,36 +46,18 @@ class Missing:
     nodes: list[Node] = field(default_factory=list)
 
 
-def missing_name(node: Node) -> str:
-    """The key under which the target of ``node`` is looked up; that of the operator which a call
-    that writes stands for."""
-    target = written_overload(node) or node.target
-    if isinstance(target, (torch._ops.OpOverload, torch._ops.HigherOrderOperator)):
-        return target.name()
-    if isinstance(target, torch._ops.OpOverloadPacket):
-        return target._qualified_op_name
-    return target if isinstance(target, str) else qualified_name(target)
-
-
-def written_overload(node: Node) -> torch._ops.OpOverload | None:
-    """The operator that writes into its arguments for which ``node`` is the functional call."""
-    target = node.target
-    if isinstance(target, torch._ops.HigherOrderOperator) and target.name() in NAMES and node.args:
-        first = node.args[0]
-        return first if isinstance(first, torch._ops.OpOverload) else None
-    return None
-
-
 def collect(nodes: Iterable[Node]) -> list[Missing]:
     """Nodes without a converter, grouped by target in the order of the graph."""
     found: dict[tuple[str, str], Missing] = {}
     for node in nodes:
-        name = missing_name(node)
+        name = operator_key(node)
         found.setdefault((node.op, name), Missing(name, node.target)).nodes.append(node)
     return list(found.values())
 
 
-def not_found_error(missing: list[Missing], tables: Tables, debug: str) -> FunctionNotFoundError:
+def not_found_error(
+    missing: list[Missing], tables: ConverterTables, debug: str
+) -> FunctionNotFoundError:
     """The error that lists ``missing``; ``debug`` (the graph so far) comes last."""
     lines = [
         _headline(missing),
@@ -120,7 +102,7 @@ def _headline(missing: list[Missing]) -> str:
     )
 
 
-def _paragraph(entry: Missing, tables: Tables) -> list[str]:
+def _paragraph(entry: Missing, tables: ConverterTables) -> list[str]:
     node = entry.nodes[0]
     lines = [f"  {entry.name}, {_count(len(entry.nodes), 'call')}"]
     places = list(dict.fromkeys(_place(called) for called in entry.nodes))
@@ -147,7 +129,7 @@ def _place(node: Node) -> str:
     return f"{text} (module {path or kind})" if path or kind else text
 
 
-def _closest(name: str, tables: Tables) -> str | None:
+def _closest(name: str, tables: ConverterTables) -> str | None:
     plain = {key.partition("::")[2]: key for key in tables.converters}
     short = name.partition("::")[2] or name.rpartition(".")[2]
     found = difflib.get_close_matches(short, plain, n=1, cutoff=0.6)

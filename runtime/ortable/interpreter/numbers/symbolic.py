@@ -14,8 +14,9 @@ from torch.fx import Node
 from ortable import dims
 from ortable.errors import BuilderError, ConversionError
 from ortable.interpreter.tables import ASSERTIONS, SYMBOLIC_SIZES
+from ortable.ir import Graph
 
-from . import numbers
+from . import scalars
 
 _COMPARISONS: dict[Any, tuple[str, bool]] = {
     operator.eq: ("Equal", False),
@@ -54,7 +55,7 @@ def only_assertions(node: Node) -> bool:
 
 
 def number(
-    builder: Any, node: Node, value: Any, args: list[Any], rename: Mapping[str, str] | None
+    graph: Graph, node: Node, value: Any, args: list[Any], rename: Mapping[str, str] | None
 ) -> Any:
     """What a Python operator on numbers became: metadata has the value, only conditions may need
     nodes.
@@ -62,19 +63,19 @@ def number(
     Raises ConversionError for a float or a condition over symbolic sizes that has no ONNX form.
     """
     if isinstance(value, torch.SymInt):
-        return integer(builder, node, value, args, rename)
+        return integer(graph, node, value, args, rename)
     if isinstance(value, torch.SymBool):
-        return symbolic_bool(builder, node, args)
+        return symbolic_bool(graph, node, args)
     if isinstance(value, torch.SymFloat):
         static = static_value(value)
         if static is not None or only_assertions(node):
             return static
-        return numbers.adopt(builder, numbers.computed(builder, node, args), value)
+        return scalars.adopt(graph, scalars.computed(graph, node, args), value)
     return value
 
 
 def integer(
-    builder: Any, node: Node, value: Any, args: list[Any], rename: Mapping[str, str] | None
+    graph: Graph, node: Node, value: Any, args: list[Any], rename: Mapping[str, str] | None
 ) -> Any:
     """An integer: the dimension that metadata spells out, or one that nodes compute when it is made
     by a function that dimensions do not know."""
@@ -82,18 +83,18 @@ def integer(
         dim = dims.from_torch(value, rename)
     except BuilderError:
         dim = None
-    if dim is not None and (isinstance(dim, int) or numbers.is_readable(builder, dim)):
+    if dim is not None and (isinstance(dim, int) or scalars.is_readable(graph, dim)):
         return dim
     if node.target is operator.getitem or only_assertions(node):
         return dim
-    found = numbers.computed(builder, node, args)
+    found = scalars.computed(graph, node, args)
     if dim is None:
-        dim = dims.symbol(builder.unique_name(f"dim_{node.name}"))
-    builder.add_dim_source(dim, found, None)
+        dim = dims.symbol(graph.unique_name(f"dim_{node.name}"))
+    graph.add_dim_source(dim, found, None)
     return dim
 
 
-def symbolic_bool(builder: Any, node: Node, args: list[Any]) -> Any:
+def symbolic_bool(graph: Graph, node: Node, args: list[Any]) -> Any:
     """Value of a condition over symbolic integers: a bool where torch knows it, else a 0-d bool
     result.
 
@@ -108,14 +109,14 @@ def symbolic_bool(builder: Any, node: Node, args: list[Any]) -> Any:
     target = node.target
     if target in _COMPARISONS:
         op_type, negate = _COMPARISONS[target]
-        compared = builder.make_node(op_type, numbers.alike(builder, args))
-        return builder.make_node("Not", [compared]) if negate else compared
+        compared = graph.make_node(op_type, scalars.alike(graph, args))
+        return graph.make_node("Not", [compared]) if negate else compared
     if target in _LOGIC:
-        return builder.make_node(_LOGIC[target], [truth(builder, arg) for arg in args])
+        return graph.make_node(_LOGIC[target], [truth(graph, arg) for arg in args])
     if target is operator.getitem:
         return args[0][args[1]]
     if target in _NEGATIONS:
-        return builder.make_node("Not", [truth(builder, args[0])])
+        return graph.make_node("Not", [truth(graph, args[0])])
     raise ConversionError(
         f"node '{node.name}' is a condition over symbolic sizes ({node.meta['val']}) that is not "
         "a comparison; "
@@ -140,8 +141,8 @@ def static_value(value: Any) -> Any:
     return None
 
 
-def truth(builder: Any, value: Any) -> str:
+def truth(graph: Graph, value: Any) -> str:
     """A bool or a bool result as a 0-d bool result."""
     import numpy as np
 
-    return builder.make_initializer("", np.array(value)) if isinstance(value, bool) else value
+    return graph.make_initializer("", np.array(value)) if isinstance(value, bool) else value

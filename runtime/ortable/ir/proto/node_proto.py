@@ -62,7 +62,7 @@ def fill_graph(
 
 def _fill_value(graph: GraphState, proto: ValueInfoProto, info: ValueInfo) -> None:
     proto.name = info.name
-    declared = graph._declared.get(info.name)
+    declared = graph.declared_shapes.get(info.name)
     if isinstance(declared, TypeProto):
         proto.type.CopyFrom(declared)
         return

@@ -38,7 +38,7 @@ def read_model(builder: Graph, model: ModelProto) -> None:
         _read_type(builder, info, proto)
         _declare(builder, proto)
         builder.inputs.append(info)
-        builder._history.append(("make_tensor_input", proto.name))
+        builder.history.append(("make_tensor_input", proto.name))
         if info.shape is not None:
             builder.dim_results.add_shape(info.name, info.shape, is_input=True)
     defaults = {info.name for info in builder.inputs}
@@ -57,25 +57,25 @@ def read_model(builder: Graph, model: ModelProto) -> None:
             raise BuilderError(f"The model's output {proto.name!r} is computed by no node.")
         _declare(builder, proto)
         builder.outputs.append(result)
-        builder._history.append(("make_tensor_output", proto.name))
+        builder.history.append(("make_tensor_output", proto.name))
 
 
 def _new(builder: Graph, name: str) -> ValueInfo:
     if not name or name in builder.values:
         raise BuilderError(f"The model has two results called {name!r}.")
-    return builder._new_value(name)
+    return builder.new_value(name)
 
 
 def _read_initializer(builder: Graph, tensor: TensorProto, is_default: bool) -> None:
     name = tensor.name
     builder.initializers_dict[name] = tensor
-    builder._history.append(("make_initializer", name))
+    builder.history.append(("make_initializer", name))
     if is_default:
         return  # only the default of an input: the caller may give another value
     info = _new(builder, name)
     info.dtype, info.shape = int(tensor.data_type), tuple(tensor.dims)
     info.rank = len(info.shape)
-    builder._constants.add(name)
+    builder.constant_names.add(name)
     info.constant = constants.LazyConstant(builder, name)
     if initializers.size_of(tensor) <= initializers.SMALL and initializers.is_readable(tensor):
         info.constant = initializers.to_numpy(tensor)
@@ -95,7 +95,7 @@ def _read_node(builder: Graph, proto: NodeProto, known: dict[str, ValueInfoProto
         metadata,
     )
     if proto.name:
-        builder._node_names.reserve(proto.name)
+        builder.node_names.reserve(proto.name)
     for name in node.inputs:
         if name and name not in builder.values:
             raise BuilderError(
@@ -105,7 +105,7 @@ def _read_node(builder: Graph, proto: NodeProto, known: dict[str, ValueInfoProto
     for name in node.outputs:
         if name and name in builder.values:
             raise BuilderError(f"The model has two results called {name!r}.")
-    builder._add(node, _infer(builder, node))
+    builder.add_node(node, _infer(builder, node))
     for name in node.outputs:
         if name in known:
             _read_type(builder, builder.values[name], known[name])
@@ -120,9 +120,7 @@ def _infer(builder: Graph, node: Node) -> list[tuple[Any, Any, Any]]:
         return nothing
     infos = [builder.values[name] if name else None for name in node.inputs]
     try:
-        return list(
-            rule(infos, node.attrs, len(node.outputs), builder._domain_version(node.domain))
-        )
+        return list(rule(infos, node.attrs, len(node.outputs), builder.domain_version(node.domain)))
     except (OrtableError, ValueError, TypeError, KeyError, IndexError, AttributeError):
         return nothing
 
@@ -175,7 +173,7 @@ def _read_type(builder: Graph, info: ValueInfo, proto: ValueInfoProto) -> None:
 def _declare(builder: Graph, proto: ValueInfoProto) -> None:
     """Outputs, as inputs, are written again as they were read."""
     if proto.HasField("type"):
-        builder._declared[proto.name] = _copy(proto.type)
+        builder.declared_shapes[proto.name] = _copy(proto.type)
 
 
 def _copy(proto: TypeProto) -> TypeProto:

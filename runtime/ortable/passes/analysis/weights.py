@@ -31,7 +31,7 @@ def _step(walk: Walk[str, bool], x: str) -> bool:
     size = dims.prod(graph.get_shape(x))
     if type(size) is not int or graph.get_type(x) not in _TYPES:
         return False
-    if size > _SMALL and len((graph.readers or {}).get(x, ())) > 1:
+    if size > _SMALL and len(graph.uses(x)) > 1:
         return False
     stored = graph.initializers_dict.get(x)
     if stored is not None:

@@ -186,7 +186,8 @@ class _Run:
     def finish(self) -> None:
         """Puts the nodes back into the graph, in order."""
         self.graph.nodes[:] = self.index.in_order()
-        self.graph.readers = None
+        self.graph.use_index = None
         self.graph.analysed = None
+        self.graph.outdate_uses()
         if self.fired:
             editing.forget(self.graph)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ortable.ir import editing
-from ortable.ir.captures import captured, captured_by_protos
+from ortable.ir.captures import captured_by_protos, reads
 from ortable.ir.node import Node
+from ortable.ir.uses import Uses, replace_inputs
 
 from .matcher import Matcher
 
@@ -31,7 +31,8 @@ class GraphIndex:
 
     def __init__(self, graph: Any) -> None:
         self.graph = graph
-        self.matcher = Matcher(graph)
+        self.uses = Uses(held=True)
+        self.matcher = Matcher(graph, self.uses)
         self.fixed = captured_by_protos(graph.nodes)  # names that nothing can rename
         self.keys: dict[Node, Key] = {}
         self.removed: dict[str, tuple[Node, Key]] = {}  # results of nodes that nothing read
@@ -40,7 +41,7 @@ class GraphIndex:
         for place, node in enumerate(graph.nodes):
             self.add(node, (place,))
         graph.nodes[:] = []
-        graph.readers = self.matcher.uses
+        graph.use_index = self.uses
         graph.analysed = {}
 
     def in_order(self) -> list[Node]:
@@ -51,22 +52,13 @@ class GraphIndex:
         """Whether the name must stay: an output, or read inside a GraphProto."""
         return name in self.matcher.outputs or name in self.fixed
 
-    def reads(self, node: Node) -> set[str]:
-        """Names that a node or the graphs inside it read."""
-        names = set(node.inputs)
-        if node.attrs:
-            names |= captured(node)
-        names.discard("")
-        return names
-
     def add(self, node: Node, key: Key) -> None:
         """Puts a node at a place."""
         self.keys[node] = key
         for name in node.outputs:
             if name:
                 self.matcher.producers[name] = node
-        for name in self.reads(node):
-            self.matcher.uses.setdefault(name, {})[node] = None
+        self.uses.add(node)
 
     def drop(self, node: Node) -> None:
         """Takes a node away; its results may be produced by another one already."""
@@ -75,10 +67,7 @@ class GraphIndex:
             if name and self.matcher.producers.get(name) is node:
                 del self.matcher.producers[name]
                 self.removed[name] = (node, key)
-        for name in self.reads(node):
-            readers = self.matcher.uses.get(name)
-            if readers is not None:
-                readers.pop(node, None)
+        self.uses.remove(node)
 
     def drop_unread(self, names: Iterable[str]) -> list[Node]:
         """Takes away the nodes that make these results if nothing reads any of theirs, and then
@@ -87,19 +76,19 @@ class GraphIndex:
         stack = sorted(names, reverse=True)
         while stack:
             name = stack.pop()
-            readers = self.matcher.uses.get(name, {})
+            readers = self.uses.readers.get(name, {})
             if len(readers) == 1:
                 alone += readers
             node = self.matcher.producers.get(name)
             if node is None or any(self.is_read(each) for each in node.outputs):
                 continue
             self.drop(node)
-            stack.extend(sorted(self.reads(node), reverse=True))
+            stack.extend(sorted(reads(node), reverse=True))
         return alone
 
     def is_read(self, name: str) -> bool:
         """Whether a node, a graph inside one or the caller reads the result."""
-        return bool(name) and (bool(self.matcher.uses.get(name)) or self.is_output(name))
+        return bool(name) and (bool(self.uses.readers.get(name)) or self.is_output(name))
 
     def revive(self, name: str) -> None:
         """Brings back the node of a result that was taken away, for a node that reads it after
@@ -108,9 +97,9 @@ class GraphIndex:
             node, key = self.removed.pop(name)
             for each in node.outputs:
                 self.removed.pop(each, None)
-            editing.replace_inputs(node, self.aliases)
+            replace_inputs(node, self.aliases)
             self.add(node, key)
-            for each in self.reads(node):
+            for each in reads(node):
                 self.revive(each)
 
     def bring_before(self, name: str, place: Key, not_these: Iterable[Node]) -> bool:
@@ -127,7 +116,7 @@ class GraphIndex:
                 return False
             if self.keys[node] >= place:
                 found[node] = None
-                stack += self.reads(node)
+                stack += reads(node)
         for node in sorted(found, key=self.keys.__getitem__):
             self.moved += 1
             self.keys[node] = (*place[:-1], place[-1] - 1, _LAST, self.moved)
@@ -135,13 +124,10 @@ class GraphIndex:
 
     def redirect(self, name: str, other: str) -> list[Node]:
         """Every reader of a result reads another one; these readers."""
-        readers = self.matcher.uses.pop(name, {})
-        for node in readers:
-            editing.replace_inputs(node, {name: other})
-        self.matcher.uses.setdefault(other, {}).update(readers)
+        readers = self.uses.redirect(name, other)
         self.aliases = {old: other if new == name else new for old, new in self.aliases.items()}
         self.aliases[name] = other
-        return list(readers)
+        return readers
 
     def around(self, nodes: Iterable[Node], depth: int) -> list[Node]:
         """Nodes whose pattern may hold one of these: they themselves, what reads them, and so on
@@ -152,7 +138,7 @@ class GraphIndex:
             further: dict[Node, None] = {}
             for node in level:
                 for name in node.outputs:
-                    further.update(self.matcher.uses.get(name, ()))
+                    further.update(self.uses.readers.get(name, ()))
             level = [node for node in further if node not in found]
             if not level:
                 break

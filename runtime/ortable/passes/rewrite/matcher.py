@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ortable.ir.node import Node
+from ortable.ir.uses import Uses
 from ortable.passes.analysis.constants import small_constant
 
 _NONE: Mapping[str, Any] = {}
@@ -18,11 +19,10 @@ _NONE: Mapping[str, Any] = {}
 class Matcher:
     """The graph as patterns see it: producers and readers of results, constants by value."""
 
-    def __init__(self, graph: Any) -> None:
+    def __init__(self, graph: Any, uses: Uses) -> None:
         self.graph = graph
         self.producers: dict[str, Node] = {}
-        # readers by result; a node that reads it twice, or inside a graph of its own, counts once
-        self.uses: dict[str, dict[Node, None]] = {}
+        self.uses = uses.readers  # a node that reads a result twice counts once
         self.outputs: set[str] = {info.name for info in graph.outputs}
         self.reasons: list[str] = []
 

@@ -8,11 +8,12 @@ from ortable import dims
 from ortable.dtypes import name as dtype_name
 from ortable.errors import OrtableError
 from ortable.inference.value_info import ValueInfo
-from ortable.ir import editing
+from ortable.ir.captures import reads
 from ortable.ir.node import Node
 from ortable.ir.origins import Rewritten
 from ortable.ir.result import Res
 from ortable.ir.state import describe_shape
+from ortable.ir.uses import replace_inputs
 
 from .index import GraphIndex
 from .rule import Match, Rule
@@ -86,9 +87,9 @@ class Replacement:
         graph = self.graph
         for name in self.match.results:
             self.old[name] = graph.values.pop(name)
-            if name in graph._constants:
+            if name in graph.constant_names:
                 self.constant.append(name)
-                graph._constants.discard(name)
+                graph.constant_names.discard(name)
         infos = list(self.old.values())
         res = Res(list(self.old), [i.dtype for i in infos], [i.shape for i in infos])
         found = self.rule.make(graph, res, *self.match.values)
@@ -102,8 +103,8 @@ class Replacement:
         there: what was made of weights only for a node far below, for instance."""
         own = {name for node in nodes for name in node.outputs}
         for node in nodes:
-            editing.replace_inputs(node, self.index.aliases)
-            for name in self.index.reads(node) - own:
+            replace_inputs(node, self.index.aliases)
+            for name in reads(node) - own:
                 self.index.revive(name)
                 if not self.index.bring_before(name, self.place, self.roots):
                     raise Refused(f"{name} comes later in the graph")
@@ -163,11 +164,11 @@ class Replacement:
         info.name = name
         values[name] = info
         for node in nodes:
-            editing.replace_inputs(node, {made: name})
+            replace_inputs(node, {made: name})
             node.outputs = [name if each == made else each for each in node.outputs]
-        if made in self.graph._constants:
-            self.graph._constants.discard(made)
-            self.graph._constants.add(name)
+        if made in self.graph.constant_names:
+            self.graph.constant_names.discard(made)
+            self.graph.constant_names.add(name)
         self.index.aliases[made] = name
         values[made] = info  # until the end, for who remembers the name
 
@@ -185,14 +186,14 @@ class Replacement:
         for node in graph.nodes:
             for name in node.outputs:
                 graph.values.pop(name, None)
-                graph._constants.discard(name)
+                graph.constant_names.discard(name)
         graph.dim_results.forget(graph.values)
         graph.values.update(self.old)
-        graph._constants.update(self.constant)
+        graph.constant_names.update(self.constant)
 
     def _install(self, nodes: list[Node], targets: list[str]) -> list[Node]:
         index = self.index
-        read = {name for node in self.match.nodes for name in index.reads(node)}
+        read = {name for node in self.match.nodes for name in reads(node)}
         for node in self.roots:
             index.drop(node)
             for name in node.outputs:

@@ -164,9 +164,8 @@ def _is_product(graph: Graph, x: Result) -> bool:
 
 def _feeds_product(graph: Graph, x: Result) -> bool:
     """Whether a product reads a result, transposed or not."""
-    readers = graph.readers or {}
-    for node in readers.get(x, ()):
-        moved = readers.get(node.outputs[0], ()) if node.op_type == "Transpose" else ()
+    for node in graph.uses(x):
+        moved = graph.uses(node.outputs[0]) if node.op_type == "Transpose" else ()
         if any(each.key in MATMUL for each in (node, *moved)):
             return True
     return False

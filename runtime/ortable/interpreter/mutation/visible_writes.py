@@ -4,16 +4,28 @@ converted, or refused."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
 
-from ortable.interpreter.tables import METADATA_ONLY, Tables
+from ortable.interpreter.modules import find_attribute
+from ortable.interpreter.tables import METADATA_ONLY, ConverterTables
 
-from .in_place import HarmlessWrite, harmless_writes
-from .written import holds_writes
+from .elidable import ElidableMutation, elidable_mutations
+from .functionalized_calls import holds_writes
+
+ElidableIn = Callable[[GraphModule], Mapping[Node, ElidableMutation]]
+
+
+def find_elidable(
+    graph_module: GraphModule, tables: ConverterTables, elidable_in: ElidableIn | None
+) -> Mapping[Node, ElidableMutation]:
+    """The writes of a graph that nobody else sees: asked of ``elidable_in``, if there is one."""
+    if elidable_in is not None:
+        return elidable_in(graph_module)
+    return elidable_mutations(graph_module, tables.converters.__contains__)
 
 
 def writes(node: Node, mutates: Mapping[str, str]) -> str | None:
@@ -32,44 +44,35 @@ def writes(node: Node, mutates: Mapping[str, str]) -> str | None:
 
 
 def first_write(
-    graph_module: GraphModule, tables: Tables, owner: Any = None
+    graph_module: GraphModule,
+    tables: ConverterTables,
+    owner: Any = None,
+    elidable_in: ElidableIn | None = None,
 ) -> tuple[Node, str] | None:
     """The first node of the graph, or of a graph inside it, that writes to an argument that
     somebody else can see, and why.
 
-    ``owner`` holds the attributes that the graph reads, when that is not ``graph_module`` itself.
+    ``owner`` holds the attributes that the graph reads, when that is not ``graph_module`` itself;
+    ``elidable_in`` answers for the writes of a graph that nobody else sees, where they are known.
     """
     holder = graph_module if owner is None else owner
-    harmless: dict[Node, HarmlessWrite] | None = None
+    elidable: Mapping[Node, ElidableMutation] | None = None
     for node in graph_module.graph.nodes:
         if node.op == "call_function":
             why = writes(node, tables.mutates)
             if why is None:
                 continue
-            if harmless is None:
-                harmless = harmless_writes(graph_module, tables.converters.__contains__)
-            if node not in harmless:
+            if elidable is None:
+                elidable = find_elidable(graph_module, tables, elidable_in)
+            if node not in elidable:
                 return node, why
         elif node.op == "get_attr" or node.op == "call_module":
             inner = find_attribute(holder, str(node.target), None)
             if isinstance(inner, GraphModule) and not holds_writes(node):
-                found = first_write(inner, tables)
+                found = first_write(inner, tables, elidable_in=elidable_in)
                 if found is not None:
                     return found
     return None
-
-
-def find_attribute(module: Any, path: str, default: Any = ...) -> Any:
-    """The attribute at a dotted path of ``module``; ``default`` when there is none, if one is
-    given."""
-    found = module
-    for part in path.split("."):
-        if not hasattr(found, part):
-            if default is ...:
-                raise AttributeError(f"{type(module).__name__} has no attribute '{path}'")
-            return default
-        found = getattr(found, part)
-    return found
 
 
 def _has_running(node: Node) -> bool:

@@ -34,38 +34,38 @@ _UNMARKED_VIEWS = frozenset({"aten::_unsafe_view", "aten::lift"})
 
 
 @dataclass(frozen=True)
-class HarmlessWrite:
+class ElidableMutation:
     """A write that is converted as ``overload``; ``aliases`` are the nodes that name the tensor."""
 
     overload: Any
     aliases: tuple[Node, ...]
 
 
-def harmless_writes(
+def elidable_mutations(
     graph_module: GraphModule, has_converter: Callable[[str], bool]
-) -> dict[Node, HarmlessWrite]:
+) -> dict[Node, ElidableMutation]:
     """The writes of a graph that can be converted as the functional operator.
 
     The written tensor was made in the graph, was only read before, has the dtype of every operand,
     and the functional overload has a converter (``has_converter("aten::relu")``).
     """
-    found: dict[Node, HarmlessWrite] = {}
+    found: dict[Node, ElidableMutation] = {}
     order: dict[Node, int] = {}
     for place, node in enumerate(graph_module.graph.nodes):
         order[node] = place
         if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable:
-            write = _harmless(node, found, order, has_converter)
+            write = _elidable(node, found, order, has_converter)
             if write is not None:
                 found[node] = write
     return found
 
 
-def _harmless(
+def _elidable(
     node: Node,
-    found: dict[Node, HarmlessWrite],
+    found: dict[Node, ElidableMutation],
     order: dict[Node, int],
     has_converter: Callable[[str], bool],
-) -> HarmlessWrite | None:
+) -> ElidableMutation | None:
     overload = _functional(node.target)
     if overload is None or not has_converter(overload.name()):
         return None
@@ -79,7 +79,7 @@ def _harmless(
         for user in alias.users:
             if user in order and user is not node and user not in found and not _only_reads(user):
                 return None
-    return HarmlessWrite(overload, aliases)
+    return ElidableMutation(overload, aliases)
 
 
 def _functional(target: Any) -> Any:

@@ -1,5 +1,5 @@
 """Numbers that only the running model knows: floats over symbolic sizes, items of tensors, integers
-that are no polynomial. Each is a 0-d result, float64, int64 or bool as Python's; the builder
+that are no polynomial. Each is a 0-d result, float64, int64 or bool as Python's; the graph
 remembers that it stands for a Python number, which has the lowest priority in promotion."""
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from torch.fx import Node
 
 from ortable import dims, dtypes
 from ortable.errors import ConversionError
+from ortable.ir import Graph
 from ortable.lowerings.bits import shifted_left, shifted_right
 from ortable.lowerings.pointwise import floor_quotient, remainder_of
 from ortable.prelude.metadata import default_float
@@ -36,16 +37,16 @@ _SHIFTS = {"lshift": shifted_left, "rshift": shifted_right}
 _DIVISIONS = {"floordiv": floor_quotient, "mod": remainder_of}
 
 
-def adopt(builder: Any, name: str, value: Any) -> str:
+def adopt(graph: Graph, name: str, value: Any) -> str:
     """Remember that a 0-d result stands for the Python number ``value`` (a SymFloat or SymBool)."""
     kind = dtypes.float64 if isinstance(value, torch.SymFloat) else dtypes.boolean
-    if builder.get_type(name) != kind:
-        name = cast(builder, name, kind)
-    builder.numbers[name] = default_float() if kind == dtypes.float64 else kind
+    if graph.get_type(name) != kind:
+        name = cast(graph, name, kind)
+    graph.numbers[name] = default_float() if kind == dtypes.float64 else kind
     return name
 
 
-def as_tensor_argument(builder: Any, target: Any, args: Sequence[Any]) -> Any:
+def as_tensor_argument(graph: Graph, target: Any, args: Sequence[Any]) -> Any:
     """The first argument of an operator: a number in the place of a tensor as a 0-d result, unless
     another argument is a tensor, to which operators adapt a number themselves. ``torch.vmap`` calls
     ``_to_copy(1, dtype=...)`` for the number of ``a + 1``."""
@@ -56,11 +57,11 @@ def as_tensor_argument(builder: Any, target: Any, args: Sequence[Any]) -> Any:
     if not parameters or not isinstance(parameters[0].type, torch.TensorType):
         return first
     if isinstance(first, dims.SymDim):
-        return as_scalar(builder, first)
-    return as_tensor(builder, first)
+        return as_scalar(graph, first)
+    return as_tensor(graph, first)
 
 
-def computed(builder: Any, node: Node, args: Sequence[Any]) -> str:
+def computed(graph: Graph, node: Node, args: Sequence[Any]) -> str:
     """The number that a Python function on numbers gives, as a 0-d result of float64 or int64.
 
     Raises ConversionError for a function without an ONNX form.
@@ -68,59 +69,59 @@ def computed(builder: Any, node: Node, args: Sequence[Any]) -> str:
     target: Any = node.target
     word = getattr(target, "__name__", "?").removeprefix("_").removeprefix("sym_")
     if target is operator.getitem:
-        return as_number(builder, args[0][args[1]])
+        return as_number(graph, args[0][args[1]])
     if word == "sum":
         args = args[0]
     if word == "ite":
-        chosen = alike(builder, args[1:])
-        return builder.make_node("Where", [as_number(builder, args[0]), *chosen])
-    found = [as_number(builder, arg) for arg in args if arg is not None]
-    floats = any(builder.get_type(name) == dtypes.float64 for name in found)
+        chosen = alike(graph, args[1:])
+        return graph.make_node("Where", [as_number(graph, args[0]), *chosen])
+    found = [as_number(graph, arg) for arg in args if arg is not None]
+    floats = any(graph.get_type(name) == dtypes.float64 for name in found)
     if isinstance(node.meta["val"], torch.SymFloat) or floats:
-        found = [cast(builder, name, dtypes.float64) for name in found]
+        found = [cast(graph, name, dtypes.float64) for name in found]
     decimals = word == "round" and len(args) == 2 and args[1] in _DECIMALS
-    made = _to_decimals(builder, found[0], args[1]) if decimals else _made(builder, word, found)
+    made = _to_decimals(graph, found[0], args[1]) if decimals else _made(graph, word, found)
     if made is None:
         raise ConversionError(
             f"node '{node.name}' computes {node.meta.get('val')} from sizes by "
             f"'{getattr(target, '__name__', target)}', which has no ONNX form here; make the size "
             "static, or compute with tensors"
         )
-    return cast(builder, made, _kind(node.meta["val"]))
+    return cast(graph, made, _kind(node.meta["val"]))
 
 
-def _made(builder: Any, word: str, found: list[str]) -> str | None:
-    make = builder.make_node
+def _made(graph: Graph, word: str, found: list[str]) -> str | None:
+    make = graph.make_node
     if word == "sum" or word in _BINARY:
         total = found[0]
         for name in found[1:]:
             total = make(_BINARY.get(word, "Add"), [total, name])
         return total
     if word in _FLOATS:
-        return make(_FLOATS[word], [cast(builder, name, dtypes.float64) for name in found])
+        return make(_FLOATS[word], [cast(graph, name, dtypes.float64) for name in found])
     if word in _UNARY:
         return make(_UNARY[word], found)
     if word in ("float", "int", "trunc"):
-        return cast(builder, found[0], dtypes.float64 if word == "float" else dtypes.int64)
+        return cast(graph, found[0], dtypes.float64 if word == "float" else dtypes.int64)
     if word in _FUNCTIONS:
-        return make(_FUNCTIONS[word], [cast(builder, found[0], dtypes.float64)])
+        return make(_FUNCTIONS[word], [cast(graph, found[0], dtypes.float64)])
     if word in _ROUNDING and len(found) == 1:
-        return make(_ROUNDING[word], [cast(builder, found[0], dtypes.float64)])
+        return make(_ROUNDING[word], [cast(graph, found[0], dtypes.float64)])
     if word in _BITS:
         return make(_BITS[word], found)
     if word in _SHIFTS or word in _DIVISIONS:
-        return (_SHIFTS.get(word) or _DIVISIONS[word])(builder, *found)
+        return (_SHIFTS.get(word) or _DIVISIONS[word])(graph, *found)
     return None
 
 
-def _to_decimals(builder: Any, x: str, digits: int) -> str:
+def _to_decimals(graph: Graph, x: str, digits: int) -> str:
     """Python's ``round(x, digits)`` of a float64: the nearest decimal of the exact value.
 
     The product with the power of ten is rounded; where it ends at a tie, what rounding took away
     tells the side (Dekker's product, both factors split into halves of 26 bits).
     """
     power = 10.0**digits
-    make, number = builder.make_node, partial(as_number, builder)
+    make, number = graph.make_node, partial(as_number, graph)
     high, halves = make("Mul", [x, number(_SPLIT)]), _SPLIT * power
     high = make("Sub", [high, make("Sub", [high, x])])
     low = make("Sub", [x, high])
@@ -138,19 +139,19 @@ def _to_decimals(builder: Any, x: str, digits: int) -> str:
     return make("Div", [make("Where", [down, below, whole]), number(power)])
 
 
-def alike(builder: Any, values: Sequence[Any]) -> list[str]:
+def alike(graph: Graph, values: Sequence[Any]) -> list[str]:
     """Numbers as results of one dtype."""
-    found = [as_number(builder, value) for value in values]
-    kinds = {builder.get_type(name) for name in found}
-    return found if len(kinds) == 1 else [cast(builder, name, dtypes.float64) for name in found]
+    found = [as_number(graph, value) for value in values]
+    kinds = {graph.get_type(name) for name in found}
+    return found if len(kinds) == 1 else [cast(graph, name, dtypes.float64) for name in found]
 
 
-def as_number(builder: Any, value: Any) -> str:
+def as_number(graph: Graph, value: Any) -> str:
     """A number, a dimension or a result as a 0-d result of its own dtype."""
     if isinstance(value, dims.SymDim):
-        return as_scalar(builder, value)
+        return as_scalar(graph, value)
     if isinstance(value, (bool, int, float)):
-        return builder.make_initializer("", np.array(value))
+        return graph.make_initializer("", np.array(value))
     return value
 
 
@@ -160,15 +161,15 @@ def _kind(value: Any) -> int:
     return dtypes.boolean if isinstance(value, torch.SymBool) else dtypes.int64
 
 
-def is_readable(builder: Any, dim: Any) -> bool:
-    """Whether the builder can compute a dimension: no part is a function without ONNX form."""
-    if not isinstance(dim, dims.SymDim) or builder.dim_results.find_source(str(dim)) is not None:
+def is_readable(graph: Graph, dim: Any) -> bool:
+    """Whether the graph can compute a dimension: no part is a function without ONNX form."""
+    if not isinstance(dim, dims.SymDim) or graph.dim_results.find_source(str(dim)) is not None:
         return True
     for _, atoms in dims.parts(dim):
         for atom in atoms:
-            known = builder.dim_results.find_source(str(atom.dim)) is not None
+            known = graph.dim_results.find_source(str(atom.dim)) is not None
             if atom.kind == "opaque" and not known:
                 return False
-            if not known and not all(is_readable(builder, arg) for arg in atom.args):
+            if not known and not all(is_readable(graph, arg) for arg in atom.args):
                 return False
     return True

@@ -1,0 +1,39 @@
+"""The range of opsets and the targets have one home in the runtime; codegen, which must not import
+it, says the same."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ortable.errors import BuilderError
+from ortable.export.request import options
+from ortable.ir import versions
+from ortablegen.language import entries
+from ortablegen.schemas import onnx as schemas
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_codegen_has_the_same_range_and_targets():
+    assert (schemas.FLOOR, schemas.CEILING) == (versions.OLDEST_OPSET, versions.ORT_MAX_OPSET)
+    assert (None, *entries.TARGETS) == versions.TARGETS
+
+
+def test_the_range_and_the_targets_are_written_once():
+    stated = re.compile(r"^(\w*OPSET\w*|TARGETS)\s*(:.*)?= ", re.MULTILINE)
+    found = {
+        str(path.relative_to(ROOT)): stated.findall(path.read_text(encoding="utf-8"))
+        for path in (ROOT / "runtime").rglob("*.py")
+    }
+    assert [path for path, names in found.items() if names] == ["runtime/ortable/ir/versions.py"]
+
+
+def test_defaults_are_in_the_range():
+    supported = range(versions.OLDEST_OPSET, versions.newest_opset() + 1)
+    for target in versions.TARGETS:
+        assert options.checked_opset(None, target) in supported
+    with pytest.raises(BuilderError, match="cannot run in ONNX Runtime"):
+        versions.check({"": versions.ORT_MAX_OPSET + 1}, "onnxruntime")
